@@ -1,0 +1,34 @@
+//! `cargo xtask ci`: everything that must hold before a commit.
+
+use crate::failure::Failure;
+use crate::process::{cargo, run as run_command};
+use crate::workspace::Workspace;
+use crate::{doc, test, tidy};
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match flags[..] {
+        [] => checks().and_then(|()| test::run(&[])),
+        ["--checks"] => checks(),
+        _ => Err(Failure::usage("`ci` takes `--checks` or nothing")),
+    }
+}
+
+/// The quick ones come first.
+fn checks() -> Result<(), Failure> {
+    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    tidy::run(&[])?;
+    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    doc::run(&[])?;
+    packages()
+}
+
+/// Each crate packages for the registry. The packages are not built again: clippy has seen the same sources.
+fn packages() -> Result<(), Failure> {
+    let workspace = Workspace::load()?;
+    let mut command = cargo(&["package", "--locked", "--no-verify", "--allow-dirty"]);
+    for package in workspace.published() {
+        command.args(["--package", &package.name]);
+    }
+    run_command(&mut command)
+}

@@ -1,0 +1,121 @@
+//! `cargo xtask …`: every chore of the project. One file a command.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to people")]
+
+mod ci;
+mod demo;
+mod doc;
+mod eval;
+mod example;
+mod failure;
+mod native;
+mod process;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use failure::Failure;
+
+/// One command: how it is called, what it is for, and what runs.
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), Failure>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "demo",
+        arguments: "[QUESTION]",
+        about: "ask a real model in this process a question that takes tools of two kinds",
+        run: demo::run,
+    },
+    Command {
+        name: "test",
+        arguments: "[ARGUMENTS OF cargo test]…",
+        about: "run every test, doctest and example",
+        run: test::run,
+    },
+    Command {
+        name: "ci",
+        arguments: "[--checks]",
+        about: "run the checks (format, lints, tidy, documentation, packages), then the tests",
+        run: ci::run,
+    },
+    Command {
+        name: "example",
+        arguments: "NAME [ARGUMENTS]…",
+        about: "run one of the examples, or list them",
+        run: example::run,
+    },
+    Command {
+        name: "eval",
+        arguments: "[ARGUMENTS]…",
+        about: "measure how well the local model picks and calls tools",
+        run: eval::run,
+    },
+    Command {
+        name: "setup",
+        arguments: "[--model]",
+        about: "install what the chores need; with --model, fetch the demo's model too",
+        run: setup::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "",
+        about: "check what the compiler does not: dependency arrows, manifests, sizes, links, book",
+        run: tidy::run,
+    },
+    Command {
+        name: "doc",
+        arguments: "[--open]",
+        about: "build the reference and the book, warnings denied",
+        run: doc::run,
+    },
+];
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            if let Failure::Usage(_) = failure {
+                eprint!("\n{}", usage());
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch() -> Result<(), Failure> {
+    let arguments = env::args_os()
+        .skip(1)
+        .map(OsString::into_string)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|argument| Failure::usage(format!("the argument {argument:?} is not valid Unicode")))?;
+    let Some((name, rest)) = arguments.split_first() else {
+        return Err(Failure::usage("no command is given"));
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", usage());
+        return Ok(());
+    }
+    let command = COMMANDS
+        .iter()
+        .find(|command| command.name == name)
+        .ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?;
+    (command.run)(rest)
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask COMMAND\n\ncommands:\n");
+    for Command { name, arguments, about, .. } in COMMANDS {
+        text.push_str(&format!("  {}\n      {about}\n", format!("{name} {arguments}").trim_end()));
+    }
+    text
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask setup`: what the chores need from outside.
+
+use crate::doc;
+use crate::failure::Failure;
+use crate::native;
+use crate::process::{announce, cargo, program, run as run_command, succeeds};
+
+/// The parts of the toolchain that `ci` runs, by the name that rustup gives them.
+const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let with_model = match flags[..] {
+        [] => false,
+        ["--model"] => true,
+        _ => return Err(Failure::usage("`setup` takes `--model` or nothing")),
+    };
+    for (command, component) in COMPONENTS {
+        install_component(command, component)?;
+    }
+    if !doc::can_build_book() {
+        announce(&format!("note: the book is not built without mdBook: `{}`", doc::INSTALL_MDBOOK));
+    }
+    run_command(&mut cargo(&["fetch", "--locked"]))?;
+    if with_model {
+        native::run("haft", &["model".to_owned(), "pull".to_owned()])?;
+    }
+    Ok(())
+}
+
+fn install_component(command: &str, component: &str) -> Result<(), Failure> {
+    if succeeds(cargo(&[command]).arg("--version")) {
+        return Ok(());
+    }
+    run_command(program("rustup").args(["component", "add", component]))
+        .map_err(|failure| Failure::message(format!("{failure}; install {component} for this toolchain")))
+}

@@ -1,0 +1,70 @@
+//! Whatever is written can be found: each chapter in the summary, each decision in the index, each crate in
+//! the architecture.
+
+use super::links::resolve;
+use super::{Finding, Tree, markdown};
+use crate::workspace::Package;
+
+const SUMMARY: &str = "docs/src/SUMMARY.md";
+const DECISIONS: &str = "docs/adr/README.md";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
+/// What the architecture says about every crate.
+const PROMISES: &[&str] = &["**Invariant", "**API boundary"];
+
+pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let mut findings = unlisted(tree, SUMMARY, "docs/src/");
+    findings.extend(unlisted(tree, DECISIONS, "docs/adr/"));
+    findings.extend(numbers(tree));
+    findings.extend(packages.iter().filter_map(|package| undescribed(package, tree)));
+    findings
+}
+
+/// The pages of a folder that its list does not link to.
+fn unlisted(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
+    let links = markdown::links(tree.text(list).unwrap_or_default());
+    let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
+    tree.files(folder, ".md")
+        .filter(|(path, _)| *path != list && !listed.iter().any(|known| known == path))
+        .map(|(path, _)| Finding::new(path, 1, format!("nobody finds this page; link to it in `{list}`")))
+        .collect()
+}
+
+/// Two decisions with one number cannot be told apart.
+fn numbers(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut last = None;
+    for (path, _) in tree.files("docs/adr/", ".md").filter(|(path, _)| *path != DECISIONS) {
+        let number = path.trim_start_matches("docs/adr/").split('-').next();
+        if number.is_none_or(|number| number.len() != 4 || !number.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            findings.push(Finding::new(
+                path,
+                1,
+                "a decision is named by four digits and its subject: `0001-subject.md`",
+            ));
+        } else if number == last {
+            findings.push(Finding::new(path, 1, "another decision has this number; take the next one"));
+        }
+        last = number;
+    }
+    findings
+}
+
+/// Each crate has a section that begins with its folder's name and makes the promises.
+fn undescribed(package: &Package, tree: &Tree) -> Option<Finding> {
+    let folder = package.folder();
+    if !folder.starts_with("crates/") {
+        return None;
+    }
+    let heading = format!("### `{folder}`");
+    let page = tree.text(ARCHITECTURE).unwrap_or_default();
+    let Some((line, _)) = page.lines().enumerate().find(|(_, line)| *line == heading) else {
+        let message = format!("nothing is said of {}; add a section \"{heading}\"", package.name);
+        return Some(Finding::new(ARCHITECTURE, 1, message));
+    };
+    let section: Vec<_> = page.lines().skip(line + 1).take_while(|line| !line.starts_with('#')).collect();
+    let missing = PROMISES.iter().find(|promise| !section.iter().any(|line| line.starts_with(**promise)))?;
+    let message = format!("the section of {} has no paragraph that begins with {missing}:**", package.name);
+    Some(Finding::new(ARCHITECTURE, line + 1, message))
+}

@@ -1,0 +1,65 @@
+//! What every manifest says.
+
+use super::{Finding, Tree};
+use crate::workspace::Package;
+
+/// More features than this and nobody tests their combinations.
+const MAX_FEATURES: usize = 4;
+
+pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let mut complain = |at: &str, message: String| {
+            findings.push(Finding::in_manifest(package, tree, at, message));
+        };
+        let own_features = package.features.keys().filter(|name| *name != "default").count();
+        if own_features > MAX_FEATURES {
+            complain(
+                "[features]",
+                format!("{own_features} features; {MAX_FEATURES} are the most that a crate may have"),
+            );
+        }
+        if !inherits_lints(package, tree) {
+            complain(
+                "[lints]",
+                "the lints of the workspace are not on; add `[lints]` with `workspace = true`".into(),
+            );
+        }
+        if package.rust_version != packages.first().and_then(|first| first.rust_version.clone()) {
+            complain(
+                "rust-version",
+                "one Rust version holds for the whole workspace: `rust-version.workspace = true`".into(),
+            );
+        }
+        if package.is_published() {
+            for (key, what) in missing_metadata(package, tree) {
+                complain(
+                    "[package]",
+                    format!("{} goes to the registry without {what}: add `{key}`", package.name),
+                );
+            }
+        }
+    }
+    findings
+}
+
+fn inherits_lints(package: &Package, tree: &Tree) -> bool {
+    let manifest = tree.text(&format!("{}/Cargo.toml", package.folder())).unwrap_or_default();
+    manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
+}
+
+/// The key to add and what it is for.
+fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
+    let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));
+    let has_readme = readme.and_then(|path| tree.text(&path)).is_some_and(|text| !text.trim().is_empty());
+    let is_described = package.description.as_ref().is_some_and(|text| !text.trim().is_empty());
+    [
+        (is_described, "description = \"…\"", "a description"),
+        (package.license.is_some(), "license.workspace = true", "a licence"),
+        (has_readme, "readme = \"README.md\"", "a README that says something"),
+    ]
+    .into_iter()
+    .filter(|(is_there, ..)| !is_there)
+    .map(|(_, key, what)| (key, what))
+    .collect()
+}

@@ -1,0 +1,82 @@
+//! What the rules want to know of a page: its links and its code blocks.
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// A link or an image, with the line it stands in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) line: usize,
+    pub(super) target: String,
+}
+
+/// A fenced block of code.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Code {
+    pub(super) line: usize,
+    /// The words after the backticks: `rust,no_run`.
+    pub(super) info: String,
+    pub(super) text: String,
+    /// The file that the block shows, named by `<!-- source: PATH -->` just before it.
+    pub(super) source: Option<String>,
+}
+
+pub(super) fn links(page: &str) -> Vec<Link> {
+    events(page)
+        .filter_map(|(event, line)| match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                Some(Link { line, target: dest_url.into_string() })
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn code_blocks(page: &str) -> Vec<Code> {
+    let mut blocks: Vec<Code> = Vec::new();
+    let mut source = None;
+    let mut is_open = false;
+    for (event, line) in events(page) {
+        match event {
+            Event::Html(html) => source = source_comment(&html).or(source),
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                is_open = true;
+                blocks.push(Code {
+                    line,
+                    info: info.into_string(),
+                    text: String::new(),
+                    source: source.take(),
+                });
+            }
+            Event::Text(text) if is_open => {
+                if let Some(block) = blocks.last_mut() {
+                    block.text.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => is_open = false,
+            Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
+            _ => source = None,
+        }
+    }
+    blocks
+}
+
+impl Code {
+    pub(super) fn is_rust(&self) -> bool {
+        self.info.split([',', ' ']).next() == Some("rust")
+    }
+
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        self.info.split([',', ' ']).any(|own| own == word)
+    }
+}
+
+fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
+    Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter().map(|(event, range)| {
+        (event, 1 + page.bytes().take(range.start).filter(|byte| *byte == b'\n').count())
+    })
+}
+
+fn source_comment(html: &str) -> Option<String> {
+    let path = html.trim().strip_prefix("<!-- source:")?.strip_suffix("-->")?;
+    Some(path.trim().to_owned())
+}

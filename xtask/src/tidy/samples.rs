@@ -1,0 +1,50 @@
+//! Code that pages show is code that compiles.
+//!
+//! A block after `<!-- source: PATH -->` shows that file, letter for letter, and the README shows the
+//! quickstart so. The Rust of the book's chapters is compiled as doctests of the tests' package.
+
+use super::{Finding, Tree, markdown};
+use crate::workspace::Package;
+
+const README: &str = "README.md";
+const QUICKSTART: &str = "examples/quickstart/src/main.rs";
+const DOCTESTS: &str = "tests/src/book.rs";
+
+pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, page) in tree.files("", ".md") {
+        let blocks = markdown::code_blocks(page);
+        findings.extend(blocks.iter().filter_map(|block| differs(path, block, tree)));
+        findings.extend(blocks.iter().filter(|block| block.has_word("ignore")).map(|block| {
+            Finding::new(path, block.line, "ignored code rots; let it run, or compile it with `no_run`")
+        }));
+        if path.starts_with("docs/src/") && blocks.iter().any(markdown::Code::is_rust) {
+            findings.extend(uncompiled(path, tree));
+        }
+        let shows_quickstart = blocks.iter().any(|block| block.source.as_deref() == Some(QUICKSTART));
+        if path == README && !shows_quickstart {
+            let message =
+                format!("the README shows no quickstart; put `<!-- source: {QUICKSTART} -->` before it");
+            findings.push(Finding::new(path, 1, message));
+        }
+    }
+    findings
+}
+
+fn differs(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
+    let source = block.source.as_ref()?;
+    let message = match tree.text(source) {
+        None => format!("the block shows `{source}`, which is not there"),
+        Some(text) if text == block.text => return None,
+        Some(_) => format!("the block is not what `{source}` holds; copy the file into it"),
+    };
+    Some(Finding::new(path, block.line, message))
+}
+
+fn uncompiled(path: &str, tree: &Tree) -> Option<Finding> {
+    let is_listed = tree.text(DOCTESTS).is_some_and(|text| text.contains(&format!("/{path}\"")));
+    (!is_listed).then(|| {
+        let message = format!("the Rust of this chapter is not compiled; list the chapter in `{DOCTESTS}`");
+        Finding::new(path, 1, message)
+    })
+}

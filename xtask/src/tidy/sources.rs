@@ -1,0 +1,101 @@
+//! How Rust files are named, how long they are, and that none of their tests sleeps.
+
+use super::{Finding, Tree};
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] =
+    &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
+
+/// Lines without tests. A longer file has two subjects.
+const MAX_LINES: usize = 600;
+
+/// What would let the core open a socket, a file or a process.
+const OUTSIDE_WORLD: &[&str] =
+    &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
+
+pub(super) fn check(_packages: &[crate::workspace::Package], tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.files("", ".rs") {
+        findings.extend(empty_name(path));
+        findings.extend(too_long(path, text));
+        findings.extend(sleeping_tests(path, text));
+        if path.starts_with("crates/core/src/") && !is_test_file(path) {
+            findings.extend(core_reaches_out(path, text));
+        }
+    }
+    findings
+}
+
+fn empty_name(path: &str) -> Option<Finding> {
+    let word = path.trim_end_matches(".rs").split('/').find(|word| EMPTY_NAMES.contains(word))?;
+    Some(Finding::new(
+        path,
+        1,
+        format!("`{word}` says nothing about what is inside; name the file for its one subject"),
+    ))
+}
+
+fn too_long(path: &str, text: &str) -> Option<Finding> {
+    if is_test_file(path) {
+        return None;
+    }
+    let lines = without_tests(text).count();
+    (lines > MAX_LINES).then(|| {
+        Finding::new(
+            path,
+            MAX_LINES,
+            format!("{lines} lines; {MAX_LINES} are the most: make it a folder of one subject a file"),
+        )
+    })
+}
+
+fn sleeping_tests(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.starts_with("#[ignore") {
+            findings.push(Finding::new(
+                path,
+                index + 1,
+                "an ignored test tests nothing; mend it or delete it",
+            ));
+        }
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start);
+        if comment
+            .and_then(fence_words)
+            .is_some_and(|words| words.split(',').any(|word| word.trim() == "ignore"))
+        {
+            findings.push(Finding::new(
+                path,
+                index + 1,
+                "an ignored doctest tests nothing; let it run, or compile it with `no_run`",
+            ));
+        }
+    }
+    findings
+}
+
+fn core_reaches_out(path: &str, text: &str) -> Vec<Finding> {
+    let code = without_tests(text).enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.filter_map(|(index, line)| {
+        let what = OUTSIDE_WORLD.iter().find(|what| line.contains(**what))?;
+        let message =
+            format!("haft-core opens no socket, file or process: `{what}` belongs in another crate");
+        Some(Finding::new(path, index + 1, message))
+    })
+    .collect()
+}
+
+/// What follows the three backticks that open a code block.
+fn fence_words(comment: &str) -> Option<&str> {
+    comment.strip_prefix("```")
+}
+
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
+}
+
+/// The lines before a module of tests in the same file.
+fn without_tests(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.starts_with("mod tests {"))
+}

@@ -1,0 +1,282 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::workspace::{Dependency, Kind};
+
+fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
+    let mut findings = rule(packages, &tree.into());
+    findings.sort();
+    let lines: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+    expected.assert_eq(&lines);
+}
+
+fn package(name: &str, folder: &str) -> Package {
+    Package {
+        name: name.to_owned(),
+        description: Some("says what it is".to_owned()),
+        license: Some("MIT".to_owned()),
+        readme: Some("README.md".into()),
+        manifest_path: workspace::root().join(folder).join("Cargo.toml"),
+        ..Package::default()
+    }
+}
+
+fn needing(mut package: Package, dependencies: &[(&str, &str, Option<Kind>)]) -> Package {
+    package.dependencies = dependencies
+        .iter()
+        .map(|&(name, req, kind)| Dependency { name: name.into(), req: req.into(), kind, features: vec![] })
+        .collect();
+    package
+}
+
+#[test]
+fn siblings_know_the_core_only() {
+    let packages = [
+        package("haft-core", "crates/core"),
+        needing(
+            package("haft-mcp", "crates/mcp"),
+            &[("haft-core", "^0.1.0", None), ("haft-react", "^0.1.0", Some(Kind::Dev))],
+        ),
+        needing(package("haft-react", "crates/react"), &[("haft-mcp", "^0.1.0", None)]),
+        needing(package("haft", "crates/cli"), &[("haft-mcp", "^0.1.0", None)]),
+        needing(package("mixed-tools", "examples/mixed-tools"), &[("haft-mcp", "^0.1.0", None)]),
+        needing(package("xtask", "xtask"), &[("haft-core", "^0.1.0", Some(Kind::Build))]),
+    ];
+    let manifest = "[dev-dependencies]\nhaft-react.workspace = true\n";
+    check(
+        arrows::check,
+        &packages,
+        [("crates/mcp/Cargo.toml", manifest)],
+        &expect![[r#"
+            crates/mcp/Cargo.toml:2: haft-mcp must not test with haft-react: it may know haft-core; join the two in `tests/`, `examples/` or the command line
+            crates/react/Cargo.toml:1: haft-react must not depend on haft-mcp: it may know haft-core; join the two in `tests/`, `examples/` or the command line
+            xtask/Cargo.toml:1: xtask must not build with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
+        "#]],
+    );
+}
+
+#[test]
+fn the_core_and_its_macros_are_kept_apart_from_the_world() {
+    let mut core = needing(
+        package("haft-core", "crates/core"),
+        &[("haft-macros", "^0.1.0", None), ("tokio", "^1", None), ("rmcp", "^3", None)],
+    );
+    for dependency in &mut core.dependencies {
+        dependency.features = vec!["sync".to_owned(), "net".to_owned()];
+    }
+    let macros =
+        needing(package("haft-macros", "crates/macros"), &[("haft-core", "^0.1.0", Some(Kind::Dev))]);
+    check(
+        arrows::check,
+        &[core, macros],
+        [],
+        &expect![[r#"
+            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes rt, sync, time, not `net`
+            crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
+            crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
+            crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
+        "#]],
+    );
+}
+
+#[test]
+fn the_right_arrows_pass() {
+    let core = needing(package("haft-core", "crates/core"), &[("haft-macros", "=0.1.0", None)]);
+    let mcp =
+        needing(package("haft-mcp", "crates/mcp"), &[("haft-core", "^0.1.0", None), ("rmcp", "^3", None)]);
+    let tests = needing(package("haft-tests", "tests"), &[("rmcp", "^3", None)]);
+    check(arrows::check, &[core, package("haft-macros", "crates/macros"), mcp, tests], [], &expect![""]);
+}
+
+#[test]
+fn a_manifest_says_what_the_registry_needs() {
+    let bare = Package { description: Some(" ".into()), license: None, ..package("bare", "crates/bare") };
+    let crowded = Package {
+        features: ["default", "a", "b", "c", "d", "e"].map(|name| (name.to_owned(), vec![])).into(),
+        ..package("crowded", "crates/crowded")
+    };
+    let private =
+        Package { publish: Some(vec![]), description: None, ..package("private", "examples/private") };
+    let newer = Package { rust_version: Some("1.99".into()), ..package("newer", "crates/newer") };
+    let manifest = "[package]\nrust-version = \"1.99\"\n\n[features]\n\n[lints]\nworkspace = true\n";
+    let tree = [
+        ("crates/bare/Cargo.toml", manifest),
+        ("crates/bare/README.md", "\n"),
+        ("crates/crowded/Cargo.toml", manifest),
+        ("crates/crowded/README.md", "crowded"),
+        ("crates/newer/Cargo.toml", manifest),
+        ("crates/newer/README.md", "newer"),
+        ("examples/private/Cargo.toml", "[package]\n"),
+    ];
+    check(
+        manifests::check,
+        &[bare, crowded, private, newer],
+        tree,
+        &expect![[r#"
+            crates/bare/Cargo.toml:1: bare goes to the registry without a README that says something: add `readme = "README.md"`
+            crates/bare/Cargo.toml:1: bare goes to the registry without a description: add `description = "…"`
+            crates/bare/Cargo.toml:1: bare goes to the registry without a licence: add `license.workspace = true`
+            crates/crowded/Cargo.toml:4: 5 features; 4 are the most that a crate may have
+            crates/newer/Cargo.toml:2: one Rust version holds for the whole workspace: `rust-version.workspace = true`
+            examples/private/Cargo.toml:1: the lints of the workspace are not on; add `[lints]` with `workspace = true`
+        "#]],
+    );
+}
+
+#[test]
+fn a_source_has_a_name_a_size_and_tests_that_run() {
+    let long = "\n".repeat(601);
+    let long_in_tests = format!("mod tests {{\n{long}}}\n");
+    let tree = [
+        ("crates/a/src/utils.rs", ""),
+        ("crates/a/src/types/name.rs", ""),
+        ("crates/a/src/long.rs", long.as_str()),
+        ("crates/a/src/short.rs", long_in_tests.as_str()),
+        ("crates/a/src/long/tests.rs", long.as_str()),
+        ("crates/a/tests/it/long.rs", long.as_str()),
+        (
+            "crates/a/src/asleep.rs",
+            "/// ```no_run\n/// ```\n/// ```rust,ignore\n/// ```\nfn a() {}\n#[ignore = \"slow\"]",
+        ),
+        ("crates/core/src/file.rs", "// std::fs is not for us\nuse std::fs::File;\n"),
+        ("crates/core/src/file/tests.rs", "use std::fs::File;\n"),
+        ("crates/tools/src/file.rs", "use std::fs::File;\n"),
+    ];
+    check(
+        sources::check,
+        &[],
+        tree,
+        &expect![[r#"
+        crates/a/src/asleep.rs:3: an ignored doctest tests nothing; let it run, or compile it with `no_run`
+        crates/a/src/asleep.rs:6: an ignored test tests nothing; mend it or delete it
+        crates/a/src/long.rs:600: 601 lines; 600 are the most: make it a folder of one subject a file
+        crates/a/src/types/name.rs:1: `types` says nothing about what is inside; name the file for its one subject
+        crates/a/src/utils.rs:1: `utils` says nothing about what is inside; name the file for its one subject
+        crates/core/src/file.rs:2: haft-core opens no socket, file or process: `std::fs` belongs in another crate
+    "#]],
+    );
+}
+
+#[test]
+fn a_link_leads_somewhere() {
+    let page = "[a](b.md) [b](../README.md#top)\n\n[c](missing.md) [d](#here) [e](https://haft.rs/x)\n\
+                [`Tool`](haft_core::Tool) [f](.) [g](../docs/src/) ![h](h.png)\n";
+    let tree = [("docs/src/a.md", page), ("docs/src/b.md", ""), ("README.md", "[x](docs/) [y](doc/)\n")];
+    check(
+        links::check,
+        &[],
+        tree,
+        &expect![[r#"
+        README.md:1: the link `doc/` leads to `doc`, which is not there
+        docs/src/a.md:1: the link `../README.md#top` leads to `docs/README.md`, which is not there
+        docs/src/a.md:3: the link `missing.md` leads to `docs/src/missing.md`, which is not there
+        docs/src/a.md:4: the link `../docs/src/` leads to `docs/docs/src`, which is not there
+        docs/src/a.md:4: the link `h.png` leads to `docs/src/h.png`, which is not there
+    "#]],
+    );
+}
+
+#[test]
+fn shown_code_is_code_that_compiles() {
+    let quickstart = "fn main() {}\n";
+    let same = "# haft\n\n<!-- source: examples/quickstart/src/main.rs -->\n```rust\nfn main() {}\n```\n";
+    let other = "<!-- source: examples/quickstart/src/main.rs -->\n\n```rust\nfn main() { }\n```\n\n\
+                 <!-- source: gone.rs -->\n```rust\n```\n\n```rust,ignore\n```\n";
+    let tree = [
+        ("README.md", same),
+        ("docs/src/other.md", other),
+        ("docs/src/listed.md", "```rust\n```\n"),
+        ("docs/src/prose.md", "```console\n```\n"),
+        ("examples/quickstart/src/main.rs", quickstart),
+        ("tests/src/book.rs", "#![doc = include_str!(\"../../docs/src/listed.md\")]\n"),
+    ];
+    check(
+        samples::check,
+        &[],
+        tree,
+        &expect![[r#"
+        docs/src/other.md:1: the Rust of this chapter is not compiled; list the chapter in `tests/src/book.rs`
+        docs/src/other.md:3: the block is not what `examples/quickstart/src/main.rs` holds; copy the file into it
+        docs/src/other.md:8: the block shows `gone.rs`, which is not there
+        docs/src/other.md:11: ignored code rots; let it run, or compile it with `no_run`
+    "#]],
+    );
+    check(
+        samples::check,
+        &[],
+        [("README.md", "# haft\n")],
+        &expect![[r#"
+        README.md:1: the README shows no quickstart; put `<!-- source: examples/quickstart/src/main.rs -->` before it
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_written_can_be_found() {
+    let architecture = "# Architecture\n\n### `crates/core`\n\n**Invariant:** one.\n\n**API boundary:** two.\n\n\
+                        ### `crates/mcp`\n\n**Invariant:** one.\n\n### `crates/none`\n";
+    let tree = [
+        ("ARCHITECTURE.md", architecture),
+        ("docs/src/SUMMARY.md", "- [One](one.md)\n"),
+        ("docs/src/one.md", ""),
+        ("docs/src/two.md", ""),
+        ("docs/adr/README.md", "[a](0001-a.md) [b](0001-b.md) [c](third.md)\n"),
+        ("docs/adr/0001-a.md", ""),
+        ("docs/adr/0001-b.md", ""),
+        ("docs/adr/0002-c.md", ""),
+        ("docs/adr/third.md", ""),
+    ];
+    let packages = [
+        package("haft-core", "crates/core"),
+        package("haft-mcp", "crates/mcp"),
+        package("haft-react", "crates/react"),
+        package("mixed-tools", "examples/mixed-tools"),
+    ];
+    check(
+        book::check,
+        &packages,
+        tree,
+        &expect![[r####"
+        ARCHITECTURE.md:1: nothing is said of haft-react; add a section "### `crates/react`"
+        ARCHITECTURE.md:9: the section of haft-mcp has no paragraph that begins with **API boundary:**
+        docs/adr/0001-b.md:1: another decision has this number; take the next one
+        docs/adr/0002-c.md:1: nobody finds this page; link to it in `docs/adr/README.md`
+        docs/adr/third.md:1: a decision is named by four digits and its subject: `0001-subject.md`
+        docs/src/two.md:1: nobody finds this page; link to it in `docs/src/SUMMARY.md`
+    "####]],
+    );
+}
+
+#[test]
+fn a_folder_is_there_when_a_file_is_in_it() {
+    let tree = Tree::from([("docs/src/a.md", "")]);
+    let there = ["", "docs", "docs/", "docs/src", "docs/src/a.md"].map(|path| tree.contains(path));
+    assert_eq!(there, [true; 5]);
+    assert!(!tree.contains("docs/s"));
+}
+
+/// The tree on disk is read whole, without what is built.
+#[test]
+fn what_is_built_is_not_read() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    for name in ["target", "docs/book", "docs/src", "crates/a/target"] {
+        std::fs::create_dir_all(folder.path().join(name))?;
+        std::fs::write(folder.path().join(name).join("a.md"), name)?;
+    }
+    let tree = Tree::read(folder.path())?;
+    let paths: Vec<_> = tree.files("", ".md").map(|(path, _)| path).collect();
+    assert_eq!(paths, ["crates/a/target/a.md", "docs/src/a.md"]);
+    Ok(())
+}
+
+/// What cargo says about the real workspace can be read.
+#[test]
+fn this_package_knows_no_other_of_the_workspace() -> Result<(), Failure> {
+    let workspace = Workspace::load()?;
+    let xtask = workspace.package("xtask").ok_or_else(|| Failure::message("no package `xtask`"))?;
+    assert_eq!(xtask.folder(), "xtask");
+    assert!(!xtask.is_published());
+    assert!(xtask.dependencies.iter().any(|dependency| dependency.kind == Some(Kind::Dev)));
+    assert_eq!(arrows::check(std::slice::from_ref(xtask), &Tree::default()), []);
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What `cargo metadata` says about the packages of this workspace.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::process;
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+/// The members of the workspace and where they are built.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Workspace {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) license: Option<String>,
+    pub(crate) readme: Option<PathBuf>,
+    pub(crate) rust_version: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    /// The registries it may go to: `None` is any, an empty list is none.
+    pub(crate) publish: Option<Vec<String>>,
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    pub(crate) req: String,
+    /// `None` is an ordinary one.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) features: Vec<String>,
+}
+
+/// When a dependency is needed, other than always.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Build,
+    Dev,
+}
+
+impl Workspace {
+    pub(crate) fn load() -> Result<Self, Failure> {
+        let output = process::cargo(&["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .map_err(|error| Failure::message(format!("cannot start `cargo metadata`: {error}")))?;
+        if !output.status.success() {
+            return Err(Failure::message(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| Failure::message(format!("cannot read what `cargo metadata` says: {error}")))
+    }
+
+    pub(crate) fn package(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// The packages that go to the crate registry.
+    pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| package.is_published())
+    }
+}
+
+impl Package {
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// Its folder, as seen from the root: `crates/core`.
+    pub(crate) fn folder(&self) -> String {
+        let folder = self.manifest_path.parent().unwrap_or(&self.manifest_path);
+        folder.strip_prefix(root()).unwrap_or(folder).to_string_lossy().into_owned()
+    }
+}
