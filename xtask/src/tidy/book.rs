@@ -1,5 +1,5 @@
-//! Whatever is written can be found: each chapter in the summary, each decision in the index, each crate in
-//! the architecture.
+//! Whatever is there can be found: each chapter in the summary, each decision in the index, each crate in the
+//! README and the architecture.
 
 use super::links::resolve;
 use super::{Finding, Tree, markdown};
@@ -7,6 +7,7 @@ use crate::workspace::Package;
 
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 const DECISIONS: &str = "docs/adr/README.md";
+const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// What the architecture says about every crate.
@@ -16,7 +17,11 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = unlisted(tree, SUMMARY, "docs/src/");
     findings.extend(unlisted(tree, DECISIONS, "docs/adr/"));
     findings.extend(numbers(tree));
-    findings.extend(packages.iter().filter_map(|package| undescribed(package, tree)));
+    let crates = packages.iter().filter(|package| package.folder().starts_with("crates/"));
+    for package in crates {
+        findings.extend(unannounced(package, tree));
+        findings.extend(undescribed(package, tree));
+    }
     findings
 }
 
@@ -51,13 +56,18 @@ fn numbers(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Each crate is linked to from the README.
+fn unannounced(package: &Package, tree: &Tree) -> Option<Finding> {
+    let folder = package.folder();
+    let page = tree.text(README).unwrap_or_default();
+    let is_linked = markdown::links(page).iter().any(|link| link.target.trim_end_matches('/') == folder);
+    (!is_linked)
+        .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`; add it to the crates")))
+}
+
 /// Each crate has a section that begins with its folder's name and makes the promises.
 fn undescribed(package: &Package, tree: &Tree) -> Option<Finding> {
-    let folder = package.folder();
-    if !folder.starts_with("crates/") {
-        return None;
-    }
-    let heading = format!("### `{folder}`");
+    let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();
     let Some((line, _)) = page.lines().enumerate().find(|(_, line)| *line == heading) else {
         let message = format!("nothing is said of {}; add a section \"{heading}\"", package.name);

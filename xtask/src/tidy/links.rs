@@ -7,14 +7,26 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, page) in tree.files("", ".md") {
         for link in markdown::links(page) {
-            let Some(target) = resolve(path, &link.target) else { continue };
-            if !tree.contains(&target) {
-                let message = format!("the link `{}` leads to `{target}`, which is not there", link.target);
+            let dead =
+                dead_file(path, &link.target, tree).or_else(|| dead_anchor(path, page, &link.target, tree));
+            if let Some(what) = dead {
+                let message = format!("the link `{}` leads to {what}, which is not there", link.target);
                 findings.push(Finding::new(path, link.line, message));
             }
         }
     }
     findings
+}
+
+fn dead_file(path: &str, target: &str, tree: &Tree) -> Option<String> {
+    let file = resolve(path, target)?;
+    (!tree.contains(&file)).then(|| format!("`{file}`"))
+}
+
+fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<String> {
+    let (file, anchor) = target.split_once('#')?;
+    let page = if file.is_empty() { page } else { tree.text(&resolve(path, file)?)? };
+    (!markdown::anchors(page).iter().any(|known| known == anchor)).then(|| format!("the heading `#{anchor}`"))
 }
 
 /// The path from the root that a link means, unless it leads out of the repository, into the same page, or

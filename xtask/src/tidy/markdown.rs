@@ -9,6 +9,28 @@ pub(super) struct Link {
     pub(super) target: String,
 }
 
+/// The names by which the headings of a page are linked to.
+pub(super) fn anchors(page: &str) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for (event, _) in events(page) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                is_open = true;
+                anchors.push(String::new());
+            }
+            Event::End(TagEnd::Heading(_)) => is_open = false,
+            Event::Text(text) | Event::Code(text) if is_open => {
+                if let Some(anchor) = anchors.last_mut() {
+                    anchor.extend(text.chars().filter_map(anchor_character));
+                }
+            }
+            _ => {}
+        }
+    }
+    anchors
+}
+
 /// A fenced block of code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
@@ -74,6 +96,16 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
     Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter().map(|(event, range)| {
         (event, 1 + page.bytes().take(range.start).filter(|byte| *byte == b'\n').count())
     })
+}
+
+/// What becomes of a heading's character in its anchor, on GitHub and in the book alike.
+fn anchor_character(character: char) -> Option<char> {
+    match character {
+        ' ' => Some('-'),
+        '-' | '_' => Some(character),
+        _ if character.is_alphanumeric() => Some(character.to_ascii_lowercase()),
+        _ => None,
+    }
 }
 
 fn source_comment(html: &str) -> Option<String> {

@@ -159,20 +159,29 @@ fn a_source_has_a_name_a_size_and_tests_that_run() {
 
 #[test]
 fn a_link_leads_somewhere() {
-    let page = "[a](b.md) [b](../README.md#top)\n\n[c](missing.md) [d](#here) [e](https://haft.rs/x)\n\
+    let page = "[a](b.md) [b](../README.md#top)\n\n[c](missing.md) [e](https://haft.rs/x)\n\
                 [`Tool`](haft_core::Tool) [f](.) [g](../docs/src/) ![h](h.png)\n";
-    let tree = [("docs/src/a.md", page), ("docs/src/b.md", ""), ("README.md", "[x](docs/) [y](doc/)\n")];
+    let anchors =
+        "# The `Run`, and why\n[a](#the-run-and-why) [b](#why) [c](docs/src/b.md#b) [d](docs/src/b.md#c)\n";
+    let tree = [
+        ("docs/src/a.md", page),
+        ("docs/src/b.md", "## B\n"),
+        ("README.md", "[x](docs/) [y](doc/)\n"),
+        ("ANCHORS.md", anchors),
+    ];
     check(
         links::check,
         &[],
         tree,
         &expect![[r#"
-        README.md:1: the link `doc/` leads to `doc`, which is not there
-        docs/src/a.md:1: the link `../README.md#top` leads to `docs/README.md`, which is not there
-        docs/src/a.md:3: the link `missing.md` leads to `docs/src/missing.md`, which is not there
-        docs/src/a.md:4: the link `../docs/src/` leads to `docs/docs/src`, which is not there
-        docs/src/a.md:4: the link `h.png` leads to `docs/src/h.png`, which is not there
-    "#]],
+            ANCHORS.md:2: the link `#why` leads to the heading `#why`, which is not there
+            ANCHORS.md:2: the link `docs/src/b.md#c` leads to the heading `#c`, which is not there
+            README.md:1: the link `doc/` leads to `doc`, which is not there
+            docs/src/a.md:1: the link `../README.md#top` leads to `docs/README.md`, which is not there
+            docs/src/a.md:3: the link `missing.md` leads to `docs/src/missing.md`, which is not there
+            docs/src/a.md:4: the link `../docs/src/` leads to `docs/docs/src`, which is not there
+            docs/src/a.md:4: the link `h.png` leads to `docs/src/h.png`, which is not there
+        "#]],
     );
 }
 
@@ -217,6 +226,7 @@ fn what_is_written_can_be_found() {
                         ### `crates/mcp`\n\n**Invariant:** one.\n\n### `crates/none`\n";
     let tree = [
         ("ARCHITECTURE.md", architecture),
+        ("README.md", "[`haft-core`](crates/core) [`haft-react`](crates/react)\n"),
         ("docs/src/SUMMARY.md", "- [One](one.md)\n"),
         ("docs/src/one.md", ""),
         ("docs/src/two.md", ""),
@@ -237,13 +247,14 @@ fn what_is_written_can_be_found() {
         &packages,
         tree,
         &expect![[r####"
-        ARCHITECTURE.md:1: nothing is said of haft-react; add a section "### `crates/react`"
-        ARCHITECTURE.md:9: the section of haft-mcp has no paragraph that begins with **API boundary:**
-        docs/adr/0001-b.md:1: another decision has this number; take the next one
-        docs/adr/0002-c.md:1: nobody finds this page; link to it in `docs/adr/README.md`
-        docs/adr/third.md:1: a decision is named by four digits and its subject: `0001-subject.md`
-        docs/src/two.md:1: nobody finds this page; link to it in `docs/src/SUMMARY.md`
-    "####]],
+            ARCHITECTURE.md:1: nothing is said of haft-react; add a section "### `crates/react`"
+            ARCHITECTURE.md:9: the section of haft-mcp has no paragraph that begins with **API boundary:**
+            README.md:1: no link leads to `crates/mcp`; add it to the crates
+            docs/adr/0001-b.md:1: another decision has this number; take the next one
+            docs/adr/0002-c.md:1: nobody finds this page; link to it in `docs/adr/README.md`
+            docs/adr/third.md:1: a decision is named by four digits and its subject: `0001-subject.md`
+            docs/src/two.md:1: nobody finds this page; link to it in `docs/src/SUMMARY.md`
+        "####]],
     );
 }
 
