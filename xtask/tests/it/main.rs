@@ -1,0 +1,70 @@
+//! What a person at the command line notices.
+
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+
+fn xtask(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(arguments).env_remove("HAFT_MODEL");
+    command
+}
+
+/// Compares the exit code and the first line of standard error.
+fn check(command: &mut Command, expected: &Expect) {
+    let shown = match command.output() {
+        Ok(Output { status, stderr, .. }) => {
+            format!("{status}: {}", text(&stderr).lines().next().unwrap_or_default())
+        }
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&shown);
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn wrong_usage_is_exit_code_two_with_the_usage() {
+    check(&mut xtask(&[]), &expect!["exit status: 2: error: no command is given"]);
+    check(&mut xtask(&["tets"]), &expect!["exit status: 2: error: there is no command `tets`"]);
+    check(
+        &mut xtask(&["demo", "What", "is"]),
+        &expect!["exit status: 2: error: `demo` takes one question: put it in quotes"],
+    );
+    check(
+        &mut xtask(&["ci", "--quick"]),
+        &expect!["exit status: 2: error: `ci` takes `--checks` or nothing"],
+    );
+    check(&mut xtask(&["tidy", "now"]), &expect!["exit status: 2: error: `tidy` takes no arguments"]);
+    check(
+        &mut xtask(&["setup", "--models"]),
+        &expect!["exit status: 2: error: `setup` takes `--model` or nothing"],
+    );
+    check(&mut xtask(&["doc", "book"]), &expect!["exit status: 2: error: `doc` takes `--open` or nothing"]);
+    let Output { stderr, stdout, .. } = xtask(&["tets"]).output().expect("xtask starts");
+    assert!(text(&stderr).contains("usage: cargo xtask COMMAND"));
+    assert_eq!(text(&stdout), "", "standard output is for answers");
+}
+
+#[test]
+fn help_is_not_an_error() {
+    let output = xtask(&["help"]).output().expect("xtask starts");
+    assert!(output.status.success());
+    let usage = text(&output.stdout);
+    for command in ["demo", "test", "ci", "example", "eval", "setup", "tidy", "doc"] {
+        assert!(usage.contains(&format!("\n  {command}")), "no `{command}` in {usage}");
+    }
+}
+
+/// A model that is not there is found out before minutes of building.
+#[test]
+fn the_demo_looks_for_its_model_first() {
+    check(
+        xtask(&["demo"]).env("HAFT_MODEL", "no/such/model.gguf"),
+        &expect![
+            "1: error: HAFT_MODEL names no/such/model.gguf, which is not a file; unset it to use the default model"
+        ],
+    );
+}
