@@ -1,1 +1,48 @@
-//! Under construction.
+#![doc = include_str!("../README.md")]
+
+mod agent;
+mod blocking;
+mod call;
+mod content;
+pub mod limits;
+mod message;
+mod model;
+mod pipeline;
+mod rendering;
+pub mod schema;
+mod source;
+mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod timestamp;
+mod tool;
+mod toolset;
+mod transcript;
+
+pub use agent::{
+    Agent, AgentError, AgentErrorKind, AgentStep, Answer, Answers, Limit, Parked, RunAnswer, RunEvent,
+    RunInput, RunLimits, RunOutput, RunStart, StopReason,
+};
+pub use async_trait::async_trait;
+pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};
+pub use content::{Bytes, Content, ResourceBody};
+pub use message::{AssistantMessage, Message, MessageBody};
+pub use model::{
+    ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
+    ResponseFormat, TimeoutPhase, ToolChoice, Usage,
+};
+pub use pipeline::{Batch, CallOutcome, CallRecord, Pipeline, Recorder};
+pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violations};
+pub use schemars;
+pub use serde_json::{Value, json};
+pub use source::{Diagnostic, ListContext, SourceError, ToolList, ToolSource};
+pub use store::{MemoryResultStore, ResultStore};
+pub use timestamp::Timestamp;
+pub use tool::{
+    Annotations, BoxError, Deprecation, DynamicTool, IntoToolOutput, InvalidToolName, Json, Pending,
+    PendingCall, PendingKind, Policy, Principal, Progress, ProgressSink, RunContext, State, StateType, Tool,
+    ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, from_arguments,
+    tool_fn,
+};
+pub use toolset::{ToolInfo, Toolset, ToolsetError};
+pub use transcript::{Transcript, View};

@@ -1,0 +1,97 @@
+use std::fmt;
+
+use crate::{ModelError, Transcript, Usage};
+
+/// Why a run ended without an answer, with what it had done until then.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}")]
+pub struct AgentError {
+    /// Why.
+    #[source]
+    pub kind: Box<AgentErrorKind>,
+    /// The conversation so far: every call in it has a result, so that it can go on.
+    pub transcript: Transcript,
+    /// What the run cost.
+    pub usage: Usage,
+}
+
+/// Why a run ended without an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentErrorKind {
+    /// The model gave no reply.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A limit was reached.
+    #[error("{0}")]
+    LimitReached(Limit),
+    /// A tool said that the run must stop.
+    #[error("tool \"{tool}\" stopped the run: {message}")]
+    Tool {
+        /// The tool.
+        tool: String,
+        /// What it said.
+        message: String,
+    },
+    /// The model could not be brought to give what was asked for.
+    #[error("the model did not give a usable reply: {0}")]
+    UnusableReply(String),
+    /// The run was cancelled.
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// The tools cannot be offered.
+    #[error(transparent)]
+    Tools(#[from] crate::SourceError),
+    /// The run cannot begin as it is asked to.
+    #[error("the run cannot begin: {0}")]
+    InvalidInput(String),
+    /// The agent is used outside a tokio runtime.
+    #[error("an agent runs on a tokio runtime: use it inside one")]
+    NoRuntime,
+    /// The agent's stream ended without an end of the run.
+    #[error("the agent stopped without an answer")]
+    Incomplete,
+}
+
+/// The limit that a run reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Requests to the model.
+    Requests(u32),
+    /// Calls of tools.
+    ToolCalls(u32),
+    /// Tokens read and written.
+    TotalTokens(u64),
+    /// The same call again and again.
+    IdenticalCalls(u32),
+    /// Replies in a row that could not be used.
+    UnusableReplies(u32),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requests(n) => write!(f, "the limit of {n} model requests is reached"),
+            Self::ToolCalls(n) => write!(f, "the limit of {n} tool calls is reached"),
+            Self::TotalTokens(n) => write!(f, "the limit of {n} tokens is reached"),
+            Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
+            Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
+        }
+    }
+}
+
+impl<K: Into<AgentErrorKind>> From<K> for AgentError {
+    fn from(kind: K) -> Self {
+        Self { kind: Box::new(kind.into()), transcript: Transcript::new(), usage: Usage::default() }
+    }
+}
+
+impl AgentError {
+    /// Adds what the run had done until then.
+    #[must_use]
+    pub fn with_run(mut self, transcript: Transcript, usage: Usage) -> Self {
+        (self.transcript, self.usage) = (transcript, usage);
+        self
+    }
+}

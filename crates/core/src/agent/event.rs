@@ -1,0 +1,58 @@
+use serde::Serialize;
+
+use super::RunOutput;
+use crate::{PendingCall, Progress, ToolCall, ToolResult, Usage};
+
+/// Something that happened in a run. As JSON each has a `type`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunEvent {
+    /// The model is asked.
+    RequestStarted {
+        /// Which request of this run, from 1.
+        request: u32,
+    },
+    /// More of the answer.
+    TextDelta {
+        /// The new text.
+        text: String,
+    },
+    /// More of what the model thinks.
+    ThoughtDelta {
+        /// The new text.
+        text: String,
+    },
+    /// A request is answered.
+    RequestFinished {
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A call begins.
+    CallStarted {
+        /// The call.
+        call: ToolCall,
+    },
+    /// A call is under way.
+    CallProgress {
+        /// The call.
+        call_id: String,
+        /// How far it is.
+        progress: Progress,
+    },
+    /// A call ended.
+    CallFinished {
+        /// What came of it.
+        result: ToolResult,
+    },
+    /// A call waits.
+    CallPending {
+        /// What it waits for.
+        pending: PendingCall,
+    },
+    /// The run ended; the last event.
+    Done {
+        /// How.
+        output: RunOutput,
+    },
+}

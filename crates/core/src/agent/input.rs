@@ -1,0 +1,101 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Answers, Parked};
+use crate::{Message, RunContext, Transcript, limits};
+
+/// What a run begins with, and for whom it runs.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{RunInput, RunLimits};
+///
+/// let input = RunInput::new("What is 17 plus 25?")
+///     .with_limits(RunLimits { requests: Some(5), ..RunLimits::default() });
+/// ```
+#[derive(Clone)]
+pub struct RunInput {
+    /// Where the run begins.
+    pub start: RunStart,
+    /// Limits of this run, in place of the agent's.
+    pub limits: Option<RunLimits>,
+    /// What its tools are given: principal, state, cancellation, progress.
+    pub context: RunContext,
+}
+
+/// Where a run begins.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunStart {
+    /// With something new to say.
+    New {
+        /// The new messages.
+        messages: Vec<Message>,
+        /// What was said before; empty for a new conversation.
+        transcript: Transcript,
+    },
+    /// Where it was parked.
+    Resume {
+        /// The run that waits.
+        parked: Parked,
+        /// What it waits for, or a part of it.
+        answers: Answers,
+    },
+}
+
+/// How much a run may use. `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// How often the model may be asked. Default: [`limits::RUN_REQUESTS`].
+    pub requests: Option<u32>,
+    /// How many calls may be made. Default: none.
+    pub tool_calls: Option<u32>,
+    /// How many tokens may be read and written in all. Default: none.
+    pub total_tokens: Option<u64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { requests: Some(limits::RUN_REQUESTS), tool_calls: None, total_tokens: None }
+    }
+}
+
+impl RunInput {
+    /// Begins a conversation.
+    pub fn new(message: impl Into<Message>) -> Self {
+        Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
+    }
+
+    /// Goes on with a conversation: the transcript of an earlier answer, and something new to say.
+    pub fn following(transcript: Transcript, message: impl Into<Message>) -> Self {
+        Self::from_start(RunStart::New { messages: vec![message.into()], transcript })
+    }
+
+    /// Goes on with a run that waited.
+    pub fn resume(parked: Parked, answers: Answers) -> Self {
+        Self::from_start(RunStart::Resume { parked, answers })
+    }
+
+    fn from_start(start: RunStart) -> Self {
+        Self { start, limits: None, context: RunContext::default() }
+    }
+
+    /// Sets the limits of this run.
+    #[must_use]
+    pub fn with_limits(mut self, limits: RunLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Sets what the run's tools are given.
+    #[must_use]
+    pub fn with_context(mut self, context: RunContext) -> Self {
+        self.context = context;
+        self
+    }
+}
+
+impl<T: Into<Message>> From<T> for RunInput {
+    fn from(message: T) -> Self {
+        Self::new(message)
+    }
+}

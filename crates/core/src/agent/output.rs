@@ -1,0 +1,95 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Parked;
+use crate::{ToolResult, Transcript, Usage};
+
+/// How a run ended: with an answer, or waiting for one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RunOutput {
+    /// There is an answer.
+    Answer(Box<RunAnswer>),
+    /// The run waits.
+    Parked(Parked),
+}
+
+/// What a run answered, and how it came to that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunAnswer {
+    /// The answer as text.
+    pub text: String,
+    /// The answer as data, where outputs were declared.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub outputs: Map<String, Value>,
+    /// The calls of this run, in order.
+    pub steps: Vec<AgentStep>,
+    /// What the run cost.
+    pub usage: Usage,
+    /// Why it stopped.
+    pub stop_reason: StopReason,
+    /// The whole conversation, for the next question.
+    pub transcript: Transcript,
+}
+
+/// One call of a run, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentStep {
+    /// Which reply of the model asked for it, from 1; parallel calls share a number.
+    pub step_number: u32,
+    /// The tool, as the model named it.
+    pub tool_name: String,
+    /// The arguments, as JSON where they are JSON, else as the text they are.
+    pub tool_args: Value,
+    /// What came of it.
+    pub result: ToolResult,
+    /// What the model thought or said before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+}
+
+/// Why a run stopped with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The model was done.
+    Finished,
+    /// A limit was reached, and the model was made to answer with what it had.
+    LimitReached,
+    /// The model declined; the text says why.
+    Refused,
+}
+
+impl RunOutput {
+    /// The answer, unless the run waits.
+    pub fn answer(&self) -> Option<&RunAnswer> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Parked(_) => None,
+        }
+    }
+
+    /// The answer, unless the run waits.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`Parked`] run.
+    pub fn into_answer(self) -> Result<RunAnswer, Parked> {
+        match self {
+            Self::Answer(answer) => Ok(*answer),
+            Self::Parked(parked) => Err(parked),
+        }
+    }
+
+    /// The text of the answer; empty while the run waits.
+    pub fn text(&self) -> &str {
+        self.answer().map_or("", |answer| &answer.text)
+    }
+
+    /// The results of a tool by name, in order.
+    pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
+        let steps = self.answer().map_or(&[] as &[_], |answer| &answer.steps);
+        steps.iter().filter(move |step| step.tool_name == tool).map(|step| &step.result)
+    }
+}

@@ -1,0 +1,211 @@
+//! What messages and results are made of.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
+
+/// One piece of a message or of a tool's output.
+///
+/// A list of pieces keeps their order: text and an image is both, not one of them.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::Content;
+///
+/// let picture = Content::blob(*b"\x89PNG", "image/png");
+/// assert_eq!(picture.as_text(), "[image/png, 4 bytes]");
+/// assert_eq!(Content::text("hi").as_text(), "hi");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Content {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// The bytes of the picture.
+        data: Bytes,
+        /// Its media type, such as `image/png`.
+        media_type: String,
+    },
+    /// A sound.
+    Audio {
+        /// The bytes of the sound.
+        data: Bytes,
+        /// Its media type, such as `audio/wav`.
+        media_type: String,
+    },
+    /// Bytes of any other media type.
+    Blob {
+        /// The bytes.
+        data: Bytes,
+        /// Their media type, such as `application/pdf`.
+        media_type: String,
+    },
+    /// The contents of a resource, embedded.
+    Resource {
+        /// Where the resource is from.
+        uri: String,
+        /// The media type, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+        /// What the resource contains.
+        body: ResourceBody,
+    },
+    /// A reference to a resource that can be read elsewhere.
+    ResourceLink {
+        /// Where the resource is.
+        uri: String,
+        /// What it is called.
+        name: String,
+        /// What it is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// The media type, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+    },
+    /// A JSON value.
+    Json {
+        /// The value.
+        value: Value,
+    },
+}
+
+/// What an embedded resource contains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Blob(Bytes),
+}
+
+impl Content {
+    /// Makes a piece of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// Makes a piece of JSON.
+    pub fn json(value: impl Into<Value>) -> Self {
+        Self::Json { value: value.into() }
+    }
+
+    /// Makes an image, a sound or a blob, as the media type says.
+    pub fn blob(data: impl Into<Bytes>, media_type: impl Into<String>) -> Self {
+        let (data, media_type) = (data.into(), media_type.into());
+        match media_type.split('/').next() {
+            Some("image") => Self::Image { data, media_type },
+            Some("audio") => Self::Audio { data, media_type },
+            _ => Self::Blob { data, media_type },
+        }
+    }
+
+    /// What a model that reads only text is shown: the text itself, JSON as text, and a short description of
+    /// everything else.
+    pub fn as_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text { text } => text.into(),
+            Self::Json { value } => value.to_string().into(),
+            Self::Image { data, media_type }
+            | Self::Audio { data, media_type }
+            | Self::Blob { data, media_type } => data.describe(media_type).into(),
+            Self::Resource { body: ResourceBody::Text(text), .. } => text.into(),
+            Self::Resource { uri, media_type, body: ResourceBody::Blob(data) } => {
+                let media_type = media_type.as_deref().unwrap_or("application/octet-stream");
+                format!("{uri} {}", data.describe(media_type)).into()
+            }
+            Self::ResourceLink { uri, name, .. } => format!("[{name}]({uri})").into(),
+        }
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text { text }
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+/// Bytes that are cheap to clone, base64 text (RFC 4648, section 4) in JSON.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Bytes(Arc<[u8]>);
+
+impl Bytes {
+    /// Reads base64 text.
+    ///
+    /// # Errors
+    ///
+    /// Fails when `text` is not padded base64 of the standard alphabet.
+    pub fn from_base64(text: &str) -> Result<Self, base64::DecodeError> {
+        STANDARD.decode(text).map(Self::from)
+    }
+
+    /// Writes base64 text.
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(&self.0)
+    }
+
+    fn describe(&self, media_type: &str) -> String {
+        format!("[{media_type}, {} bytes]", self.0.len())
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl<const N: usize> From<[u8; N]> for Bytes {
+    fn from(bytes: [u8; N]) -> Self {
+        Self(Arc::new(bytes))
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_base64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::from_base64(&text).map_err(D::Error::custom)
+    }
+}

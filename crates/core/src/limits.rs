@@ -1,0 +1,39 @@
+//! The default limits of every crate, in one place. Each can be changed where it applies.
+
+use std::time::Duration;
+
+/// How long a tool call may take in all: five minutes.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a call to a server may stay silent, without an answer or progress: one minute.
+pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a source may take to list its tools: thirty seconds.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many pages a source may take to list its tools.
+pub const LIST_PAGES: usize = 100;
+
+/// How long a server may take for its handshake: ten seconds.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest line or event that is read from a peer, in bytes: 16 MiB.
+pub const LINE_BYTES: usize = 16 << 20;
+
+/// How much of one result the model reads, in bytes of UTF-8: 128 KiB.
+pub const RESULT_BYTES: usize = 128 << 10;
+
+/// The longest text of arguments that is parsed, in bytes: 1 MiB.
+pub const ARGUMENT_BYTES: usize = 1 << 20;
+
+/// How often the model may be asked in one run.
+pub const RUN_REQUESTS: u32 = 50;
+
+/// How often in a row the same call with the same arguments is tolerated.
+pub const IDENTICAL_CALLS: u32 = 3;
+
+/// How often a tool may ask the model for another try ([`ToolError::Retry`](crate::ToolError::Retry)) in one run.
+pub const TOOL_RETRIES: u32 = 1;
+
+/// How many bytes the in-memory [`ResultStore`](crate::ResultStore) keeps before it forgets the oldest: 256 MiB.
+pub const STORED_RESULT_BYTES: usize = 256 << 20;

@@ -1,0 +1,128 @@
+use std::time::Duration;
+
+use crate::{AssistantMessage, BoxError};
+
+/// Why there is no complete reply.
+///
+/// Texts are for people who run the program; they hold no key and no header, and at most 1 kB of a body.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The key is missing, wrong, or may not do this (401, 403).
+    #[error("the model's server refused the key: {0}")]
+    Unauthorized(String),
+    /// The request cannot succeed as it is (other 4xx).
+    #[error("the model's server refused the request (status {status}): {body}")]
+    Rejected {
+        /// The HTTP status.
+        status: u16,
+        /// What the server said, at most 1 kB.
+        body: String,
+    },
+    /// Too many requests, or the account's quota is used up.
+    #[error("the model's server is limiting requests: {message}")]
+    RateLimited {
+        /// What the server said, at most 1 kB.
+        message: String,
+        /// How long it wants us to wait, where it says so.
+        retry_after: Option<Duration>,
+        /// Whether waiting cannot help, as when a quota is used up.
+        permanent: bool,
+    },
+    /// The server failed (5xx, or an error in place of a reply).
+    #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
+    Server {
+        /// The HTTP status, if there was one.
+        status: Option<u16>,
+        /// What the server said, at most 1 kB.
+        body: String,
+    },
+    /// The server could not be reached, or the connection broke before there was a reply.
+    #[error("the model's server at {endpoint} cannot be reached: {reason}")]
+    Unreachable {
+        /// Where the server should be, without credentials.
+        endpoint: String,
+        /// What went wrong.
+        reason: String,
+        /// The error below.
+        source: Option<BoxError>,
+    },
+    /// A wait took too long.
+    #[error("timed out after {after:?} waiting for {phase}")]
+    TimedOut {
+        /// What was waited for.
+        phase: TimeoutPhase,
+        /// How long.
+        after: Duration,
+    },
+    /// The conversation is longer than the model can read.
+    #[error("the conversation is too long for the model: {0}")]
+    ContextTooLong(String),
+    /// The reply ended before it was complete.
+    #[error("the reply was cut: {reason}")]
+    Truncated {
+        /// How it ended.
+        reason: String,
+        /// What had come; its calls are not complete and must not run.
+        partial: Box<AssistantMessage>,
+    },
+    /// The reply has neither text nor calls.
+    #[error("the model gave an empty reply")]
+    EmptyResponse,
+    /// The reply cannot be read.
+    #[error("the model's reply cannot be read: {0}")]
+    InvalidResponse(String),
+    /// The request asks for something that this model cannot do.
+    #[error("the model cannot do this: {0}")]
+    Unsupported(String),
+    /// The model itself failed, as one in the process does.
+    #[error("the model failed: {message}")]
+    Failed {
+        /// What went wrong.
+        message: String,
+        /// The error below.
+        source: Option<BoxError>,
+    },
+}
+
+/// What was waited for when the time was up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeoutPhase {
+    /// The connection.
+    Connect,
+    /// The first byte of the reply.
+    FirstByte,
+    /// More of a reply that had begun.
+    Idle,
+    /// The reply as a whole.
+    Total,
+}
+
+impl std::fmt::Display for TimeoutPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "a connection",
+            Self::FirstByte => "the first byte",
+            Self::Idle => "more of the reply",
+            Self::Total => "the whole reply",
+        })
+    }
+}
+
+impl ModelError {
+    /// Makes a failure of the model itself.
+    pub fn failed(error: impl Into<BoxError>) -> Self {
+        let error = error.into();
+        Self::Failed { message: error.to_string(), source: Some(error) }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::RateLimited { permanent, .. } => !permanent,
+            Self::Server { .. } | Self::Unreachable { .. } | Self::TimedOut { .. } => true,
+            Self::Truncated { .. } | Self::EmptyResponse => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use std::sync::Arc;
+
+use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
+
+use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
+use crate::{Answers, RunContext, ToolCall, ToolContext, ToolList};
+
+/// Calls that one reply asked for.
+#[derive(Clone)]
+pub struct Batch {
+    /// The tools that the model saw.
+    pub tools: ToolList,
+    /// The calls, in order.
+    pub calls: Vec<ToolCall>,
+    /// Answers to those of them that waited, by id.
+    pub answers: Answers,
+    /// What all of them share.
+    pub run: Arc<RunContext>,
+}
+
+impl Pipeline {
+    /// Runs calls in parallel, each on a task of its own, and gives their outcomes as they come, each with its
+    /// place in the batch.
+    ///
+    /// A [sequential](crate::Policy::sequential) tool is a barrier: calls before it end first, it runs alone,
+    /// calls after it wait. A tool that blocks its thread costs only itself on a multi-thread runtime; on one
+    /// thread nothing can prevent that it holds up the rest.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the stream aborts every call that is under way. Effects may have happened.
+    pub fn batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
+        let pipeline = self.clone();
+        let stages = stages(&batch);
+        let batch = Arc::new(batch);
+        stream::iter(stages)
+            .map(move |stage| {
+                let calls = batch.calls.iter().enumerate().skip(stage.start).take(stage.len());
+                let outcomes = calls.map(|(place, call)| {
+                    let (pipeline, batch, call) = (pipeline.clone(), Arc::clone(&batch), call.clone());
+                    async move { (place, pipeline.call_of(&batch, &call).await) }
+                });
+                outcomes.collect::<FuturesUnordered<_>>()
+            })
+            .flatten()
+    }
+
+    /// Runs calls in parallel and waits for all; outcomes come in the order of the calls.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`batch`](Self::batch).
+    pub async fn call_all(&self, batch: Batch) -> Vec<CallOutcome> {
+        let mut outcomes: Vec<_> = self.batch(batch).collect().await;
+        outcomes.sort_by_key(|(place, _)| *place);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    async fn call_of(&self, batch: &Batch, call: &ToolCall) -> CallOutcome {
+        let mut cx = ToolContext::new(Arc::clone(&batch.run), call.id.as_str());
+        if let Some(answer) = batch.answers.get(&call.id) {
+            cx = cx.with_answer(answer.clone());
+        }
+        match find::find(&batch.tools, &call.name) {
+            Ok(tool) => {
+                self.run(Ok(&**tool), call, Arguments::Text(&call.arguments), &cx, Host::Own(tool)).await
+            }
+            Err(error) => {
+                self.run(Err(error), call, Arguments::Text(&call.arguments), &cx, Host::Caller).await
+            }
+        }
+    }
+}
+
+/// Runs of places whose calls may overlap.
+fn stages(batch: &Batch) -> Vec<std::ops::Range<usize>> {
+    let sequential = |call: &ToolCall| {
+        batch.tools.get(&call.name).is_some_and(|tool| tool.definition().policy().sequential)
+    };
+    let mut stages: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut after_barrier = true;
+    for (place, call) in batch.calls.iter().enumerate() {
+        let barrier = sequential(call);
+        match stages.last_mut() {
+            Some(stage) if !barrier && !after_barrier => stage.end = place + 1,
+            _ => stages.push(place..place + 1),
+        }
+        after_barrier = barrier;
+    }
+    stages
+}

@@ -1,0 +1,242 @@
+//! The schema engine: what a tool takes and gives, compiled once and checked on every call.
+//!
+//! A [`Schema`] is a JSON Schema as it was given, together with its compiled validator. It is bounded before it is
+//! compiled ([`SchemaLimits`]), follows references within its own document only, and is shared by whoever clones it.
+//! Draft 2020-12 is assumed, draft-07 is honoured where `$schema` declares it, and `format` is enforced. By the rules
+//! of JSON Schema `3.0` is an integer and `true` is not.
+//!
+//! A value that fits costs one pass over it. For one that does not, [`Schema::validate`] lists *all* violations, in
+//! words that a model can act on, and [`repair()`] mends what models are known to get wrong.
+
+mod arguments;
+mod canonical;
+mod check;
+mod derive;
+mod describe;
+mod error;
+mod explain;
+mod preflight;
+mod reference;
+mod repair;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+use std::fmt;
+use std::sync::Arc;
+
+use jsonschema::ValidationError;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use self::check::Check;
+
+pub use self::canonical::canonical;
+pub use self::error::{SchemaError, SchemaFault};
+pub use self::preflight::SchemaLimits;
+pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
+pub use self::violation::{Violation, Violations};
+
+/// How deep a value may be nested, as in the parser of `serde_json`: what is deeper could not be read back from text.
+const VALUE_DEPTH: usize = 128;
+
+/// A JSON Schema as it was given, with its validator.
+///
+/// Cloning is cheap and shares both. Two schemas are equal when their JSON is, whatever the order of keys.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::schema::Schema;
+/// use serde_json::json;
+///
+/// let schema = Schema::new(json!({
+///     "type": "object",
+///     "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+///     "required": ["x"],
+/// }))?;
+/// assert!(schema.is_valid(&json!({"x": 1})));
+///
+/// let violations = schema.validate(&json!({"x": "abc"})).unwrap_err();
+/// assert_eq!(violations.to_string(), r#"/x: expected integer, received string "abc""#);
+/// # Ok::<(), haft_core::schema::SchemaError>(())
+/// ```
+#[derive(Clone)]
+pub struct Schema(Arc<Compiled>);
+
+/// One property that the root of a [`Schema`] declares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Property<'s> {
+    /// Its name.
+    pub name: &'s str,
+    /// Its schema. A reference in it counts from the root of the whole schema.
+    pub schema: &'s Value,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+struct Compiled {
+    value: Value,
+    check: Check,
+}
+
+impl Schema {
+    /// Checks a schema against the default [`SchemaLimits`] and compiles it.
+    ///
+    /// # Errors
+    ///
+    /// What is too large, refers to another document, refers to itself without an end, declares an unknown dialect
+    /// or is no valid schema is refused, with the place and the reason.
+    pub fn new(value: Value) -> Result<Self, SchemaError> {
+        Self::within(value, &SchemaLimits::default())
+    }
+
+    /// Checks a schema against limits of your own and compiles it.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Schema::new`].
+    pub fn within(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+        match preflight::inspect(&value, limits) {
+            Ok(inspected) => {
+                let check = Check::compile(&value, &inspected)?;
+                Ok(Self(Arc::new(Compiled { value, check })))
+            }
+            Err(error) => {
+                preflight::dismantle(value);
+                Err(error)
+            }
+        }
+    }
+
+    /// Derives the schema of a type that is read from JSON.
+    ///
+    /// Types are written out where they are used; a recursive one stays a `$ref` into `$defs`. What tells a model
+    /// nothing is left out: `$schema`, a title from the type's name, formats of numbers such as `int64`.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the type describes itself by a schema that [`Schema::new`] refuses.
+    pub fn of<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+        Self::new(derive::input::<T>())
+    }
+
+    /// Derives the schema of a type that is written as JSON, which may differ from [`Schema::of`] in names and in
+    /// what is always there.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Schema::of`].
+    pub fn of_output<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+        Self::new(derive::output::<T>())
+    }
+
+    /// The schema of a tool without arguments: `{"type": "object", "properties": {}}`.
+    pub fn object() -> Self {
+        let value = json!({"type": "object", "properties": {}});
+        Self(Arc::new(Compiled { value, check: Check::AnyObject }))
+    }
+
+    /// Takes the arguments of a tool: a schema whose root is an object.
+    ///
+    /// A root that leaves its type open is given `"type": "object"`, and one that lists no properties an empty
+    /// `properties`. Everything else stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Schema::new`], and [`SchemaFault::NotAnObject`] for a root that cannot be an object.
+    pub fn arguments(value: Value) -> Result<Self, SchemaError> {
+        Self::new(value)?.into_arguments()
+    }
+
+    /// Makes this schema one of [`arguments`](Schema::arguments). It is compiled again only if its root changes.
+    ///
+    /// # Errors
+    ///
+    /// [`SchemaFault::NotAnObject`] for a root that cannot be an object.
+    pub fn into_arguments(self) -> Result<Self, SchemaError> {
+        match arguments::object_root(self.as_value())? {
+            Some(value) => Self::new(value),
+            None => Ok(self),
+        }
+    }
+
+    /// The schema as it was given.
+    pub fn as_value(&self) -> &Value {
+        &self.0.value
+    }
+
+    /// Whether a value fits. This is all that a valid call costs.
+    pub fn is_valid(&self, value: &Value) -> bool {
+        !preflight::is_deeper(value, VALUE_DEPTH) && self.0.check.is_valid(value)
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    ///
+    /// Lists every violation, not only the first.
+    pub fn validate(&self, value: &Value) -> Result<(), Violations> {
+        if preflight::is_deeper(value, VALUE_DEPTH) {
+            return Err(Violations::from(vec![explain::too_deep(VALUE_DEPTH)]));
+        }
+        if self.0.check.is_valid(value) {
+            return Ok(());
+        }
+        Err(Violations::from(explain::explain(self.as_value(), value, &self.errors(value))))
+    }
+
+    /// The properties that the root declares. A root that is a `$ref` is followed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(json!({"properties": {"x": {}, "y": {}}, "required": ["x"]}))?;
+    /// let required: Vec<_> = schema.properties().filter(|it| it.required).map(|it| it.name).collect();
+    /// assert_eq!(required, ["x"]);
+    /// # Ok::<(), haft_core::schema::SchemaError>(())
+    /// ```
+    pub fn properties(&self) -> impl Iterator<Item = Property<'_>> {
+        let root = reference::follow(self.as_value(), self.as_value());
+        let required = root.get("required").and_then(Value::as_array);
+        let is_required = move |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
+        let properties = root.get("properties").and_then(Value::as_object).into_iter().flatten();
+        properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
+    }
+
+    /// What the validator holds against a value that is not too deep.
+    fn errors<'v>(&'v self, value: &'v Value) -> Vec<ValidationError<'v>> {
+        self.0.check.errors(value)
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.as_value() == other.as_value()
+    }
+}
+
+impl Eq for Schema {}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schema({})", self.as_value())
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,42 @@
+//! Schemas of Rust types, without what tells a model nothing.
+
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+/// The formats in which `schemars` repeats the width of a Rust number.
+const NUMBER_FORMATS: [&str; 14] = [
+    "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128",
+    "uint", "float", "double",
+];
+
+/// The schema of a type that is read.
+pub(super) fn input<T: JsonSchema + ?Sized>() -> Value {
+    derive::<T>(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema of a type that is written.
+pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
+    derive::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+fn derive<T: JsonSchema + ?Sized>(settings: SchemaSettings) -> Value {
+    let mut generator = SchemaGenerator::new(settings.with(|settings| settings.inline_subschemas = true));
+    // As a subschema the type gets neither `$schema` nor a title, and where it contains itself the reference goes to
+    // `$defs` and not to the root, which an adapter may wrap.
+    let mut schema = generator.subschema_for::<T>();
+    let definitions = generator.take_definitions(false);
+    if !definitions.is_empty() {
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    RecursiveTransform(drop_number_format).transform(&mut schema);
+    schema.to_value()
+}
+
+fn drop_number_format(schema: &mut Schema) {
+    let format = schema.get("format").and_then(Value::as_str);
+    if format.is_some_and(|format| NUMBER_FORMATS.contains(&format)) {
+        schema.remove("format");
+    }
+}

@@ -1,0 +1,73 @@
+//! What is checked before a schema meets the compiler: that it is small, closed and comes to an end.
+//!
+//! Nothing here recurses beyond a bound, so that no input can exhaust the stack.
+
+mod graph;
+mod keyword;
+mod measure;
+
+use jsonschema::Draft;
+use serde_json::Value;
+
+use self::graph::Graph;
+pub(super) use self::measure::{dismantle, is_deeper};
+use super::error::{SchemaError, SchemaFault};
+
+/// Bounds on a schema, checked before it is compiled.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::schema::{Schema, SchemaFault, SchemaLimits};
+/// use serde_json::json;
+///
+/// let limits = SchemaLimits { depth: 2, ..SchemaLimits::default() };
+/// let error = Schema::within(json!({"properties": {"x": {"type": "integer"}}}), &limits).unwrap_err();
+/// assert_eq!(error.fault(), &SchemaFault::TooDeep(2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaLimits {
+    /// The length as compact JSON, in bytes. 256 KiB by default.
+    pub bytes: usize,
+    /// How many objects and arrays may be inside each other. 64 by default.
+    pub depth: usize,
+    /// How many JSON values the schema may have in all. 10,000 by default.
+    pub nodes: usize,
+    /// How many subschemas may apply to one value, each counted as often as references lead to it. 10,000 by
+    /// default.
+    pub expansion: usize,
+}
+
+impl Default for SchemaLimits {
+    fn default() -> Self {
+        Self { bytes: 256 << 10, depth: 64, nodes: 10_000, expansion: 10_000 }
+    }
+}
+
+/// What the compiler needs to know of a schema that passed.
+pub(super) struct Inspected {
+    pub(super) draft: Draft,
+    /// How many regular expressions it has, at most.
+    pub(super) patterns: usize,
+}
+
+/// Lets a schema pass that is safe to compile and to validate with.
+pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Inspected, SchemaError> {
+    let survey = measure::survey(schema, limits)?;
+    let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
+    let graph = Graph::of(schema, &survey)?;
+    graph.bounded(limits.expansion)?;
+    Ok(Inspected { draft, patterns: survey.patterns })
+}
+
+/// The dialect that a subschema declares, if it does.
+fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
+    let Some(declared) = schema.get("$schema") else { return Ok(None) };
+    match declared.as_str().map(Draft::from_schema_uri) {
+        Some(draft @ (Draft::Draft202012 | Draft::Draft7)) => Ok(Some(draft)),
+        _ => {
+            let name = declared.as_str().map_or_else(|| declared.to_string(), str::to_owned);
+            Err(SchemaError::new(pointer, SchemaFault::UnknownDialect(name)))
+        }
+    }
+}

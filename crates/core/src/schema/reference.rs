@@ -1,0 +1,41 @@
+//! References within one document.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+/// How many references in a row are followed to describe what is behind them.
+const HOPS: usize = 8;
+
+/// Where a reference leads.
+pub(super) enum Reference {
+    /// To a place, by JSON pointer; the root is the empty one.
+    Pointer(String),
+    /// To a subschema with that anchor.
+    Anchor(String),
+}
+
+impl Reference {
+    /// Reads a reference; `None` if it leaves the document.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
+        let is_pointer = fragment.is_empty() || fragment.starts_with('/');
+        Some(if is_pointer { Self::Pointer(fragment) } else { Self::Anchor(fragment) })
+    }
+}
+
+/// The schema behind a `$ref` by pointer, and behind that, for a few steps. What is no such reference is itself.
+pub(super) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
+    let mut current = schema;
+    for _ in 0..HOPS {
+        let reference = current.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
+        let Some(Reference::Pointer(pointer)) = reference else { break };
+        let Some(target) = root.pointer(&pointer) else { break };
+        current = target;
+    }
+    current
+}
+
+/// A pointer one step deeper.
+pub(super) fn join(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+}

@@ -1,0 +1,99 @@
+//! The tool: a value that carries its definition and can be called.
+
+mod context;
+mod definition;
+mod dynamic;
+mod error;
+mod ext;
+mod into_output;
+mod name;
+mod outcome;
+mod policy;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+pub use context::{Principal, Progress, ProgressSink, RunContext, State, ToolContext};
+pub use definition::{Annotations, Deprecation, StateType, ToolDefinition};
+pub use dynamic::{DynamicTool, from_arguments, tool_fn};
+pub use error::{BoxError, ToolError};
+pub use ext::ToolExt;
+pub use into_output::{IntoToolOutput, Json};
+pub use name::{InvalidToolName, ToolName};
+pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};
+pub use policy::Policy;
+
+/// Something that a model can call: a Rust function, a server's tool, another agent.
+///
+/// A tool found at run time and one written at compile time are the same thing. Most tools come from
+/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]; implement the trait where neither fits.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, async_trait};
+/// use serde_json::Value;
+///
+/// struct Ping(ToolDefinition);
+///
+/// #[async_trait]
+/// impl Tool for Ping {
+///     fn definition(&self) -> &ToolDefinition {
+///         &self.0
+///     }
+///
+///     async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+///         Ok("pong".into())
+///     }
+/// }
+///
+/// let ping = Ping(ToolDefinition::new(ToolName::new("ping")?, Schema::object()));
+/// assert_eq!(ping.definition().name().as_str(), "ping");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What the tool is called, does and takes. The same at every call.
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Does the work. `arguments` have been validated against the definition's input schema.
+    ///
+    /// This is for implementors: to call a tool use [`ToolExt::invoke`] or [`Toolset::call`](crate::Toolset::call),
+    /// which validate, catch, bound and record.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`ToolError`] that says what the loop must do.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future cancels the call. An effect that was under way may have happened.
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError>;
+}
+
+#[async_trait]
+impl<T: Tool + ?Sized> Tool for Arc<T> {
+    fn definition(&self) -> &ToolDefinition {
+        T::definition(self)
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        T::call(self, arguments, cx).await
+    }
+}
+
+#[async_trait]
+impl<T: Tool + ?Sized> Tool for &T {
+    fn definition(&self) -> &ToolDefinition {
+        T::definition(self)
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        T::call(self, arguments, cx).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

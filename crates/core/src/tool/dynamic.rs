@@ -1,0 +1,107 @@
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolError>> + Send + Sync;
+
+/// A tool that is put together at run time: a definition and a function of the arguments.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{DynamicTool, Schema, ToolDefinition, ToolName};
+///
+/// let definition = ToolDefinition::new(ToolName::new("ping")?, Schema::object());
+/// let ping = DynamicTool::new(definition, |_arguments, _cx| async { "pong" });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct DynamicTool {
+    definition: ToolDefinition,
+    handler: Arc<Handler>,
+}
+
+impl DynamicTool {
+    /// Makes a tool of a definition and a function.
+    pub fn new<F, Fut>(definition: ToolDefinition, function: F) -> Self
+    where
+        F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoToolOutput,
+    {
+        let handler = move |arguments, cx| -> BoxFuture<_> {
+            let call = function(arguments, cx);
+            Box::pin(async move { call.await.into_tool_output() })
+        };
+        Self { definition, handler: Arc::new(handler) }
+    }
+
+    /// Changes the definition, such as its description or its policy.
+    #[must_use]
+    pub fn with_definition(mut self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Self {
+        self.definition = change(self.definition);
+        self
+    }
+}
+
+#[async_trait]
+impl Tool for DynamicTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        (self.handler)(arguments, cx.clone()).await
+    }
+}
+
+/// Makes a tool of a closure with one typed argument, whose fields are the tool's arguments.
+///
+/// The input schema comes from `A`, the output schema from what the closure returns. A closure may hold state
+/// of its own. A name that is no [`ToolName`], or a type whose schema the engine refuses, makes a tool with a
+/// [defect](ToolDefinition::defect), which a toolset reports when it is checked.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{ToolExt, schemars::{self, JsonSchema}, tool_fn};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, JsonSchema)]
+/// struct Double {
+///     n: i64,
+/// }
+///
+/// let double = tool_fn("double", "Doubles a number.", |Double { n }| async move { n * 2 });
+/// assert_eq!(double.invoke_blocking(json!({"n": 21})).into_output()?.text(), "42");
+/// # Ok::<(), haft_core::Failure>(())
+/// ```
+pub fn tool_fn<A, F, Fut>(name: &str, description: &str, function: F) -> DynamicTool
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(A) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: IntoToolOutput,
+{
+    let definition = ToolDefinition::of::<A, Fut::Output>(name).with_description(description);
+    let function = Arc::new(function);
+    DynamicTool::new(definition, move |arguments, _cx| {
+        let function = Arc::clone(&function);
+        async move { function(from_arguments(arguments)?).await.into_tool_output() }
+    })
+}
+
+/// Reads typed arguments out of validated ones.
+///
+/// # Errors
+///
+/// Fails with [`ToolError::InvalidArguments`] where the type is stricter than its schema.
+pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
+    serde_json::from_value(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
+}

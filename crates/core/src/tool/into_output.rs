@@ -1,0 +1,103 @@
+use serde::Serialize;
+
+use super::{BoxError, ToolError, ToolOutcome, ToolOutput};
+use crate::{Content, Schema, SchemaError};
+
+/// What a tool function may return.
+///
+/// Text, numbers and `bool` become text; `()` an empty output; [`Json<T>`] data with an output schema;
+/// `Result` of any of these lets the function fail with any error.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "not something that a model can be told",
+    note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
+    note = "for a value with `Serialize` and `JsonSchema` return `Json(value)`"
+)]
+pub trait IntoToolOutput {
+    /// Makes the outcome of the call.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the function did, or when its value has no JSON form.
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError>;
+
+    /// The schema of the structured output, where the type says one.
+    fn output_schema() -> Option<Result<Schema, SchemaError>> {
+        None
+    }
+}
+
+/// A value that goes to the caller as JSON, and whose type gives the tool its output schema.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{IntoToolOutput, Json, ToolOutcome};
+///
+/// let ToolOutcome::Done(output) = Json(vec![1, 2]).into_tool_output()? else { unreachable!() };
+/// assert_eq!(output.text(), "[1,2]");
+/// # Ok::<(), haft_core::ToolError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        let value = serde_json::to_value(self.0).map_err(ToolError::failed)?;
+        Ok(ToolOutcome::Done(ToolOutput::structured(value)))
+    }
+
+    fn output_schema() -> Option<Result<Schema, SchemaError>> {
+        Some(Schema::of_output::<T>())
+    }
+}
+
+impl<T: IntoToolOutput, E: Into<BoxError>> IntoToolOutput for Result<T, E> {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        self.map_err(ToolError::failed)?.into_tool_output()
+    }
+
+    fn output_schema() -> Option<Result<Schema, SchemaError>> {
+        T::output_schema()
+    }
+}
+
+impl IntoToolOutput for ToolOutcome {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoToolOutput for () {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        Ok(ToolOutcome::Done(ToolOutput::default()))
+    }
+}
+
+impl IntoToolOutput for Vec<Content> {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        Ok(ToolOutcome::Done(ToolOutput { content: self, ..ToolOutput::default() }))
+    }
+}
+
+macro_rules! outcome_from {
+    ($($type:ty),*) => {$(
+        impl IntoToolOutput for $type {
+            fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+                Ok(self.into())
+            }
+        }
+    )*};
+}
+outcome_from!(String, &'static str, Content, ToolOutput);
+
+macro_rules! text_of {
+    ($($type:ty),*) => {$(
+        impl IntoToolOutput for $type {
+            fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+                Ok(self.to_string().into())
+            }
+        }
+    )*};
+}
+text_of!(bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);

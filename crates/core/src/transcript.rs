@@ -1,0 +1,148 @@
+//! The append-only record of a conversation, and views of it.
+
+use std::{ops::Range, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct as _};
+
+use crate::Message;
+
+/// Everything that was said and done in a conversation, in order.
+///
+/// Nothing is ever removed or rewritten: what a model is shown is a [`View`]. A clone shares the messages.
+/// As JSON it names its format, `{"version": 1, "messages": […]}`; a newer format is refused.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Message, Transcript};
+///
+/// let mut transcript = Transcript::new();
+/// transcript.push(Message::user("Hello"));
+/// let saved = serde_json::to_string(&transcript)?;
+/// assert_eq!(serde_json::from_str::<Transcript>(&saved)?, transcript);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transcript {
+    messages: Arc<Vec<Arc<Message>>>,
+}
+
+impl Transcript {
+    /// The version of the JSON form that this build writes.
+    pub const VERSION: u32 = 1;
+
+    /// Makes an empty transcript.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a message.
+    ///
+    /// While another clone or view is alive, the list of pointers is copied first; the messages never are.
+    pub fn push(&mut self, message: impl Into<Arc<Message>>) {
+        Arc::make_mut(&mut self.messages).push(message.into());
+    }
+
+    /// The messages, oldest first.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether nothing was said yet.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// A view of all messages.
+    pub fn view(&self) -> View {
+        self.view_of([0..self.len()])
+    }
+
+    /// A view of the messages in `ranges`; what lies outside the transcript is left out.
+    pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
+        View { transcript: self.clone(), ranges: ranges.into_iter().collect() }
+    }
+}
+
+impl FromIterator<Message> for Transcript {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self { messages: Arc::new(messages.into_iter().map(Arc::new).collect()) }
+    }
+}
+
+impl Extend<Arc<Message>> for Transcript {
+    fn extend<I: IntoIterator<Item = Arc<Message>>>(&mut self, messages: I) {
+        Arc::make_mut(&mut self.messages).extend(messages);
+    }
+}
+
+impl Serialize for Transcript {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut form = serializer.serialize_struct("Transcript", 2)?;
+        form.serialize_field("version", &Self::VERSION)?;
+        form.serialize_field("messages", &self.messages)?;
+        form.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Transcript {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Form {
+            version: u32,
+            messages: Vec<Arc<Message>>,
+        }
+        let form = Form::deserialize(deserializer)?;
+        if form.version != Self::VERSION {
+            return Err(D::Error::custom(format_args!(
+                "transcript format {} is not known here, only {}: read it with the version of haft that wrote it",
+                form.version,
+                Self::VERSION
+            )));
+        }
+        Ok(Self { messages: Arc::new(form.messages) })
+    }
+}
+
+/// What a model is shown of a transcript: ranges of it, never a second list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    transcript: Transcript,
+    ranges: Vec<Range<usize>>,
+}
+
+impl View {
+    /// The messages in view, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.ranges.iter().filter_map(|range| self.transcript.messages.get(range.clone())).flatten()
+    }
+
+    /// How many messages are in view.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether no message is in view.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+/// Messages that stand in no transcript, such as those of a single request.
+impl FromIterator<Message> for View {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Transcript::from_iter(messages).view()
+    }
+}
+
+impl FromIterator<Arc<Message>> for View {
+    fn from_iter<I: IntoIterator<Item = Arc<Message>>>(messages: I) -> Self {
+        let transcript = Transcript { messages: Arc::new(messages.into_iter().collect()) };
+        transcript.view()
+    }
+}
