@@ -134,7 +134,8 @@ fn of_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+/// The type of a value.
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

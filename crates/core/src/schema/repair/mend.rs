@@ -4,7 +4,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
-use super::super::{Schema, VALUE_DEPTH, preflight};
+use super::super::{Schema, VALUE_DEPTH, describe, preflight};
 use super::{Repair, RepairKind};
 
 /// How often one value is validated to find its repairs. Each alternative of a union that is tried counts.
@@ -145,7 +145,7 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
         Fix::Read { pointer, spelled } => {
             let place = value.pointer_mut(&pointer).filter(|place| place.is_string())?;
-            let spells = JsonType::from(&spelled).as_str().to_owned();
+            let spells = describe::kind(&spelled).to_owned();
             *place = spelled;
             Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
         }
@@ -179,11 +179,7 @@ fn is_wanted(value: &Value, kind: &Kind) -> bool {
 
 fn is_of(value: &Value, wanted: JsonTypeSet) -> bool {
     let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    match JsonType::from(value) {
-        JsonType::Integer | JsonType::Number if wanted.contains(JsonType::Number) => true,
-        JsonType::Integer | JsonType::Number => is_whole && wanted.contains(JsonType::Integer),
-        other => wanted.contains(other),
-    }
+    wanted.contains(JsonType::from(value)) || (is_whole && wanted.contains(JsonType::Integer))
 }
 
 fn is_member(value: &Value, pointer: &str) -> bool {
