@@ -71,7 +71,7 @@ fn the_core_and_its_macros_are_kept_apart_from_the_world() {
         &[core, macros],
         [],
         &expect![[r#"
-            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes rt, sync, time, not `net`
+            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes macros, rt, sync, time, not `net`
             crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
             crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
             crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
