@@ -42,6 +42,7 @@ pub(crate) struct Dependency {
     /// `None` is an ordinary one.
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
+    pub(crate) uses_default_features: bool,
 }
 
 /// When a dependency is needed, other than always.

@@ -26,6 +26,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
             let complaint = forbidden(package, dependency, packages)
                 .or_else(|| away_from_home(package, dependency))
                 .or_else(|| core_reaches_out(package, dependency))
+                .or_else(|| schemas_are_fetched(dependency))
                 .or_else(|| macros_may_differ(dependency));
             if let Some(message) = complaint {
                 findings.push(Finding::in_manifest(package, tree, &dependency.name, message));
@@ -80,6 +81,13 @@ fn core_reaches_out(package: &Package, dependency: &Dependency) -> Option<String
         "haft-core opens no socket, file or process: of tokio it takes {}, not `{foreign}`",
         CORE_TOKIO.join(", ")
     ))
+}
+
+/// With its default features jsonschema opens what a schema refers to, be it a file or an address.
+fn schemas_are_fetched(dependency: &Dependency) -> Option<String> {
+    let is_tame = !dependency.uses_default_features && dependency.features.is_empty();
+    (dependency.name == "jsonschema" && !is_tame)
+        .then(|| "jsonschema is used without features: they fetch what a schema refers to".to_owned())
 }
 
 /// The code that a macro writes fits one version of the core only.

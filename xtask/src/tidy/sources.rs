@@ -1,5 +1,6 @@
-//! How Rust files are named, how long they are, and that none of their tests sleeps.
+//! How Rust files are named, how long they are, what they reach for, and that none of their tests sleeps.
 
+use super::links::resolve;
 use super::{Finding, Tree};
 
 /// Names that say nothing about what is inside.
@@ -19,6 +20,7 @@ pub(super) fn check(_packages: &[crate::workspace::Package], tree: &Tree) -> Vec
         findings.extend(empty_name(path));
         findings.extend(too_long(path, text));
         findings.extend(sleeping_tests(path, text));
+        findings.extend(unpackaged(path, text));
         if path.starts_with("crates/core/src/") && !is_test_file(path) {
             findings.extend(core_reaches_out(path, text));
         }
@@ -73,6 +75,32 @@ fn sleeping_tests(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A file that a crate includes from outside its folder is there in the repository, and not in the registry.
+fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
+    let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
+        return Vec::new();
+    };
+    let folder = format!("crates/{folder}/");
+    let included = text.lines().enumerate().filter_map(|(index, line)| Some((index, included_file(line)?)));
+    included
+        .filter_map(|(index, file)| Some((index, resolve(path, file)?)))
+        .filter(|(_, target)| !target.starts_with(&folder))
+        .map(|(index, target)| {
+            let message =
+                format!("`{target}` is not packaged with this crate; include a file below `{folder}`");
+            Finding::new(path, index + 1, message)
+        })
+        .collect()
+}
+
+/// The name that `include_str!` and its like are given.
+fn included_file(line: &str) -> Option<&str> {
+    let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
+        .iter()
+        .find_map(|name| line.split_once(name))?;
+    call.split('"').next()
 }
 
 fn core_reaches_out(path: &str, text: &str) -> Vec<Finding> {

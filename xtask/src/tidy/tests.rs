@@ -24,7 +24,13 @@ fn package(name: &str, folder: &str) -> Package {
 fn needing(mut package: Package, dependencies: &[(&str, &str, Option<Kind>)]) -> Package {
     package.dependencies = dependencies
         .iter()
-        .map(|&(name, req, kind)| Dependency { name: name.into(), req: req.into(), kind, features: vec![] })
+        .map(|&(name, req, kind)| Dependency {
+            name: name.into(),
+            req: req.into(),
+            kind,
+            uses_default_features: true,
+            ..Dependency::default()
+        })
         .collect();
     package
 }
@@ -59,7 +65,12 @@ fn siblings_know_the_core_only() {
 fn the_core_and_its_macros_are_kept_apart_from_the_world() {
     let mut core = needing(
         package("haft-core", "crates/core"),
-        &[("haft-macros", "^0.1.0", None), ("tokio", "^1", None), ("rmcp", "^3", None)],
+        &[
+            ("haft-macros", "^0.1.0", None),
+            ("jsonschema", "^0.60", None),
+            ("tokio", "^1", None),
+            ("rmcp", "^3", None),
+        ],
     );
     for dependency in &mut core.dependencies {
         dependency.features = vec!["sync".to_owned(), "net".to_owned()];
@@ -73,6 +84,7 @@ fn the_core_and_its_macros_are_kept_apart_from_the_world() {
         &expect![[r#"
             crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes macros, rt, sync, time, not `net`
             crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
+            crates/core/Cargo.toml:1: jsonschema is used without features: they fetch what a schema refers to
             crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
             crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
         "#]],
@@ -141,19 +153,24 @@ fn a_source_has_a_name_a_size_and_tests_that_run() {
         ("crates/core/src/file.rs", "// std::fs is not for us\nuse std::fs::File;\n"),
         ("crates/core/src/file/tests.rs", "use std::fs::File;\n"),
         ("crates/tools/src/file.rs", "use std::fs::File;\n"),
+        (
+            "crates/tools/src/lib.rs",
+            "#![doc = include_str!(\"../README.md\")]\n#![doc = include_str!(\"../../a.md\")]\n",
+        ),
     ];
     check(
         sources::check,
         &[],
         tree,
         &expect![[r#"
-        crates/a/src/asleep.rs:3: an ignored doctest tests nothing; let it run, or compile it with `no_run`
-        crates/a/src/asleep.rs:6: an ignored test tests nothing; mend it or delete it
-        crates/a/src/long.rs:600: 601 lines; 600 are the most: make it a folder of one subject a file
-        crates/a/src/types/name.rs:1: `types` says nothing about what is inside; name the file for its one subject
-        crates/a/src/utils.rs:1: `utils` says nothing about what is inside; name the file for its one subject
-        crates/core/src/file.rs:2: haft-core opens no socket, file or process: `std::fs` belongs in another crate
-    "#]],
+            crates/a/src/asleep.rs:3: an ignored doctest tests nothing; let it run, or compile it with `no_run`
+            crates/a/src/asleep.rs:6: an ignored test tests nothing; mend it or delete it
+            crates/a/src/long.rs:600: 601 lines; 600 are the most: make it a folder of one subject a file
+            crates/a/src/types/name.rs:1: `types` says nothing about what is inside; name the file for its one subject
+            crates/a/src/utils.rs:1: `utils` says nothing about what is inside; name the file for its one subject
+            crates/core/src/file.rs:2: haft-core opens no socket, file or process: `std::fs` belongs in another crate
+            crates/tools/src/lib.rs:2: `crates/a.md` is not packaged with this crate; include a file below `crates/tools/`
+        "#]],
     );
 }
 
