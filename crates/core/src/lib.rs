@@ -12,7 +12,7 @@ mod rendering;
 pub mod schema;
 mod source;
 mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod timestamp;
 mod tool;

@@ -231,6 +231,3 @@ impl Pipeline {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

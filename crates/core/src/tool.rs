@@ -94,6 +94,3 @@ impl<T: Tool + ?Sized> Tool for &T {
         T::call(self, arguments, cx).await
     }
 }
-
-#[cfg(test)]
-mod tests;

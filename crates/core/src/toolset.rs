@@ -429,6 +429,3 @@ impl fmt::Debug for Toolset {
             .finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

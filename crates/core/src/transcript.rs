@@ -60,7 +60,7 @@ impl Transcript {
 
     /// A view of all messages.
     pub fn view(&self) -> View {
-        self.view_of([0..self.len()])
+        self.view_of(std::iter::once(0..self.len()))
     }
 
     /// A view of the messages in `ranges`; what lies outside the transcript is left out.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Tool, ToolError, ToolList};
+use crate::{Tool, ToolError, ToolList, ToolName};
 
 /// How many names an error lists at most: enough to choose from, not a flood.
 const LISTED_NAMES: usize = 30;
@@ -22,7 +22,7 @@ pub(crate) fn unknown_tool(name: &str, tools: &ToolList) -> String {
     if tools.is_empty() {
         return text + " no tools are available";
     }
-    let names: Vec<_> = tools.names().take(LISTED_NAMES).map(|name| name.as_str()).collect();
+    let names: Vec<_> = tools.names().take(LISTED_NAMES).map(ToolName::as_str).collect();
     text += &format!(" available: {}", names.join(", "));
     match tools.len().saturating_sub(LISTED_NAMES) {
         0 => text,

@@ -137,7 +137,7 @@ impl ToolDefinition {
             Ok(name) => (name, None),
             Err(error) => (ToolName::from_foreign(name), Some(error.to_string())),
         };
-        let (input, bad_input) = match Schema::of::<A>().and_then(|schema| schema.into_arguments()) {
+        let (input, bad_input) = match Schema::of::<A>().and_then(Schema::into_arguments) {
             Ok(schema) => (schema, None),
             Err(error) => (Schema::object(), Some(format!("its arguments: {error}"))),
         };

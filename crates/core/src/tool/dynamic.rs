@@ -99,9 +99,41 @@ where
 
 /// Reads typed arguments out of validated ones.
 ///
+/// By the rules of JSON Schema `3.0` is an integer, by those of serde it is not: here it is.
+///
 /// # Errors
 ///
 /// Fails with [`ToolError::InvalidArguments`] where the type is stricter than its schema.
-pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
-    serde_json::from_value(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
+pub fn from_arguments<A: DeserializeOwned>(mut arguments: Value) -> Result<A, ToolError> {
+    A::deserialize(&arguments).or_else(|error| {
+        // Only what cannot be read is touched, so that an untyped part of a readable call stays as it is.
+        if !integers_from_floats(&mut arguments) {
+            return Err(ToolError::InvalidArguments(error.to_string().into()));
+        }
+        A::deserialize(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
+    })
+}
+
+/// Writes floats without a fraction as integers, as far as `i64` goes; says whether there were any.
+fn integers_from_floats(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) if number.is_f64() => match number.as_f64().and_then(exact_integer) {
+            Some(integer) => {
+                *value = integer.into();
+                true
+            }
+            None => false,
+        },
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| integers_from_floats(item) | any),
+        Value::Object(entries) => {
+            entries.values_mut().fold(false, |any, item| integers_from_floats(item) | any)
+        }
+        _ => false,
+    }
+}
+
+fn exact_integer(float: f64) -> Option<i64> {
+    /// Beyond 2^53 a float no longer says which integer is meant.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
 }

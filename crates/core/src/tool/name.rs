@@ -126,3 +126,6 @@ impl PartialEq<&str> for ToolName {
         &*self.0 == *other
     }
 }
+
+#[cfg(test)]
+mod tests;

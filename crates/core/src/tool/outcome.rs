@@ -65,10 +65,11 @@ impl ToolOutput {
         self
     }
 
-    /// The content as text, pieces joined by line breaks.
+    /// What a model reads: the content as text, pieces joined by line breaks. Without content, the structured
+    /// data as JSON text.
     pub fn text(&self) -> Cow<'_, str> {
         match self.content.as_slice() {
-            [] => Cow::Borrowed(""),
+            [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),
             [only] => only.as_text(),
             pieces => Cow::Owned(text_of(pieces)),
         }

@@ -1,0 +1,52 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// BEHAVIOUR A11: valid, readable, at most 64 characters; a long name is shortened with a hash.
+#[test]
+fn foreign_names_stay_readable() {
+    assert_eq!(ToolName::from_foreign("search-a").as_str(), "search-a");
+    assert_eq!(ToolName::from_foreign("search_a").as_str(), "search_a");
+    assert!(ToolName::from_foreign("my server!_get.weather").as_str().starts_with("my_server__get_weather_"));
+    let long = "x".repeat(128);
+    assert_eq!(ToolName::from_foreign(&long).as_str().len(), 64);
+    assert_ne!(ToolName::from_foreign(&long), ToolName::from_foreign(&"x".repeat(129)));
+    assert!(ToolName::from_foreign("").as_str().starts_with("tool_"));
+    assert!(ToolName::from_foreign("天気").as_str().starts_with("tool_"));
+}
+
+/// A name that imitates a mapped one does not take its place.
+#[test]
+fn a_valid_name_that_looks_mapped_is_mapped_too() {
+    let mapped = ToolName::from_foreign("get.weather");
+    assert_ne!(ToolName::from_foreign(mapped.as_str()), mapped);
+}
+
+#[test]
+fn what_is_no_name_is_refused_with_the_rule() {
+    let error = ToolName::new("get.weather").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""get.weather" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#
+    );
+    assert!(ToolName::new("").is_err());
+    assert!(ToolName::new("x".repeat(65)).is_err());
+    assert!(serde_json::from_str::<ToolName>(r#""a b""#).is_err());
+}
+
+proptest! {
+    /// The mapping gives a name for any text, and different names for different texts.
+    #[test]
+    fn the_mapping_is_total_and_injective(names in prop::collection::hash_set("\\PC{0,80}|[a-c_.]{0,4}", 1..60)) {
+        let mut seen = HashMap::new();
+        for foreign in names {
+            let name = ToolName::from_foreign(&foreign);
+            prop_assert!(ToolName::new(name.as_str()).is_ok());
+            if let Some(other) = seen.insert(name.clone(), foreign.clone()) {
+                prop_assert!(false, "{foreign:?} and {other:?} both became {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Calls in parallel.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::expect;
+use haft_core::{
+    Answers, Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, ToolCall,
+    ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
+};
+use tokio::time::{Instant, sleep};
+
+fn named(name: &str) -> ToolDefinition {
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
+}
+
+fn batch(tools: impl IntoIterator<Item = DynamicTool>, names: &[&str]) -> Batch {
+    let calls = names.iter().enumerate().map(|(i, name)| ToolCall::new(format!("call_{i}"), *name, "{}"));
+    Batch {
+        tools: ToolList::new("test", tools),
+        calls: calls.collect(),
+        answers: Answers::new(),
+        run: Arc::new(RunContext::default()),
+    }
+}
+
+async fn results(pipeline: &Pipeline, batch: Batch) -> Vec<ToolResult> {
+    pipeline.call_all(batch).await.into_iter().map(CallOutcome::into_result).collect()
+}
+
+fn texts(results: &[ToolResult]) -> Vec<String> {
+    results.iter().map(|result| result.model_text().into_owned()).collect()
+}
+
+/// BEHAVIOUR B17: five calls of 100 ms overlap; results come in call order whatever ends first.
+#[tokio::test(start_paused = true)]
+async fn calls_overlap_and_results_keep_their_order() {
+    let delay = Arc::new(AtomicUsize::new(5));
+    let tool = DynamicTool::new(named("wait"), move |_, cx: ToolContext| {
+        let delay = delay.fetch_sub(1, Ordering::Relaxed) as u64;
+        async move {
+            sleep(Duration::from_millis(95 + delay)).await;
+            cx.call_id().to_owned()
+        }
+    });
+    let began = Instant::now();
+    let results = results(&Pipeline::new(), batch([tool], &["wait"; 5])).await;
+    assert!(began.elapsed() < Duration::from_millis(110), "{:?}", began.elapsed());
+    assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
+}
+
+/// FAULTS T3.
+#[tokio::test]
+async fn a_failure_leaves_its_siblings_alone() {
+    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
+    let error = DynamicTool::new(named("error"), |_, _| async { Err::<(), _>(ToolError::failed("broken")) });
+    let panics = DynamicTool::new(named("panics"), |_, _| async {
+        if true {
+            panic!("boom");
+        }
+    });
+    let results =
+        results(&Pipeline::new(), batch([ok, error, panics], &["ok", "error", "panics", "okk"])).await;
+    expect![[r#"
+        [
+            "fine",
+            "broken",
+            "the tool panicked; it may have done a part of its work",
+            "unknown tool \"okk\"; did you mean \"ok\"? available: ok, error, panics",
+        ]
+    "#]]
+    .assert_debug_eq(&texts(&results));
+}
+
+/// FAULTS T2: on a multi-thread runtime a tool that blocks its thread costs only itself, and is counted until it
+/// really ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_blocked_tool_times_out_and_its_siblings_are_kept() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Mutex::new(Some(blocked));
+    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let blocks = DynamicTool::new(named("blocks").with_policy(policy), move |_, _| {
+        let blocked = blocked.lock().unwrap().take().unwrap();
+        async move { blocked.recv().unwrap_or(()) }
+    });
+    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
+    let pipeline = Pipeline::new();
+    let results = results(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
+    assert_eq!(texts(&results), ["timed out after 50 ms", "fine"]);
+    assert_eq!(pipeline.abandoned_calls(), 1);
+    release.send(()).unwrap();
+    while pipeline.abandoned_calls() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// BEHAVIOUR C32: of s1, s2, B, s3 the first two overlap, B is alone, s3 comes after.
+#[tokio::test(start_paused = true)]
+async fn a_sequential_tool_is_a_barrier() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let tool = |name: &'static str, sequential| {
+        let log = log.clone();
+        let policy = Policy { sequential, ..Policy::default() };
+        DynamicTool::new(named(name).with_policy(policy), move |_, _| {
+            let log = log.clone();
+            async move {
+                log.lock().unwrap().push(format!("{name} begins"));
+                sleep(Duration::from_millis(10)).await;
+                log.lock().unwrap().push(format!("{name} ends"));
+                name
+            }
+        })
+    };
+    let tools = [tool("s1", false), tool("s2", false), tool("b", true), tool("s3", false)];
+    let results = results(&Pipeline::new(), batch(tools, &["s1", "s2", "b", "s3"])).await;
+    assert_eq!(texts(&results), ["s1", "s2", "b", "s3"]);
+    expect![[r#"
+        [
+            "s1 begins",
+            "s2 begins",
+            "s1 ends",
+            "s2 ends",
+            "b begins",
+            "b ends",
+            "s3 begins",
+            "s3 ends",
+        ]
+    "#]]
+    .assert_debug_eq(&*log.lock().unwrap());
+}
+
+/// Dropping the batch aborts its calls.
+#[tokio::test]
+async fn dropping_the_batch_drops_its_calls() {
+    struct OnDrop(Option<tokio::sync::oneshot::Sender<()>>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            let _ = self.0.take().unwrap().send(());
+        }
+    }
+    let (dropped, drops) = tokio::sync::oneshot::channel();
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let held = Mutex::new(Some((began, OnDrop(Some(dropped)))));
+    let tool = DynamicTool::new(named("wait"), move |_, _| {
+        let (began, guard) = held.lock().unwrap().take().unwrap();
+        async move {
+            let _guard = guard;
+            began.send(()).unwrap();
+            std::future::pending::<()>().await;
+        }
+    });
+    let pipeline = Pipeline::new();
+    let all = tokio::spawn(async move { pipeline.call_all(batch([tool], &["wait"])).await });
+    begins.await.unwrap();
+    all.abort();
+    drops.await.unwrap();
+}
+
+/// FAULTS T4: cancelling answers every call.
+#[tokio::test]
+async fn cancelling_answers_every_call() {
+    let tool = DynamicTool::new(named("wait"), |_, cx: ToolContext| async move {
+        cx.cancellation().cancel();
+        std::future::pending::<()>().await;
+    });
+    let results = results(&Pipeline::new(), batch([tool], &["wait", "wait"])).await;
+    let kinds: Vec<_> = results.iter().map(|result| result.failure().unwrap().kind).collect();
+    assert_eq!(kinds, [FailureKind::Cancelled, FailureKind::Cancelled]);
+}

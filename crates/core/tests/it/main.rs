@@ -1,0 +1,6 @@
+//! The core from outside.
+
+mod batch;
+mod pipeline;
+mod toolset;
+mod transcript;

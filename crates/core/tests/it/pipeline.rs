@@ -1,0 +1,400 @@
+//! What one call goes through.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::{Expect, expect};
+use haft_core::{
+    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, PendingKind, Pipeline, Policy,
+    Principal, Recorder, RepairPolicy, RunContext, Schema, State, Tool, ToolCall, ToolContext,
+    ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput, ToolResult, Toolset,
+    json,
+    schemars::{self, JsonSchema},
+    tool_fn,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Pair {
+    x: i64,
+    #[serde(default)]
+    y: i64,
+}
+
+fn add() -> DynamicTool {
+    tool_fn("add", "Adds two integers.", |Pair { x, y }| async move { x + y })
+}
+
+fn named(name: &str) -> ToolDefinition {
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
+}
+
+async fn run(pipeline: &Pipeline, tool: impl Tool + 'static, arguments: &str) -> ToolResult {
+    let call = ToolCall::new("call_1", tool.definition().name().as_str(), arguments);
+    let tools = ToolList::new("test", [tool]);
+    pipeline.call(&tools, &call, &ToolContext::default()).await.into_result()
+}
+
+async fn check(arguments: &str, text: Expect) {
+    let result = run(&Pipeline::new(), add(), arguments).await;
+    text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
+}
+
+/// BEHAVIOUR B12, B14: all that is wrong, by name, and the function did not run.
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_explained_and_the_tool_does_not_run() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let seen = ran.clone();
+    let tool = tool_fn("add", "", move |Pair { x, y }| {
+        seen.store(true, Ordering::Relaxed);
+        async move { x + y }
+    });
+    let result = run(&Pipeline::new(), tool, r#"{"x": "abc", "y": [1]}"#).await;
+    let failure = result.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::InvalidArguments);
+    for part in ["/x", "integer", "\"abc\"", "/y", "array"] {
+        assert!(failure.message.contains(part), "{part} is not in {failure}");
+    }
+    assert!(!ran.load(Ordering::Relaxed));
+}
+
+/// BEHAVIOUR B13, B15 and FAULTS T1.
+#[tokio::test]
+async fn arguments_are_read_as_models_write_them() {
+    check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
+    check(r#"{"x": "3"}"#, expect!["3"]).await;
+    check(r#"{"x": 3.0}"#, expect!["3"]).await;
+    check(r#""{\"x\": 4}""#, expect!["4"]).await;
+    check(r#"{"args": {"x": 5}}"#, expect!["5"]).await;
+    check(r#"{"x": 6, "y": null}"#, expect!["6"]).await;
+    check("", expect![[r#"error: invalid arguments: /: missing required property "x" (integer)"#]]).await;
+    check(r#"{"a":1"#, expect!["error: invalid arguments: not JSON: EOF while parsing an object at line 1 column 6; write one JSON object"]).await;
+    check(
+        "not json",
+        expect![
+            "error: invalid arguments: not JSON: expected ident at line 1 column 2; write one JSON object"
+        ],
+    )
+    .await;
+    check("[1]", expect!["error: invalid arguments: /: expected object, received array [1]"]).await;
+    check("null", expect!["error: invalid arguments: /: expected object, received null"]).await;
+    check(r#"{"x": true}"#, expect!["error: invalid arguments: /x: expected integer, received boolean true"])
+        .await;
+    check(
+        r#""three""#,
+        expect![[r#"error: invalid arguments: /: expected object, received string "three""#]],
+    )
+    .await;
+}
+
+/// BEHAVIOUR B13: the strict policy repairs nothing; B15: each repair is on record.
+#[tokio::test]
+async fn repair_is_a_policy_and_is_recorded() {
+    let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
+    assert!(!run(&strict, add(), r#"{"x": "3"}"#).await.is_success());
+    assert!(!run(&strict, add(), "").await.is_success());
+    assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
+    assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
+}
+
+/// FAULTS: arguments end at 1 MiB.
+#[tokio::test]
+async fn endless_arguments_are_not_read() {
+    let text = format!(r#"{{"x": "{}"}}"#, "9".repeat(2 << 20));
+    let result = run(&Pipeline::new(), add(), &text).await;
+    assert_eq!(result.failure().unwrap().kind, FailureKind::InvalidArguments);
+    assert!(result.model_text().contains("at most 1048576"), "{}", result.model_text());
+}
+
+/// BEHAVIOUR B19 and FAULTS T2: a panic is caught, also while a lock is held, and its text stays here.
+#[tokio::test]
+async fn a_panic_is_that_calls_failure() {
+    let lock = Arc::new(Mutex::new(0));
+    let held = AssertUnwindSafe(lock.clone());
+    let tool = DynamicTool::new(named("explode"), move |_, _| {
+        let lock = held.clone();
+        async move {
+            let _guard = lock.lock();
+            if true {
+                panic!("the password is hunter2");
+            }
+        }
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    assert_eq!(result.failure().unwrap().kind, FailureKind::Failed);
+    expect!["the tool panicked; it may have done a part of its work"].assert_eq(&result.model_text());
+    assert!(lock.is_poisoned());
+}
+
+/// BEHAVIOUR B19, B75 and FAULTS T2.
+#[tokio::test(start_paused = true)]
+async fn a_hang_ends_at_the_deadline() {
+    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let tool = DynamicTool::new(named("hang").with_policy(policy), |_, _| async {
+        std::future::pending::<()>().await
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
+    expect!["timed out after 50 ms"].assert_eq(&result.model_text());
+}
+
+/// BEHAVIOUR B75: a timeout that the tool itself reports is not rewritten.
+#[tokio::test]
+async fn an_error_of_the_pipeline_keeps_its_meaning_inside_the_tools_result() {
+    let tool = DynamicTool::new(named("slow"), |_, _| async {
+        Err::<(), _>(ToolError::TimedOut { after: Duration::from_secs(7) })
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
+    expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
+}
+
+/// The source of an error is for the trace.
+#[tokio::test]
+async fn the_source_of_an_error_does_not_reach_the_model() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the file cannot be read")]
+    struct Unreadable(#[source] std::io::Error);
+    let tool = DynamicTool::new(named("read"), |_, _| async {
+        Err::<(), _>(Unreadable(std::io::Error::other("/home/ann/.ssh/id_rsa: denied")))
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    assert_eq!(result.model_text(), "the file cannot be read");
+    assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
+}
+
+/// BEHAVIOUR B19 and FAULTS T5: cut at a character, with what is missing, and the whole by its handle.
+#[tokio::test]
+async fn a_huge_result_is_bounded_and_kept() {
+    let pipeline = Pipeline::new();
+    let tool = DynamicTool::new(named("flood"), |_, _| async { "ä".repeat(25 << 20) });
+    let result = run(&pipeline, tool, "{}").await;
+    let output = result.output().unwrap();
+    let text = output.text();
+    assert!(text.len() < (128 << 10) + 200, "{} bytes", text.len());
+    assert!(text.starts_with("ää"));
+    assert!(
+        text.ends_with(
+            r#"[52297728 of 52428800 bytes in 1 pieces are cut; the whole result is stored as "result_1"]"#
+        ),
+        "{}",
+        &text[text.len() - 150..]
+    );
+    let whole = pipeline.store().unwrap().get("result_1").await.unwrap().unwrap();
+    assert_eq!(whole.text().len(), 50 << 20);
+}
+
+/// FAULTS T5: 10,000 blocks.
+#[tokio::test]
+async fn a_flood_of_pieces_is_bounded() {
+    let tool = DynamicTool::new(named("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    let output = result.output().unwrap();
+    assert_eq!(output.content.len(), 1_001);
+    assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
+}
+
+/// The structured part of a result is data for programs: never shortened.
+#[tokio::test]
+async fn structured_data_is_never_shortened() {
+    let tool = DynamicTool::new(named("data"), |_, _| async { Json(vec![7; 100_000]) });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    let output = result.output().unwrap();
+    assert!(output.stored.is_some());
+    assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
+}
+
+/// BEHAVIOUR A10.
+#[tokio::test]
+async fn a_result_that_violates_the_output_schema_is_an_error() {
+    let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
+    let definition = named("sum").with_output_schema(schema);
+    let wrong =
+        DynamicTool::new(definition.clone(), |_, _| async { ToolOutput::structured(json!({"total": 3})) });
+    let result = run(&Pipeline::new(), wrong, "{}").await;
+    assert!(result.model_text().starts_with("the call did run, but its result does not fit"), "{result:?}");
+    let right = DynamicTool::new(definition, |_, _| async { ToolOutput::structured(json!({"sum": 3})) });
+    assert!(run(&Pipeline::new(), right, "{}").await.is_success());
+}
+
+/// BEHAVIOUR B71.
+#[tokio::test]
+async fn a_warning_is_a_success_that_carries_it() {
+    let tool = DynamicTool::new(named("rate"), |_, _| async {
+        ToolOutput::from("7").with_warning("from yesterday")
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    expect![[r#"{"success":true,"result":"7","error":null,"warning":"from yesterday"}"#]]
+        .assert_eq(&result.to_json().to_string());
+    assert_eq!(result.model_text(), "7\nWarning: from yesterday");
+
+    let failing =
+        DynamicTool::new(named("rate"), |_, _| async { Err::<(), _>(ToolError::failed("no rates")) });
+    expect![[r#"{"success":false,"result":null,"error":"no rates","warning":null}"#]]
+        .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
+}
+
+/// BEHAVIOUR A67: bytes with a media type are a blob, and a text-only model reads a description.
+#[tokio::test]
+async fn bytes_are_never_a_list_of_numbers() {
+    let tool = DynamicTool::new(named("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    assert_eq!(result.model_text(), "[image/png, 2048 bytes]");
+    let again: ToolResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
+    assert_eq!(again, result);
+}
+
+/// BEHAVIOUR B73: a missing scope is a refusal at the gate, and each call is on record with its principal.
+#[tokio::test]
+async fn the_gate_denies_and_the_recorder_is_told() {
+    #[derive(Default, Clone)]
+    struct Log(Arc<Mutex<Vec<String>>>);
+    impl Recorder for Log {
+        fn record(&self, record: &CallRecord<'_>) {
+            let who = record.context.principal().map_or("nobody", |principal| &principal.id);
+            let failure = record.result.failure().map(|failure| failure.kind);
+            self.0.lock().unwrap().push(format!("{who} {} {failure:?}", record.call.name));
+        }
+    }
+    let log = Log::default();
+    let policy = Policy { required_scopes: vec!["files:write".into()], ..Policy::default() };
+    let tool = DynamicTool::new(named("write").with_policy(policy), |_, _| async { "written" });
+    let tools = ToolList::new("test", [tool]);
+    let pipeline = Pipeline::new().with_recorder(log.clone());
+    let call = ToolCall::new("1", "write", "{}");
+    for (id, scopes) in [("ann", vec![]), ("bob", vec!["files:write".to_owned()])] {
+        let principal = Some(Principal { id: id.into(), scopes: scopes.into_iter().collect() });
+        let run = Arc::new(RunContext { principal, ..RunContext::default() });
+        pipeline.call(&tools, &call, &ToolContext::new(run, "1")).await;
+    }
+    pipeline.call(&tools, &ToolCall::new("2", "wriet", "{}"), &ToolContext::default()).await;
+    expect![[r#"
+        [
+            "ann write Some(Denied)",
+            "bob write None",
+            "nobody wriet Some(NotFound)",
+        ]
+    "#]]
+    .assert_debug_eq(&*log.0.lock().unwrap());
+}
+
+/// BEHAVIOUR D35: an approval waits with the arguments that it shows; a refusal says why; others run as given.
+#[tokio::test]
+async fn an_approval_is_asked_for_at_the_gate() {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let tool = add().with_definition(|definition| definition.with_policy(policy));
+    let tools = ToolList::new("test", [tool]);
+    let call = ToolCall::new("1", "add", r#"{"x": "17", "y": 25}"#);
+    let pipeline = Pipeline::new();
+    let with = |answer| {
+        let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
+        async move {
+            pipeline.call(&tools, &call, &ToolContext::default().with_answer(answer)).await.into_result()
+        }
+    };
+
+    let CallOutcome::Pending(waits) = pipeline.call(&tools, &call, &ToolContext::default()).await else {
+        panic!("the call did not wait");
+    };
+    assert_eq!(waits.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
+    assert_eq!(waits.call, call);
+    assert_eq!(with(Answer::approved()).await.model_text(), "42");
+    assert_eq!(with(Answer::denied("too dear")).await.model_text(), "denied: too dear");
+    let others = Answer::Approved { arguments: Some(json!({"x": 1})) };
+    assert_eq!(with(others).await.model_text(), "1");
+    let wrong = Answer::Approved { arguments: Some(json!({"x": "one"})) };
+    assert_eq!(with(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
+}
+
+/// State comes by its type; without it the run must stop.
+#[tokio::test]
+async fn state_reaches_the_tool() {
+    let tool = DynamicTool::new(named("who"), |_, cx: ToolContext| async move { cx.state::<String>() });
+    let with_state = ToolContext::with_state(State::new().with("Ann".to_owned()));
+    assert_eq!(tool.invoke_with(json!({}), &with_state).await.into_result().model_text(), "Ann");
+    let without = tool.invoke(json!({})).await;
+    assert_eq!(without.failure().unwrap().kind, FailureKind::Fatal);
+    assert!(without.model_text().contains("alloc::string::String"));
+}
+
+/// A cancelled context starts nothing, and ends what waits.
+#[tokio::test]
+async fn cancellation_ends_a_call() {
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let began = Mutex::new(Some(began));
+    let tool = DynamicTool::new(named("wait"), move |_, _| {
+        let began = began.lock().unwrap().take();
+        async move {
+            began.unwrap().send(()).unwrap();
+            std::future::pending::<()>().await;
+        }
+    });
+    let context = ToolContext::default();
+    let cancellation = context.cancellation().clone();
+    let call = tokio::spawn(async move { tool.invoke_with(json!({}), &context).await.into_result() });
+    begins.await.unwrap();
+    cancellation.cancel();
+    assert_eq!(call.await.unwrap().failure().unwrap().kind, FailureKind::Cancelled);
+}
+
+/// BEHAVIOUR B18, B70: a blocking twin that says what to use where it could not end.
+#[test]
+fn a_blocking_call_works_outside_a_runtime_and_is_an_error_inside() {
+    assert_eq!(add().invoke_blocking(json!({"x": 1, "y": 2})).model_text(), "3");
+    let tools = Toolset::new().with(add());
+    assert_eq!(tools.call_blocking("add", json!({"x": 1, "y": 2})).model_text(), "3");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        assert!(add().invoke_blocking(json!({"x": 1})).model_text().contains("`invoke(…).await`"));
+        assert!(tools.call_blocking("add", json!({"x": 1})).model_text().contains("`call(…).await`"));
+    });
+}
+
+/// A tool that waits where there is no runtime is a typed error, not tokio's panic.
+#[test]
+fn a_waiting_tool_without_a_runtime_is_a_typed_error() {
+    let tool = DynamicTool::new(named("wait"), |_, _| async { std::future::pending::<()>().await });
+    let result = futures::executor::block_on(tool.invoke(json!({})));
+    assert_eq!(result.failure().unwrap().kind, FailureKind::Fatal);
+    assert!(result.model_text().contains("tokio runtime"));
+    let at_once = futures::executor::block_on(add().invoke(json!({"x": 3})));
+    assert_eq!(at_once.model_text(), "3");
+}
+
+/// A definition that cannot be used says so at every door.
+#[tokio::test]
+async fn a_defect_is_reported() {
+    let tool = tool_fn("get.weather", "", |Pair { x, .. }| async move { x });
+    let text =
+        r#""get.weather" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#;
+    assert_eq!(tool.definition().defect(), Some(text));
+    assert!(Toolset::new().with(tool.clone()).check().unwrap_err().to_string().contains(text));
+    assert!(ToolList::new("test", [tool.clone()]).is_empty());
+    assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
+}
+
+/// An outcome of a tool that waits reaches whoever can wait.
+#[tokio::test]
+async fn a_tool_can_wait() {
+    let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+        match cx.answer() {
+            Some(Answer::Input { value }) => ToolOutcome::from(value.to_string()),
+            _ => ToolOutcome::Pending(haft_core::Pending {
+                kind: PendingKind::Input { message: "Which seat?".into(), schema: serde_json::Map::new() },
+                state: Value::Null,
+            }),
+        }
+    });
+    assert!(matches!(tool.invoke_with(json!({}), &ToolContext::default()).await, CallOutcome::Pending(_)));
+    assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Denied);
+    let answered = ToolContext::default().with_answer(Answer::Input { value: json!("12A") });
+    assert_eq!(tool.invoke_with(json!({}), &answered).await.into_result().model_text(), r#""12A""#);
+}

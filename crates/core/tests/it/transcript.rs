@@ -1,0 +1,98 @@
+//! Conversations as data.
+
+use haft_core::{
+    AssistantMessage, Content, Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
+    View, json,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn sample() -> Transcript {
+    let calls = AssistantMessage {
+        reasoning: Some("two calls".into()),
+        tool_calls: vec![ToolCall::new("1", "draw", "{\"n\": 1}"), ToolCall::new("2", "nope", "{oops")],
+        ..AssistantMessage::default()
+    };
+    let output = ToolOutput {
+        content: vec![
+            Content::text("a\u{0}b"),
+            Content::blob([0_u8, 255], "image/png"),
+            Content::json(json!(null)),
+        ],
+        structured: Some(Value::Null),
+        ..ToolOutput::default()
+    };
+    [
+        Message::system("Be brief.").at(Timestamp::from_unix_millis(-1)),
+        Message::user("Draw 0.1 + 0.2 = 0.30000000000000004"),
+        Message::assistant(calls),
+        Message::tool(ToolResult::done("1", "draw", output.with_warning("small"))),
+        Message::tool(ToolResult::failed("2", "nope", &ToolError::Unconfirmed("connection lost".into()))),
+        Message::assistant("There."),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// BEHAVIOUR D39: equal after a round trip, explicit null and all.
+#[test]
+fn a_transcript_is_equal_after_a_round_trip() {
+    let transcript = sample();
+    let saved = serde_json::to_string(&transcript).unwrap();
+    assert!(saved.starts_with(r#"{"version":1,"#));
+    assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
+}
+
+/// BEHAVIOUR D39: a newer format is refused with a clear error.
+#[test]
+fn a_newer_format_is_refused() {
+    let error = serde_json::from_str::<Transcript>(r#"{"version": 2, "messages": []}"#).unwrap_err();
+    assert!(error.to_string().contains("transcript format 2 is not known here"), "{error}");
+}
+
+/// Absent data, null and the empty output are three things.
+#[test]
+fn explicit_null_is_kept() {
+    for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {
+        let output = ToolOutput { structured, ..ToolOutput::default() };
+        let again: ToolOutput = serde_json::from_str(&serde_json::to_string(&output).unwrap()).unwrap();
+        assert_eq!(again, output);
+    }
+}
+
+/// Appending does not move what a view shows.
+#[test]
+fn a_view_stays_what_it_was() {
+    let mut transcript = sample();
+    let view = transcript.view_of([0..2, 5..9]);
+    transcript.push(Message::user("More."));
+    assert_eq!(
+        view.iter().map(|message| message.text()).last(),
+        None.or(Some("Draw 0.1 + 0.2 = 0.30000000000000004".into()))
+    );
+    assert_eq!(transcript.len(), 7);
+    assert_eq!(View::default().len(), 0);
+}
+
+/// A message is rendered once for the adapter that came first; another renders afresh.
+#[test]
+fn a_rendering_is_kept_for_the_first_adapter() {
+    let message = Message::user("hi");
+    let first = message.rendering(|message| message.text().len());
+    assert_eq!(*message.rendering::<usize>(|_| unreachable!()), *first);
+    assert_eq!(*message.rendering(|message| message.text()), "hi");
+    assert_eq!(*message.clone().rendering::<usize>(|_| 7), 2);
+}
+
+proptest! {
+    /// Any JSON in a result, any text in a message.
+    #[test]
+    fn whatever_it_holds_comes_back(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
+        prop_assume!(number.is_finite());
+        let output = ToolOutput::structured(json!({ "text": text, "number": number, "large": large }));
+        let transcript: Transcript =
+            [Message::user(text.as_str()), Message::tool(ToolResult::done(text, "t", output))].into_iter().collect();
+        let again: Transcript = serde_json::from_str(&serde_json::to_string(&transcript).unwrap()).unwrap();
+        prop_assert_eq!(again, transcript);
+    }
+}
