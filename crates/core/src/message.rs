@@ -154,6 +154,13 @@ impl Message {
     }
 }
 
+/// What a person says.
+impl<T: Into<Content>> From<T> for Message {
+    fn from(content: T) -> Self {
+        Self::user(content)
+    }
+}
+
 impl AssistantMessage {
     /// The pieces as text, joined by line breaks.
     pub fn text(&self) -> String {
