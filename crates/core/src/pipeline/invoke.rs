@@ -1,6 +1,6 @@
 use std::{
     any::Any,
-    future::Future,
+    future::{Future, poll_fn},
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
@@ -107,20 +107,23 @@ async fn bounded<F: Future>(call: F, cx: &ToolContext, started: Instant) -> Resu
     if let Poll::Ready(outcome) = futures::poll!(&mut call) {
         return Ok(outcome);
     }
-    let Some(deadline) = cx.deadline() else {
-        return tokio::select! {
-            biased;
-            outcome = call => Ok(outcome),
-            () = cx.cancellation().cancelled() => Err(ToolError::Cancelled),
-        };
-    };
-    let timer = arm(deadline)?;
-    tokio::select! {
-        biased;
-        outcome = call => Ok(outcome),
-        () = cx.cancellation().cancelled() => Err(ToolError::Cancelled),
-        () = timer => Err(ToolError::TimedOut { after: whole_millis(deadline - started) }),
-    }
+    let mut cancelled = pin!(cx.cancellation().cancelled());
+    let mut timer = pin!(cx.deadline().map(arm).transpose()?);
+    poll_fn(|task| {
+        if let Poll::Ready(outcome) = call.as_mut().poll(task) {
+            return Poll::Ready(Ok(outcome));
+        }
+        if cancelled.as_mut().poll(task).is_ready() {
+            return Poll::Ready(Err(ToolError::Cancelled));
+        }
+        match timer.as_mut().as_pin_mut().map(|timer| (timer.deadline(), timer.poll(task))) {
+            Some((deadline, Poll::Ready(()))) => {
+                Poll::Ready(Err(ToolError::TimedOut { after: whole_millis(deadline - started) }))
+            }
+            _ => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Tokio panics where there is no runtime, or one without a timer; here that is an error.

@@ -64,8 +64,8 @@ impl Tool for DynamicTool {
 /// Makes a tool of a closure with one typed argument, whose fields are the tool's arguments.
 ///
 /// The input schema comes from `A`, the output schema from what the closure returns. A closure may hold state
-/// of its own. A name that is no [`ToolName`], or a type whose schema the engine refuses, makes a tool with a
-/// [defect](ToolDefinition::defect), which a toolset reports when it is checked.
+/// of its own. A name that is no [`ToolName`](crate::ToolName), or a type whose schema the engine
+/// refuses, makes a tool with a [defect](ToolDefinition::defect), which a toolset reports when it is checked.
 ///
 /// # Examples
 ///

@@ -1,6 +1,10 @@
 //! The core from outside.
 
+#[cfg(test)]
 mod batch;
+#[cfg(test)]
 mod pipeline;
+#[cfg(test)]
 mod toolset;
+#[cfg(test)]
 mod transcript;

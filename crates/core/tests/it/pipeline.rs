@@ -139,7 +139,7 @@ async fn a_panic_is_that_calls_failure() {
 async fn a_hang_ends_at_the_deadline() {
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
     let tool = DynamicTool::new(named("hang").with_policy(policy), |_, _| async {
-        std::future::pending::<()>().await
+        std::future::pending::<()>().await;
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
@@ -361,7 +361,7 @@ fn a_blocking_call_works_outside_a_runtime_and_is_an_error_inside() {
 /// A tool that waits where there is no runtime is a typed error, not tokio's panic.
 #[test]
 fn a_waiting_tool_without_a_runtime_is_a_typed_error() {
-    let tool = DynamicTool::new(named("wait"), |_, _| async { std::future::pending::<()>().await });
+    let tool = DynamicTool::new(named("wait"), |_, _| std::future::pending::<()>());
     let result = futures::executor::block_on(tool.invoke(json!({})));
     assert_eq!(result.failure().unwrap().kind, FailureKind::Fatal);
     assert!(result.model_text().contains("tokio runtime"));

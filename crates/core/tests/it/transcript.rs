@@ -80,7 +80,7 @@ fn a_rendering_is_kept_for_the_first_adapter() {
     let message = Message::user("hi");
     let first = message.rendering(|message| message.text().len());
     assert_eq!(*message.rendering::<usize>(|_| unreachable!()), *first);
-    assert_eq!(*message.rendering(|message| message.text()), "hi");
+    assert_eq!(*message.rendering(Message::text), "hi");
     assert_eq!(*message.clone().rendering::<usize>(|_| 7), 2);
 }
 
