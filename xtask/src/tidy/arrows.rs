@@ -16,8 +16,8 @@ enum Arrows {
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
-/// What tokio may bring to the core: neither sockets nor files nor processes. `macros` is for `select!`.
-const CORE_TOKIO: &[&str] = &["macros", "rt", "sync", "time"];
+/// What tokio may bring to the core: neither sockets nor files nor processes.
+const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

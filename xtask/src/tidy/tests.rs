@@ -82,7 +82,7 @@ fn the_core_and_its_macros_are_kept_apart_from_the_world() {
         &[core, macros],
         [],
         &expect![[r#"
-            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes macros, rt, sync, time, not `net`
+            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes rt, sync, time, not `net`
             crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
             crates/core/Cargo.toml:1: jsonschema is used without features: they fetch what a schema refers to
             crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
