@@ -1,7 +1,10 @@
 //! Tools and sources, gathered for a model.
 
+mod gathered;
+mod selected;
+
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,9 +13,12 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use serde::Serialize;
 
+use gathered::{Gathered, Listing};
+use selected::Selected;
+
 use crate::{
-    Diagnostic, ListContext, Pipeline, Schema, SourceError, State, StateType, Tool, ToolCall, ToolContext,
-    ToolDefinition, ToolError, ToolList, ToolName, ToolResult, ToolSource, blocking, pipeline::unknown_tool,
+    ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolList, ToolName, ToolResult, ToolSource, blocking, deadline, limits, pipeline::unknown_tool,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -45,17 +51,6 @@ pub struct Toolset {
 enum Member {
     Tool(Arc<dyn Tool>),
     Source(Arc<dyn ToolSource>),
-}
-
-/// The last answer, and what it was made of.
-struct Gathered {
-    of: Vec<Result<u64, String>>,
-    /// All that is offered, whatever the host gives.
-    all: ToolList,
-    /// The types of state that the tools ask for.
-    asked: Vec<StateType>,
-    /// What was offered to a host that did not give all of them.
-    without_state: Option<(Vec<StateType>, ToolList)>,
 }
 
 /// What a tool is, for people and programs: as `info` gives it.
@@ -184,39 +179,16 @@ impl Toolset {
 
     /// A snapshot of all tools, also of those whose state must be given first.
     async fn all(&self) -> ToolList {
-        self.refreshed(&ListContext::default(), |gathered| gathered.all.clone()).await
+        self.refreshed(&ListContext::default(), |gathered| gathered.all()).await
     }
 
     async fn refreshed(&self, cx: &ListContext, answer: impl FnOnce(&mut Gathered) -> ToolList) -> ToolList {
-        let snapshots =
-            join_all(self.sources().map(|source| async move { (source, source.tools(cx).await) })).await;
-        let of: Vec<_> = snapshots.iter().map(|(_, snapshot)| identity(snapshot)).collect();
+        let listings = join_all(self.sources().map(|source| listed(source, cx))).await;
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *gathered {
-            Some(last) if last.of == of => answer(last),
-            outdated => answer(outdated.insert(self.gather(of, snapshots))),
+            Some(last) if last.is_of(&listings) => answer(last),
+            outdated => answer(outdated.insert(Gathered::new(self.own_tools(), listings))),
         }
-    }
-
-    fn gather(&self, of: Vec<Result<u64, String>>, snapshots: Vec<(&dyn ToolSource, Listing)>) -> Gathered {
-        // A tool given as a value has its name whatever a source lists.
-        let mut tools: Vec<_> = self.own_tools().map(|tool| (OWN, Arc::clone(tool))).collect();
-        let mut diagnostics = Vec::new();
-        for (source, snapshot) in snapshots {
-            match snapshot {
-                Ok(list) => {
-                    diagnostics.extend_from_slice(list.diagnostics());
-                    tools.extend(list.tools().iter().map(|tool| (source.label(), Arc::clone(tool))));
-                }
-                Err(error) => diagnostics.push(Diagnostic::SourceFailed {
-                    source_label: source.label().to_owned(),
-                    reason: error.reason,
-                }),
-            }
-        }
-        let all = ToolList::gather(tools, diagnostics);
-        let asked = all.tools().iter().flat_map(|tool| tool.definition().state()).copied().collect();
-        Gathered { of, all, asked, without_state: None }
     }
 
     fn sources(&self) -> impl Iterator<Item = &dyn ToolSource> {
@@ -283,7 +255,7 @@ impl Toolset {
                 None => Err(ToolsetError::Unknown(unknown_tool(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
-        let selected = Selected { of: self.clone(), names, keep, kept: Mutex::default() };
+        let selected = Selected::new(self.clone(), names, keep);
         Ok(Self::new().with_pipeline(self.pipeline.clone()).with_source(selected))
     }
 
@@ -318,49 +290,13 @@ impl Toolset {
     }
 }
 
-type Listing = Result<ToolList, SourceError>;
-
-/// What tells one answer of a source from another.
-fn identity(snapshot: &Listing) -> Result<u64, String> {
-    match snapshot {
-        Ok(list) => Ok(list.id()),
-        Err(error) => Err(error.reason.clone()),
-    }
-}
-
-impl Gathered {
-    fn offered_with(&mut self, state: &State) -> ToolList {
-        let missing: Vec<_> = state.missing(&self.asked).copied().collect();
-        if missing.is_empty() {
-            return self.all.clone();
-        }
-        match &self.without_state {
-            Some((of, list)) if *of == missing => list.clone(),
-            _ => {
-                let list = withhold(&self.all, &missing);
-                self.without_state = Some((missing, list.clone()));
-                list
-            }
-        }
-    }
-}
-
-fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
-    let mut diagnostics = all.diagnostics().to_vec();
-    let tools = all.tools().iter().filter(|tool| {
-        let definition = tool.definition();
-        let lacking = definition.state().iter().find(|asked| missing.contains(asked));
-        if let Some(lacking) = lacking {
-            diagnostics.push(Diagnostic::Quarantined {
-                tool: definition.name().to_string(),
-                source_label: OWN.to_owned(),
-                reason: format!("the host program gives no state of type {}", lacking.name()),
-            });
-        }
-        lacking.is_none()
+/// What a source lists, and that it takes too long is an answer as well.
+async fn listed<'a>(source: &'a dyn ToolSource, cx: &ListContext) -> (&'a dyn ToolSource, Listing) {
+    let listing = deadline::within(limits::LIST_TIMEOUT, source.tools(cx)).await.unwrap_or_else(|_ended| {
+        let reason = format!("it did not list its tools within {} s", limits::LIST_TIMEOUT.as_secs());
+        Err(SourceError::new(source.label(), reason))
     });
-    let tools: Vec<_> = tools.map(|tool| (OWN, Arc::clone(tool))).collect();
-    ToolList::gather(tools, diagnostics)
+    (source, listing)
 }
 
 /// A toolset is a source in its turn.
@@ -372,37 +308,6 @@ impl ToolSource for Toolset {
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
         Ok(self.list(cx).await)
-    }
-}
-
-/// Some tools of a toolset, by name.
-struct Selected {
-    of: Toolset,
-    names: BTreeSet<ToolName>,
-    keep: bool,
-    /// The last answer, and the id of the snapshot that it was made of.
-    kept: Mutex<Option<(u64, ToolList)>>,
-}
-
-#[async_trait]
-impl ToolSource for Selected {
-    fn label(&self) -> &str {
-        OWN
-    }
-
-    async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        let all = self.of.list(cx).await;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, list)) = &*kept
-            && *of == all.id()
-        {
-            return Ok(list.clone());
-        }
-        let selected =
-            all.tools().iter().filter(|tool| self.names.contains(tool.definition().name()) == self.keep);
-        let list = ToolList::gather(selected.map(|tool| (OWN, Arc::clone(tool))), all.diagnostics().to_vec());
-        *kept = Some((all.id(), list.clone()));
-        Ok(list)
     }
 }
 

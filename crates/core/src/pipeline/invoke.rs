@@ -1,27 +1,24 @@
 use std::{
     any::Any,
-    future::{Future, poll_fn},
+    future::Future,
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
 use futures::FutureExt as _;
 use serde_json::Value;
-use tokio::{
-    runtime::Handle,
-    task::AbortHandle,
-    time::{Instant, Sleep, sleep_until},
-};
+use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 use tracing::Instrument as _;
 
-use crate::{Tool, ToolContext, ToolError, ToolOutcome};
+use crate::{
+    Tool, ToolContext, ToolError, ToolOutcome,
+    deadline::{self, Ended},
+};
 
 type Called = Result<ToolOutcome, ToolError>;
 
@@ -100,38 +97,16 @@ impl Runner {
     }
 }
 
-/// Waits for a call until its deadline or its cancellation. The first poll comes before the timer is armed:
-/// most calls are done by then, and a timer costs more than they do.
+/// Waits for a call until its deadline or its cancellation.
 async fn bounded<F: Future>(call: F, cx: &ToolContext, started: Instant) -> Result<F::Output, ToolError> {
-    let mut call = pin!(call);
-    if let Poll::Ready(outcome) = futures::poll!(&mut call) {
-        return Ok(outcome);
-    }
-    let mut cancelled = pin!(cx.cancellation().cancelled());
-    let mut timer = pin!(cx.deadline().map(arm).transpose()?);
-    poll_fn(|task| {
-        if let Poll::Ready(outcome) = call.as_mut().poll(task) {
-            return Poll::Ready(Ok(outcome));
-        }
-        if cancelled.as_mut().poll(task).is_ready() {
-            return Poll::Ready(Err(ToolError::Cancelled));
-        }
-        match timer.as_mut().as_pin_mut().map(|timer| (timer.deadline(), timer.poll(task))) {
-            Some((deadline, Poll::Ready(()))) => {
-                Poll::Ready(Err(ToolError::TimedOut { after: whole_millis(deadline - started) }))
-            }
-            _ => Poll::Pending,
+    deadline::until(cx.deadline(), cx.cancellation(), call).await.map_err(|ended| match ended {
+        Ended::Cancelled => ToolError::Cancelled,
+        Ended::NoTimer => no_runtime(),
+        Ended::Elapsed => {
+            let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
+            ToolError::TimedOut { after: whole_millis(after) }
         }
     })
-    .await
-}
-
-/// Tokio panics where there is no runtime, or one without a timer; here that is an error.
-fn arm(deadline: Instant) -> Result<Sleep, ToolError> {
-    if Handle::try_current().is_err() {
-        return Err(no_runtime());
-    }
-    catch_unwind(|| sleep_until(deadline)).map_err(|_| no_runtime())
 }
 
 fn no_runtime() -> ToolError {

@@ -137,3 +137,25 @@ async fn a_direct_call_is_found_by_name() {
     expect![[r#"unknown tool "x"; no tools are available"#]]
         .assert_eq(&Toolset::new().call("x", json!({})).await.model_text());
 }
+
+/// A source that never answers is waited for until its deadline, and no longer.
+#[tokio::test(start_paused = true)]
+async fn a_silent_source_costs_its_own_tools() {
+    struct Silent;
+    #[async_trait]
+    impl ToolSource for Silent {
+        fn label(&self) -> &str {
+            "silent"
+        }
+
+        async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
+            std::future::pending().await
+        }
+    }
+    let list = Toolset::new().with(tool("add")).with_source(Silent).list(&ListContext::default()).await;
+    assert_eq!(list.len(), 1);
+    assert_eq!(
+        list.diagnostics()[0].to_string(),
+        "tool source silent has no tools: it did not list its tools within 30 s"
+    );
+}
