@@ -100,8 +100,8 @@ impl Schema {
     /// The same as [`Schema::new`].
     pub fn within(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
         match preflight::inspect(&value, limits) {
-            Ok(inspected) => {
-                let check = Check::compile(&value, &inspected)?;
+            Ok(draft) => {
+                let check = Check::compile(&value, draft)?;
                 Ok(Self(Arc::new(Compiled { value, check })))
             }
             Err(error) => {
@@ -177,7 +177,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Lists every violation, not only the first.
+    /// Lists every violation, not only the first. Of a value with more than 10,000 parts it tells the first.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if preflight::is_deeper(value, VALUE_DEPTH) {
             return Err(Violations::from(vec![explain::too_deep(VALUE_DEPTH)]));

@@ -1,5 +1,8 @@
 //! The root of a tool's arguments is an object, whatever a source left unsaid.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value};
 
 use super::error::{SchemaError, SchemaFault};

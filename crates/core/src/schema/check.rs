@@ -1,17 +1,14 @@
 //! The compiled side of a schema.
 
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
 use super::error::{SchemaError, SchemaFault};
-use super::explain;
-use super::preflight::Inspected;
+use super::{explain, preflight};
 
-/// What all regular expressions of one schema may take together once compiled, in bytes: 64 MiB.
-const PATTERNS_BYTES: usize = 64 << 20;
-
-/// What one regular expression may take once compiled, in bytes: 10 MiB, the default of the `regex` crate.
-const PATTERN_BYTES: usize = 10 << 20;
+/// How many parts a value may have for all of its errors to be listed. Each part may have several, and they take
+/// a hundred times the memory.
+const LISTED_VALUES: usize = 10_000;
 
 /// How values are held against a schema.
 pub(super) enum Check {
@@ -23,16 +20,11 @@ pub(super) enum Check {
 
 impl Check {
     /// Compiles a schema that the preflight has let pass.
-    pub(super) fn compile(schema: &Value, inspected: &Inspected) -> Result<Self, SchemaError> {
+    pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         // Every reference stays within the document, so an identifier of the document has no use. With one, the
         // compiler would look references up under it, where a dialect's own schema may be found instead.
         let anonymous = without_id(schema);
-        let pattern_bytes = PATTERN_BYTES.min(PATTERNS_BYTES / inspected.patterns.max(1));
-        let options = jsonschema::options()
-            .with_draft(inspected.draft)
-            .with_pattern_options(PatternOptions::fancy_regex().size_limit(pattern_bytes))
-            .should_validate_formats(true)
-            .offline();
+        let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
         match options.build(anonymous.as_ref().unwrap_or(schema)) {
             Ok(validator) => Ok(Self::Compiled(validator)),
             Err(error) => Err(refused(schema, &error)),
@@ -46,11 +38,14 @@ impl Check {
         }
     }
 
-    /// Every error of a value; none if it is valid.
+    /// Every error of a value, or only the first where there is room for very many; none if it is valid.
     pub(super) fn errors<'v>(&'v self, value: &'v Value) -> Vec<ValidationError<'v>> {
         match self {
             Self::AnyObject if value.is_object() => Vec::new(),
             Self::AnyObject => vec![ValidationError::custom("object")],
+            Self::Compiled(validator) if preflight::is_larger(value, LISTED_VALUES) => {
+                validator.validate(value).err().into_iter().collect()
+            }
             Self::Compiled(validator) => validator.iter_errors(value).collect(),
         }
     }

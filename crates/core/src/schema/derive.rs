@@ -1,5 +1,8 @@
 //! Schemas of Rust types, without what tells a model nothing.
 
+#[cfg(test)]
+mod tests;
+
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};

@@ -26,6 +26,9 @@ pub enum SchemaFault {
     /// Its references multiply beyond [`SchemaLimits::expansion`](crate::schema::SchemaLimits::expansion).
     #[error("its references stand for more than {0} subschemas that all apply to one value")]
     TooExpansive(usize),
+    /// Its regular expressions take more than [`SchemaLimits::patterns`](crate::schema::SchemaLimits::patterns).
+    #[error("its regular expressions take more than {0} states")]
+    PatternsTooLarge(usize),
     /// Following its references never comes to an end.
     #[error("refers to itself without an end")]
     Endless,

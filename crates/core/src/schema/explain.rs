@@ -1,6 +1,10 @@
 //! The validator's errors in words that a model can act on.
 
+#[cfg(test)]
+mod tests;
 mod union;
+
+use std::collections::HashSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
@@ -18,13 +22,17 @@ const LEVELS: usize = 8;
 /// All errors of one value, each once.
 pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Vec<Violation> {
     let explainer = Explainer { schema, value };
-    let mut violations: Vec<Violation> = Vec::new();
-    for violation in errors.iter().flat_map(|error| explainer.violations(error)) {
-        if !violations.contains(&violation) {
-            violations.push(violation);
-        }
-    }
-    violations
+    let lists_values =
+        |error: &&ValidationError<'_>| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. });
+    let listed: HashSet<_> =
+        errors.iter().filter(lists_values).map(|error| error.instance_path().as_str()).collect();
+    // Where the allowed values are listed, their type is no news.
+    let is_news = |error: &&ValidationError<'_>| {
+        !matches!(error.kind(), Kind::Type { .. }) || !listed.contains(error.instance_path().as_str())
+    };
+    let mut told = HashSet::new();
+    let violations = errors.iter().filter(is_news).flat_map(|error| explainer.violations(error));
+    violations.filter(|violation| told.insert(violation.clone())).collect()
 }
 
 /// The violation of a value that is nested too deep to be looked at.
@@ -61,6 +69,10 @@ impl Explainer<'_> {
                     Violation::mismatch(pointer, format!("property names to be {}", it.expected), it.received)
                 };
                 inner.into_iter().map(name).collect()
+            }
+            // The validator did not see the value.
+            Kind::Custom { message, .. } => {
+                vec![Violation::mismatch(pointer, message.clone(), describe::received(self.value))]
             }
             kind => vec![Violation::mismatch(pointer, self.expected(error, kind), received(error, kind))],
         }
@@ -102,14 +114,14 @@ impl Explainer<'_> {
                 format!("text of media type {content_media_type}")
             }
             Kind::FromUtf8 { .. } => "encoded text of UTF-8".to_owned(),
-            Kind::Custom { message, .. } => message.clone(),
             Kind::Referencing(failure) => failure.to_string(),
             Kind::AdditionalProperties { .. }
             | Kind::UnevaluatedProperties { .. }
             | Kind::Required { .. }
             | Kind::AnyOf { .. }
             | Kind::OneOfNotValid { .. }
-            | Kind::PropertyNames { .. } => "value that fits its schema".to_owned(),
+            | Kind::PropertyNames { .. }
+            | Kind::Custom { .. } => "value that fits its schema".to_owned(),
         }
     }
 
@@ -168,7 +180,9 @@ fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(single) => single.as_str().to_owned(),
         TypeKind::Multiple(several) => {
-            describe::either(several.iter().map(JsonType::as_str).map(str::to_owned))
+            // What else is allowed reads better after what is meant.
+            let (null, meant): (Vec<_>, Vec<_>) = several.iter().partition(|it| *it == JsonType::Null);
+            describe::either(meant.into_iter().chain(null).map(|it| it.as_str().to_owned()))
         }
     }
 }

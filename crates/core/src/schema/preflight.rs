@@ -5,12 +5,15 @@
 mod graph;
 mod keyword;
 mod measure;
+mod pattern;
+#[cfg(test)]
+mod tests;
 
 use jsonschema::Draft;
 use serde_json::Value;
 
 use self::graph::Graph;
-pub(super) use self::measure::{dismantle, is_deeper};
+pub(super) use self::measure::{dismantle, is_deeper, is_larger};
 use super::error::{SchemaError, SchemaFault};
 
 /// Bounds on a schema, checked before it is compiled.
@@ -36,28 +39,24 @@ pub struct SchemaLimits {
     /// How many subschemas may apply to one value, each counted as often as references lead to it. 10,000 by
     /// default.
     pub expansion: usize,
+    /// How many states all regular expressions may take together, estimated before they are compiled. 100,000 by
+    /// default.
+    pub patterns: usize,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
-        Self { bytes: 256 << 10, depth: 64, nodes: 10_000, expansion: 10_000 }
+        Self { bytes: 256 << 10, depth: 64, nodes: 10_000, expansion: 10_000, patterns: 100_000 }
     }
 }
 
-/// What the compiler needs to know of a schema that passed.
-pub(super) struct Inspected {
-    pub(super) draft: Draft,
-    /// How many regular expressions it has, at most.
-    pub(super) patterns: usize,
-}
-
-/// Lets a schema pass that is safe to compile and to validate with.
-pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Inspected, SchemaError> {
+/// Lets a schema pass that is safe to compile and to validate with, and says in which dialect it is written.
+pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
     let graph = Graph::of(schema, &survey)?;
     graph.bounded(limits.expansion)?;
-    Ok(Inspected { draft, patterns: survey.patterns })
+    Ok(draft)
 }
 
 /// The dialect that a subschema declares, if it does.

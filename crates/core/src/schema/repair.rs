@@ -1,6 +1,8 @@
 //! Mends what models are known to get wrong in arguments.
 
 mod mend;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ const SHOWN: usize = 20;
 /// One place where a value does not fit its schema.
 ///
 /// Shown as one line that a model can act on, such as `/x: expected integer, received string "abc"`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
     /// The JSON pointer of the value that does not fit. The root is the empty pointer, shown as `/`.
     pub pointer: String,

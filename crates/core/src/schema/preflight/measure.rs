@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 use super::super::error::{SchemaError, SchemaFault};
-use super::SchemaLimits;
+use super::{SchemaLimits, pattern};
 
 /// What a walk over every JSON value of a schema finds.
 #[derive(Default)]
@@ -15,8 +15,8 @@ pub(super) struct Survey<'s> {
     pub(super) anchors: HashMap<&'s str, &'s Value>,
     /// An `$id` below the root.
     pub(super) nested_id: Option<&'s str>,
-    /// How many regular expressions there are, at most.
-    pub(super) patterns: usize,
+    /// The states that its regular expressions take together.
+    patterns: usize,
 }
 
 /// Walks a schema, as long as it stays within its limits.
@@ -38,6 +38,9 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
         }
         open.extend(children(value).map(|child| (child, depth + 1)));
     }
+    if survey.patterns > limits.patterns {
+        return Err(SchemaError::new("", SchemaFault::PatternsTooLarge(limits.patterns)));
+    }
     if serde_json::to_writer(Budget(limits.bytes), schema).is_err() {
         return Err(SchemaError::new("", SchemaFault::TooLarge(limits.bytes)));
     }
@@ -51,8 +54,13 @@ impl<'s> Survey<'s> {
         members: &'s Map<String, Value>,
         is_root: bool,
     ) -> Result<(), SchemaError> {
-        self.patterns += usize::from(members.get("pattern").is_some_and(Value::is_string));
-        self.patterns += members.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+        let on_names =
+            members.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        for pattern in
+            members.get("pattern").and_then(Value::as_str).into_iter().chain(on_names.map(String::as_str))
+        {
+            self.patterns = self.patterns.saturating_add(pattern::states(pattern));
+        }
         let id = members.get("$id").and_then(Value::as_str);
         let named_by_id = id.and_then(|id| id.strip_prefix('#'));
         if !is_root && named_by_id.is_none() {
@@ -90,6 +98,20 @@ pub(in crate::schema) fn is_deeper(value: &Value, levels: usize) -> bool {
         Value::Object(members) => members.values().any(|member| is_deeper(member, levels - 1)),
         _ => false,
     }
+}
+
+/// Whether a value has more than `limit` values inside it.
+pub(in crate::schema) fn is_larger(value: &Value, limit: usize) -> bool {
+    let mut counted = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        counted += width(value);
+        if counted > limit {
+            return true;
+        }
+        open.extend(children(value));
+    }
+    false
 }
 
 /// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts the stack.

@@ -1,0 +1,251 @@
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use serde_json::{Map, Value, json};
+
+use super::super::Schema;
+
+fn schema(value: Value) -> Schema {
+    Schema::new(value).unwrap()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+fn check_refused(value: Value, expected: Expect) {
+    expected.assert_eq(&Schema::new(value).unwrap_err().to_string());
+}
+
+#[test]
+fn an_id_of_the_root_does_not_matter() {
+    for id in [
+        "https://example.com/a.json",
+        "http://json-schema.org/draft-07/schema",
+        "relative",
+        "",
+        "json-schema:///",
+    ] {
+        let schema =
+            schema(json!({"$id": id, "$defs": {"n": {"type": "integer"}}, "items": {"$ref": "#/$defs/n"}}));
+        assert!(schema.is_valid(&json!([1])), "{id}");
+        assert!(!schema.is_valid(&json!(["a"])), "{id}");
+        assert_eq!(schema.as_value().get("$id"), Some(&json!(id)));
+    }
+}
+
+/// FAULTS S1: nothing is fetched or opened, and the reason is told.
+#[test]
+fn references_that_leave_the_document_are_refused() {
+    check_refused(
+        json!({"properties": {"x": {"$ref": "http://127.0.0.1:1/a.json"}}}),
+        expect![[
+            r#"invalid schema at /properties/x/$ref: reference "http://127.0.0.1:1/a.json" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$defs": {"a": {"items": {"$ref": "file:///etc/passwd"}}}}),
+        expect![[
+            r#"invalid schema at /$defs/a/items/$ref: reference "file:///etc/passwd" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"allOf": [{"$ref": "other.json#/a"}]}),
+        expect![[
+            r#"invalid schema at /allOf/0/$ref: reference "other.json#/a" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$ref": "#/nowhere"}),
+        expect![[r##"invalid schema at /$ref: reference "#/nowhere" leads nowhere"##]],
+    );
+    check_refused(
+        json!({"$ref": "#nobody"}),
+        expect![[r##"invalid schema at /$ref: reference "#nobody" leads nowhere"##]],
+    );
+    check_refused(
+        json!({"$ref": ""}),
+        expect![[
+            r#"invalid schema at /$ref: reference "" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$dynamicRef": "https://example.com/#a"}),
+        expect![[
+            r#"invalid schema at /$dynamicRef: reference "https://example.com/#a" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$ref": "#/x-own/a", "x-own": {"a": {"$ref": "https://example.com"}}}),
+        expect![[
+            r#"invalid schema at /x-own/a/$ref: reference "https://example.com" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$id": "https://example.com/", "items": {"$ref": "https://example.com/#/$defs/a"}, "$defs": {"a": {}}}),
+        expect![[
+            r#"invalid schema at /items/$ref: reference "https://example.com/#/$defs/a" leaves the document: only `#`, `#/...` and `#name` are followed"#
+        ]],
+    );
+    check_refused(
+        json!({"$defs": {"a": {"$id": "file:///etc/", "$ref": "#/$defs/b"}, "b": {}}, "$ref": "#/$defs/a"}),
+        expect![[r#"invalid schema at /$ref: `$id` "file:///etc/" inside a document with references"#]],
+    );
+    check_refused(
+        json!({"$schema": "https://example.com/meta.json"}),
+        expect![[
+            r#"invalid schema at /: unknown dialect "https://example.com/meta.json": only draft 2020-12 and draft-07 are known"#
+        ]],
+    );
+    check_refused(
+        json!({"$schema": "http://json-schema.org/draft-04/schema#"}),
+        expect![[
+            r#"invalid schema at /: unknown dialect "http://json-schema.org/draft-04/schema#": only draft 2020-12 and draft-07 are known"#
+        ]],
+    );
+    check_refused(
+        json!({"items": {"$schema": "file:///etc/passwd"}}),
+        expect![[
+            r#"invalid schema at /items: unknown dialect "file:///etc/passwd": only draft 2020-12 and draft-07 are known"#
+        ]],
+    );
+    check_refused(
+        json!({"$schema": 7}),
+        expect![[r#"invalid schema at /: unknown dialect "7": only draft 2020-12 and draft-07 are known"#]],
+    );
+    check_refused(
+        json!({"$defs": {"a": {"$anchor": "n"}, "b": {"$anchor": "n"}}}),
+        expect![[r#"invalid schema at /: anchor "n" is defined twice"#]],
+    );
+}
+
+/// What looks like a reference in data, or is a property of that name, is none.
+#[test]
+fn data_is_not_searched_for_references() {
+    let schema = schema(json!({
+        "properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}, "$schema": {"type": "string"}},
+        "default": {"$ref": "http://example.com"},
+        "const": {"$ref": "http://example.com"},
+    }));
+    assert!(schema.is_valid(&json!({"$ref": "http://example.com"})));
+}
+
+/// FAULTS S2.
+#[test]
+fn bombs_are_refused_before_they_are_compiled() {
+    let mut definitions = Map::new();
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+        definitions.insert(format!("a{level}"), json!({"allOf": [next, next]}));
+    }
+    definitions.insert("a40".to_owned(), json!({"type": "string"}));
+    let started = Instant::now();
+    check_refused(
+        json!({"$ref": "#/$defs/a0", "$defs": definitions}),
+        expect![
+            "invalid schema at /$defs/a28: its references stand for more than 10000 subschemas that all apply to one value"
+        ],
+    );
+    check_refused(
+        json!({"enum": (0..1_000_000).collect::<Vec<_>>()}),
+        expect!["invalid schema at /: more than 10000 values"],
+    );
+    check_refused(
+        json!({"const": "a".repeat(256 << 10)}),
+        expect!["invalid schema at /: larger than 262144 bytes"],
+    );
+    let flat: Map<_, _> = (0..10_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+    check_refused(json!({"properties": flat}), expect!["invalid schema at /: more than 10000 values"]);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// FAULTS S2: what is just within the limits compiles.
+#[test]
+fn large_schemas_within_the_limits_compile() {
+    let properties: Map<_, _> = (0..3_300).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+    assert!(schema(json!({"properties": properties})).is_valid(&json!({"p1": "a"})));
+    assert!(schema(json!({"enum": (0..9_900).collect::<Vec<_>>()})).is_valid(&json!(9_899)));
+    assert!(schema(json!({"anyOf": vec![json!({"type": "string"}); 3_300]})).is_valid(&json!("a")));
+    let definitions: Map<_, _> = (0..20)
+        .map(|from| {
+            let properties: Map<_, _> =
+                (0..20).map(|to| (format!("p{to}"), json!({"$ref": format!("#/$defs/a{to}")}))).collect();
+            (format!("a{from}"), json!({"type": "object", "properties": properties}))
+        })
+        .collect();
+    let mutual = schema(json!({"$ref": "#/$defs/a0", "$defs": definitions}));
+    assert!(mutual.is_valid(&json!({"p3": {"p4": {}}})));
+    assert!(!mutual.is_valid(&json!({"p3": {"p4": 1}})));
+}
+
+#[test]
+fn patterns_that_explode_cost_only_their_own_schema() {
+    check_refused(
+        json!({"pattern": "^(a{1000}){1000}$"}),
+        expect!["invalid schema at /: its regular expressions take more than 100000 states"],
+    );
+    let backtracking = schema(json!({"pattern": "^(?=.*b)(a|a)+$"}));
+    let value = json!("a".repeat(5_000) + "b!");
+    assert!(!backtracking.is_valid(&value));
+}
+
+/// FAULTS S3: compiled or refused, and never a stack overflow.
+#[test]
+fn circles_are_compiled_or_refused() {
+    check_refused(json!({"$ref": "#"}), expect!["invalid schema at /: refers to itself without an end"]);
+    check_refused(
+        json!({"allOf": [{"anyOf": [{"$ref": "#"}]}]}),
+        expect!["invalid schema at /: refers to itself without an end"],
+    );
+    check_refused(
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}}}),
+        expect!["invalid schema at /$defs/a: refers to itself without an end"],
+    );
+    check_refused(
+        json!({"$anchor": "me", "dependentSchemas": {"x": {"$ref": "#me"}}}),
+        expect!["invalid schema at /: refers to itself without an end"],
+    );
+}
+
+/// FAULTS S3.
+#[test]
+fn depth_is_refused_and_dropped_without_recursion() {
+    fn nested(levels: usize) -> Value {
+        let object = |key: &str, inner| Value::Object(Map::from_iter([(key.to_owned(), inner)]));
+        (0..levels).fold(json!({"type": "string"}), |inner, _| object("properties", object("x", inner)))
+    }
+    check_refused(nested(2_500), expect!["invalid schema at /: nested deeper than 64 levels"]);
+    check_refused(
+        (0..200_000).fold(json!(1), |inner, _| Value::Array(vec![inner])),
+        expect!["invalid schema at /: nested deeper than 64 levels"],
+    );
+    assert!(Schema::new(nested(31)).is_ok());
+}
+
+#[test]
+fn a_schema_that_breaks_the_rules_is_told_where() {
+    check_refused(
+        json!({"properties": {"x": {"type": "strnig"}}}),
+        expect![[
+            r#"invalid schema at /properties/x/type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "strnig""#
+        ]],
+    );
+    check_refused(
+        json!({"required": "x"}),
+        expect![[r#"invalid schema at /required: expected array, received string "x""#]],
+    );
+    check_refused(
+        json!({"properties": null}),
+        expect!["invalid schema at /properties: expected object, received null"],
+    );
+    check_refused(
+        json!({"minLength": -1}),
+        expect!["invalid schema at /minLength: expected at least 0, received integer -1"],
+    );
+    check_refused(
+        json!({"pattern": "("}),
+        expect![[r#"invalid schema at /pattern: expected string of format regex, received string "(""#]],
+    );
+    check_refused(
+        json!("object"),
+        expect![[r#"invalid schema at /: expected boolean or object, received string "object""#]],
+    );
+    check_refused(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
+}

@@ -1,0 +1,160 @@
+//! What holds for any schema and any value.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::super::*;
+
+/// JSON that is often a schema and often fits one: few keys, few values, much nesting.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..4).prop_map(Value::from),
+        prop_oneof![Just(0.5), Just(3.0), Just(1e300)].prop_map(Value::from),
+        prop::sample::select(vec![
+            "",
+            "a",
+            "3",
+            "true",
+            "null",
+            "{}",
+            "[1]",
+            "{\"a\":\"3\"}",
+            "object",
+            "integer",
+            "#",
+            "#/$defs/a",
+            "#a"
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let key = prop::sample::select(vec![
+            "a",
+            "b",
+            "args",
+            "input",
+            "type",
+            "properties",
+            "items",
+            "required",
+            "$ref",
+            "$defs",
+            "allOf",
+            "anyOf",
+            "not",
+            "enum",
+            "const",
+            "additionalProperties",
+            "$id",
+            "$anchor",
+            "$schema",
+            "minimum",
+            "pattern",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key.prop_map(str::to_owned), inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// A schema that compiles.
+fn valid_schema() -> impl Strategy<Value = Value> {
+    let kind =
+        prop::sample::select(vec!["string", "integer", "number", "boolean", "null", "array", "object"]);
+    let leaf = prop_oneof![
+        kind.prop_map(|kind| json!({"type": kind})),
+        Just(json!({"type": ["integer", "null"]})),
+        Just(json!({"enum": [1, "a", null, true]})),
+        Just(json!({"const": 3})),
+        Just(json!({"$ref": "#/$defs/node"})),
+        any::<bool>().prop_map(Value::from),
+    ];
+    let schema = leaf.prop_recursive(3, 16, 3, |inner| {
+        let parts = || prop::collection::vec(inner.clone(), 1..4);
+        prop_oneof![
+            parts().prop_map(|parts| json!({"anyOf": parts})),
+            parts().prop_map(|parts| json!({"oneOf": parts})),
+            parts().prop_map(|parts| json!({"allOf": parts})),
+            inner.clone().prop_map(|part| json!({"not": part})),
+            inner.clone().prop_map(|part| json!({"type": "array", "items": part})),
+            (inner.clone(), inner.clone(), any::<bool>()).prop_map(|(a, b, is_closed)| json!({
+                "type": "object", "properties": {"a": a, "b": b}, "required": ["a"], "additionalProperties": !is_closed,
+            })),
+        ]
+    });
+    schema.prop_map(|schema| {
+        let node = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}});
+        json!({"allOf": [schema], "$defs": {"node": node}})
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_compiled_or_refused(value in json_value(), other in json_value()) {
+        if let Ok(schema) = Schema::new(value.clone()) {
+            prop_assert_eq!(schema.as_value(), &value);
+            prop_assert_eq!(schema.validate(&other).is_ok(), schema.is_valid(&other));
+            let again: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+            prop_assert_eq!(again, schema);
+        }
+    }
+
+    #[test]
+    fn what_is_accepted_as_arguments_is_an_object(value in json_value()) {
+        if let Ok(schema) = Schema::arguments(value) {
+            prop_assert_eq!(&schema.as_value()["type"], "object");
+            prop_assert!(!schema.is_valid(&json!([1])));
+            prop_assert_eq!(&schema.clone().into_arguments().unwrap(), &schema);
+        }
+    }
+
+    #[test]
+    fn violations_are_told_exactly_when_a_value_does_not_fit(schema in valid_schema(), value in json_value()) {
+        let schema = Schema::new(schema).unwrap();
+        match schema.validate(&value) {
+            Ok(()) => prop_assert!(schema.is_valid(&value)),
+            Err(violations) => {
+                prop_assert!(!schema.is_valid(&value));
+                prop_assert!(!violations.as_slice().is_empty());
+                for violation in &violations {
+                    prop_assert!(value.pointer(&violation.pointer).is_some(), "{}", violation);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn repair_leads_to_a_value_that_fits_or_changes_nothing(schema in valid_schema(), value in json_value()) {
+        let schema = Schema::new(schema).unwrap();
+        let (repaired, repairs) = repair(&schema, value.clone(), RepairPolicy::Default);
+        if schema.is_valid(&value) || !schema.is_valid(&repaired) {
+            prop_assert_eq!(&repaired, &value);
+            prop_assert!(repairs.is_empty());
+        } else {
+            prop_assert!(!repairs.is_empty());
+            prop_assert_ne!(&repaired, &value);
+        }
+        prop_assert_eq!(repair(&schema, value.clone(), RepairPolicy::Strict), (value, Vec::new()));
+    }
+
+    #[test]
+    fn canonical_text_forgets_the_order_of_keys_only(members in prop::collection::vec(("[a-d]", json_value()), 0..4)) {
+        let forward: Map<String, Value> = members.clone().into_iter().collect();
+        let mut backward = Map::new();
+        for (key, value) in forward.iter().rev() {
+            backward.insert(key.clone(), value.clone());
+        }
+        let text = canonical(&Value::Object(forward.clone()));
+        prop_assert_eq!(&text, &canonical(&Value::Object(backward)));
+        prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), Value::Object(forward));
+    }
+
+    #[test]
+    fn any_text_has_a_count_of_states(text in "[\\\\(){}\\[\\]a-c0-9,.*+?|^$pPß]{0,40}") {
+        drop(Schema::new(json!({"pattern": text})));
+    }
+}
