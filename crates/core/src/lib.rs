@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+#[doc(hidden)]
+pub mod __private;
 mod agent;
 mod blocking;
 mod call;
 mod content;
+mod deadline;
 pub mod limits;
 mod message;
 mod model;
@@ -26,6 +29,9 @@ pub use agent::{
 pub use async_trait::async_trait;
 pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};
 pub use content::{Bytes, Content, ResourceBody};
+#[cfg(feature = "macros")]
+#[doc = include_str!("../docs/tool.md")]
+pub use haft_macros::tool;
 pub use message::{AssistantMessage, Message, MessageBody};
 pub use model::{
     ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{IntoToolOutput, Policy, ToolName};
-use crate::Schema;
+use crate::{Schema, SchemaError};
 
 /// What a tool is called, does, takes and returns. Cheap to clone: one `Arc`.
 ///
@@ -133,11 +133,16 @@ impl ToolDefinition {
     ///
     /// What is wrong with them is kept as a [defect](Self::defect).
     pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
+        Self::inferred::<R>(name, Schema::of::<A>().and_then(Schema::into_arguments))
+    }
+
+    /// Defines a tool by its name, what it takes, and the type that it returns.
+    pub(crate) fn inferred<R: IntoToolOutput>(name: &str, input: Result<Schema, SchemaError>) -> Self {
         let (name, bad_name) = match ToolName::new(name) {
             Ok(name) => (name, None),
             Err(error) => (ToolName::from_foreign(name), Some(error.to_string())),
         };
-        let (input, bad_input) = match Schema::of::<A>().and_then(Schema::into_arguments) {
+        let (input, bad_input) = match input {
             Ok(schema) => (schema, None),
             Err(error) => (Schema::object(), Some(format!("its arguments: {error}"))),
         };

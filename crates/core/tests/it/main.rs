@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
+mod macros;
+#[cfg(test)]
 mod pipeline;
 #[cfg(test)]
 mod toolset;

@@ -1,0 +1,71 @@
+use quote::quote;
+use syn::{ItemStruct, parse_quote};
+
+use super::Docs;
+
+fn text(item: &ItemStruct) -> Option<String> {
+    Docs::of(&item.attrs).text().map(|text| text.to_string())
+}
+
+#[test]
+fn lines_lose_one_space_and_paragraphs_stay() {
+    let item = parse_quote! {
+        /// Adds.
+        ///
+        ///  - indented
+        #[derive(Clone)]
+        ///
+        struct Item;
+    };
+    assert_eq!(text(&item).as_deref(), Some(r#""Adds.\n\n - indented""#));
+}
+
+#[test]
+fn a_block_comment_loses_its_stars() {
+    let item = parse_quote! {
+        /** Adds
+         *  - *two*
+         *
+         * integers. */
+        struct Item;
+    };
+    assert_eq!(text(&item).as_deref(), Some(r#""Adds\n - *two*\n\nintegers.""#));
+}
+
+#[test]
+fn a_list_in_a_block_comment_keeps_its_stars() {
+    let item = parse_quote! {
+        #[doc = "Adds\n* one\nand two"]
+        struct Item;
+    };
+    assert_eq!(text(&item).as_deref(), Some(r#""Adds\n* one\nand two""#));
+}
+
+#[test]
+fn no_comment_is_no_text() {
+    assert_eq!(
+        text(&parse_quote!(
+            #[doc(hidden)]
+            struct Item;
+        )),
+        None
+    );
+    assert_eq!(
+        text(&parse_quote!(
+            #[doc = "  "]
+            struct Item;
+        )),
+        None
+    );
+}
+
+#[test]
+fn macros_are_left_to_the_compiler() {
+    let item = parse_quote! {
+        /// See:
+        #[doc = include_str!("page.md")]
+        struct Item;
+    };
+    let expected = quote!(::core::concat!("See:", "\n", include_str!("page.md"), "\n").trim());
+    assert_eq!(text(&item), Some(expected.to_string()));
+}

@@ -1,0 +1,55 @@
+//! The item under the attribute.
+
+use proc_macro2::{Group, TokenStream};
+use quote::ToTokens;
+use syn::{
+    Attribute, Error, Result, Signature, Token, Visibility,
+    parse::{Parse, ParseStream},
+};
+
+/// A function. Its body is not looked into: it may be unfinished while somebody is typing.
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) signature: Signature,
+    body: Group,
+}
+
+impl Function {
+    /// The attributes that decide whether the function is there at all.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
+        self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+    }
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        let rest = input.fork();
+        let signature = input.parse().map_err(|error| {
+            if is_function(&rest) { error } else { rest.error("`#[tool]` goes on a function") }
+        })?;
+        let body = input.parse().map_err(|error| {
+            Error::new(error.span(), "a tool does the work itself: give the function a body")
+        })?;
+        Ok(Self { attributes, visibility, signature, body })
+    }
+}
+
+fn is_function(item: ParseStream) -> bool {
+    item.peek(Token![fn])
+        || item.peek(Token![async])
+        || item.peek(Token![unsafe]) && item.peek2(Token![fn])
+        || item.peek(Token![const]) && item.peek2(Token![fn])
+        || item.peek(Token![extern])
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.attributes.iter().map(ToTokens::to_token_stream));
+        self.visibility.to_tokens(tokens);
+        self.signature.to_tokens(tokens);
+        self.body.to_tokens(tokens);
+    }
+}

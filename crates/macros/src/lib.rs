@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+//!
+//! From attributes to code, one file a step: [`settings`] are the grammar of an attribute, [`options`] and
+//! [`parameter`] give them meaning, [`tool`] puts the typed model together, [`check`] collects every mistake,
+//! [`expand`] writes the code, and [`fallback`] what stands in for it when there were mistakes.
+
+mod check;
+mod docs;
+mod errors;
+mod expand;
+mod fallback;
+mod function;
+mod name;
+mod options;
+mod ownership;
+mod parameter;
+mod settings;
+mod tool;
+
+use proc_macro::TokenStream;
+
+/// Makes a tool of a function. Documented where it is used: `haft_core::tool`.
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    tool::derive(options.into(), item.into()).into()
+}

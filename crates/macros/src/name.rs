@@ -1,0 +1,21 @@
+//! Names: of the tool, for models, and of its type, for Rust.
+
+/// Whether models can call a tool by this name. The rule is that of `haft_core::ToolName`.
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))
+}
+
+/// `get_weather` as `GetWeather`. A name without a letter in front gets one.
+pub(crate) fn pascal_case(name: &str) -> String {
+    let pascal: String = name.split('_').flat_map(capitalised).collect();
+    if pascal.starts_with(char::is_alphabetic) { pascal } else { format!("Tool{pascal}") }
+}
+
+fn capitalised(word: &str) -> impl Iterator<Item = char> {
+    let mut rest = word.chars();
+    rest.next().into_iter().flat_map(char::to_uppercase).chain(rest)
+}
+
+#[cfg(test)]
+mod tests;

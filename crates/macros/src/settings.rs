@@ -1,0 +1,99 @@
+//! The grammar of `#[tool(…)]`: `key`, or `key = value`, with commas between.
+
+use syn::{
+    Error, Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Path, Result, Token,
+    ext::IdentExt,
+    parse::{Parse, ParseStream},
+    punctuated::Punctuated,
+};
+
+use crate::errors::Errors;
+
+/// One `key` or `key = value`.
+pub(crate) struct Setting {
+    pub(crate) key: Ident,
+    value: Option<Expr>,
+}
+
+/// What stands between the parentheses of the attribute.
+#[derive(Default)]
+pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
+
+impl Setting {
+    /// The value, whatever it is.
+    pub(crate) fn value(self) -> Result<Expr> {
+        let Self { key, value } = self;
+        value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
+    }
+
+    /// The value, where one may be given.
+    pub(crate) fn optional_value(self) -> Option<Expr> {
+        self.value
+    }
+
+    /// The value, which must be a text that is known while compiling.
+    pub(crate) fn text(self) -> Result<LitStr> {
+        let key = self.key.clone();
+        match self.value()? {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+            other => {
+                Err(Error::new_spanned(other, format!("`{key}` needs a text in quotes: `{key} = \"…\"`")))
+            }
+        }
+    }
+
+    /// The value, which must be the path of a crate or module.
+    pub(crate) fn path(self) -> Result<Path> {
+        let key = self.key.clone();
+        match self.value()? {
+            Expr::Path(ExprPath { qself: None, path, .. }) => Ok(path),
+            other => Err(Error::new_spanned(
+                other,
+                format!("`{key}` needs a path without quotes: `{key} = ::a::path`"),
+            )),
+        }
+    }
+
+    /// The key of a setting that has no value.
+    pub(crate) fn flag(self) -> Result<Ident> {
+        match self.value {
+            None => Ok(self.key),
+            Some(value) => {
+                let key = self.key;
+                Err(Error::new_spanned(
+                    value,
+                    format!("`{key}` has no value: write `{key}`, or leave it out"),
+                ))
+            }
+        }
+    }
+}
+
+impl Parse for Setting {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let key = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(error.span(), "expected the name of an option, such as `name = \"…\"`")
+        })?;
+        let value = match input.parse::<Option<Token![=]>>()? {
+            Some(_) => Some(input.parse()?),
+            None => None,
+        };
+        Ok(Self { key, value })
+    }
+}
+
+impl Parse for Settings {
+    fn parse(input: ParseStream) -> Result<Self> {
+        input.call(Punctuated::parse_terminated).map(Self)
+    }
+}
+
+/// Puts a value where the setting belongs, once.
+pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
+    if slot.is_some() {
+        errors.at(key, format!("`{key}` is given twice: keep one"));
+    }
+    if let Some(value) = errors.ok(value) {
+        *slot = Some(value);
+    }
+}

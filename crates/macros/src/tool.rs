@@ -1,0 +1,90 @@
+//! The typed model of a tool.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{FnArg, Ident, Path, ReturnType, Type, ext::IdentExt, parse_quote};
+
+use crate::{
+    check, docs::Docs, errors::Errors, expand, fallback, function::Function, name::pascal_case,
+    options::Options, parameter::Parameter,
+};
+
+/// A tool as the user described it.
+pub(crate) struct Tool {
+    pub(crate) options: Options,
+    /// The function, without the attributes that were read.
+    pub(crate) function: Function,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) docs: Docs,
+}
+
+/// Writes the function and its tool, or the mistakes and what stands in for the tool.
+pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
+    let function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let mut errors = Errors::default();
+    let tool = Tool::read(options, function, &mut errors);
+    check::check(&tool, &mut errors);
+    match errors.finish() {
+        Ok(()) => expand::expand(&tool),
+        Err(error) => fallback::expand(&tool, &error),
+    }
+}
+
+impl Tool {
+    fn read(options: TokenStream, mut function: Function, errors: &mut Errors) -> Self {
+        let settings = errors.ok(syn::parse2(options)).unwrap_or_default();
+        let options = Options::read(settings, errors);
+        let inputs = function.signature.inputs.iter_mut();
+        let parameters = inputs.filter_map(|input: &mut FnArg| Parameter::take(input, errors)).collect();
+        let docs = Docs::of(&function.attributes);
+        Self { options, function, parameters, docs }
+    }
+
+    /// The parameters that the model gives.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| parameter.is_argument())
+    }
+
+    /// Whether the model gives anything.
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.arguments().next().is_some()
+    }
+
+    /// The path of haft-core.
+    pub(crate) fn krate(&self) -> Path {
+        self.options.krate.clone().unwrap_or_else(|| parse_quote!(::haft_core))
+    }
+
+    /// The function's name.
+    pub(crate) fn function_name(&self) -> &Ident {
+        &self.function.signature.ident
+    }
+
+    /// The name of the type that is the tool.
+    pub(crate) fn type_name(&self) -> Ident {
+        let function = self.function_name().unraw();
+        format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
+    }
+
+    /// The name by which models call the tool.
+    pub(crate) fn name(&self) -> String {
+        match &self.options.name {
+            Some(name) => name.value(),
+            None => self.function_name().unraw().to_string(),
+        }
+    }
+
+    /// The type that the function returns.
+    pub(crate) fn output(&self) -> Type {
+        match &self.function.signature.output {
+            ReturnType::Default => parse_quote!(()),
+            ReturnType::Type(_, output) => (**output).clone(),
+        }
+    }
+}
