@@ -1,0 +1,55 @@
+use std::{fmt, sync::Arc};
+
+use haft_core::Timestamp;
+
+/// Where tools take the time from: the system's clock, unless the host program gives another.
+///
+/// It is given as [`State`](haft_core::State), so that a test, or a replay, has the time that it wants.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{State, Timestamp, ToolContext};
+/// use haft_tools::{BuiltinConfig, Clock, builtin};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cx = ToolContext::with_state(State::new().with(Clock::fixed(Timestamp::from_unix_millis(0))));
+/// let tools = builtin(&BuiltinConfig::default());
+/// let result = tools.call_with("get_current_datetime", json!({ "format": "date" }), &cx).await;
+/// assert_eq!(result.to_json()["result"]["datetime"], "1970-01-01");
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// Makes a clock of a function.
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Makes a clock that stands still.
+    pub fn fixed(time: Timestamp) -> Self {
+        Self::new(move || time)
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+/// The system's clock.
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(Timestamp::now)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}

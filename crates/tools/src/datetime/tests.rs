@@ -1,0 +1,55 @@
+use haft_core::{Json, State, Timestamp, ToolContext};
+
+use super::{CurrentDatetime, DatetimeFormat, get_current_datetime};
+use crate::Clock;
+
+/// 2026-11-21T09:30:00Z.
+const NOW: Timestamp = Timestamp::from_unix_millis(1_795_253_400_000);
+
+fn tell(format: DatetimeFormat, timezone: &str) -> Result<CurrentDatetime, String> {
+    let cx = ToolContext::with_state(State::new().with(Clock::fixed(NOW)));
+    let told = get_current_datetime(format, timezone.to_owned(), &cx);
+    told.map(|Json(datetime)| datetime).map_err(|error| error.to_string())
+}
+
+fn check(format: DatetimeFormat, timezone: &str, datetime: &str) {
+    let expected = CurrentDatetime { datetime: datetime.to_owned(), format, timezone: timezone.to_owned() };
+    assert_eq!(tell(format, timezone), Ok(expected));
+}
+
+#[test]
+fn each_format_is_written_as_documented() {
+    check(DatetimeFormat::Iso, "UTC", "2026-11-21T09:30:00+00:00");
+    check(DatetimeFormat::Iso, "Asia/Tokyo", "2026-11-21T18:30:00+09:00");
+    check(DatetimeFormat::Rfc2822, "Asia/Tokyo", "Sat, 21 Nov 2026 18:30:00 +0900");
+    check(DatetimeFormat::Unix, "Asia/Tokyo", "1795253400");
+    check(DatetimeFormat::Date, "Pacific/Auckland", "2026-11-21");
+    check(DatetimeFormat::Time, "America/New_York", "04:30:00");
+}
+
+#[test]
+fn a_zone_is_found_in_any_case_and_named_as_the_database_does() {
+    let told = tell(DatetimeFormat::Date, "europe/paris").map(|told| told.timezone);
+    assert_eq!(told.as_deref(), Ok("Europe/Paris"));
+}
+
+fn check_unknown(timezone: &str, message: &str) {
+    assert_eq!(tell(DatetimeFormat::Iso, timezone), Err(message.to_owned()));
+}
+
+#[test]
+fn an_unknown_zone_suggests_the_closest() {
+    let advice = "(names are those of the IANA database, such as \"Europe/Paris\" or \"UTC\")";
+    for (wrong, right) in [
+        ("Tokyo", "Asia/Tokyo"),
+        ("New York", "America/New_York"),
+        ("Asia/Tokio", "Asia/Tokyo"),
+        ("Europe/Pairs", "Europe/Paris"),
+    ] {
+        check_unknown(wrong, &format!("unknown timezone \"{wrong}\", did you mean \"{right}\"? {advice}"));
+    }
+    // A suggestion that is wrong is worse than none.
+    for wrong in ["PST", "CEST", "UTC+9", "the moon", ""] {
+        check_unknown(wrong, &format!("unknown timezone \"{wrong}\" {advice}"));
+    }
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod builtin;
+mod calculator;
+mod clock;
+mod datetime;
+
+pub use builtin::{BuiltinConfig, builtin};
+pub use calculator::{Calculation, CalculatorError, calculator};
+pub use clock::Clock;
+pub use datetime::{CurrentDatetime, DatetimeFormat, UnknownTimezone, get_current_datetime};

@@ -1,0 +1,153 @@
+//! The built-in tools, called as an agent calls them.
+
+use expect_test::expect;
+use haft_core::{FailureKind, State, Timestamp, ToolContext};
+use haft_tools::{BuiltinConfig, Clock, builtin};
+use serde_json::{Value, json};
+
+async fn call(tool: &str, arguments: Value) -> Value {
+    let clock = Clock::fixed(Timestamp::from_unix_millis(1_795_253_400_000));
+    let cx = ToolContext::with_state(State::new().with(clock));
+    builtin(&BuiltinConfig::default()).call_with(tool, arguments, &cx).await.to_json()
+}
+
+#[tokio::test]
+async fn the_date_and_time_is_told_in_utc_and_iso_unless_asked_otherwise() {
+    let expected = json!({ "datetime": "2026-11-21T09:30:00+00:00", "format": "iso", "timezone": "UTC" });
+    assert_eq!(call("get_current_datetime", json!({})).await["result"], expected);
+    let expected = json!({ "datetime": "18:30:00", "format": "time", "timezone": "Asia/Tokyo" });
+    let asked = json!({ "format": "time", "timezone": "Asia/Tokyo" });
+    assert_eq!(call("get_current_datetime", asked).await["result"], expected);
+}
+
+/// BEHAVIOUR A6: a bad value of an enum lists the allowed ones.
+#[tokio::test]
+async fn an_unknown_format_lists_the_formats() {
+    let result =
+        builtin(&BuiltinConfig::default()).call("get_current_datetime", json!({ "format": "epoch" })).await;
+    let failure = result.into_output().expect_err("the format is unknown");
+    assert_eq!(failure.kind, FailureKind::InvalidArguments);
+    for format in ["iso", "rfc2822", "unix", "date", "time"] {
+        assert!(failure.message.contains(format), "{}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn a_failure_is_told_to_the_model_with_what_would_be_right() {
+    let failed = call("get_current_datetime", json!({ "timezone": "Asia/Tokio" })).await;
+    assert_eq!(failed["success"], false);
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("Asia/Tokyo")), "{failed}");
+    let failed = call("calculator", json!({ "expression": "1/0" })).await;
+    assert_eq!(failed["error"], "division by zero in `1/0`");
+}
+
+#[tokio::test]
+async fn what_is_disabled_is_not_offered() {
+    assert_eq!(builtin(&BuiltinConfig::default()).names().await, ["get_current_datetime", "calculator"]);
+    let config: BuiltinConfig =
+        serde_json::from_value(json!({ "datetime": false })).expect("a configuration");
+    assert_eq!(builtin(&config).names().await, ["calculator"]);
+    let unknown = serde_json::from_value::<BuiltinConfig>(json!({ "shell": true }));
+    assert!(unknown.is_err(), "a name that is not known is a mistake");
+}
+
+#[tokio::test]
+async fn models_are_shown_names_descriptions_and_schemas() {
+    let mut lines = String::new();
+    for name in ["get_current_datetime", "calculator"] {
+        let tool = builtin(&BuiltinConfig::default()).get(name).await.expect("a tool");
+        lines += &format!("{}\n", serde_json::to_string_pretty(tool.definition()).expect("JSON"));
+    }
+    expect![[r#"
+        {
+          "name": "get_current_datetime",
+          "description": "Tells the current date and time, in any time zone.",
+          "input_schema": {
+            "type": "object",
+            "properties": {
+              "format": {
+                "description": "How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.",
+                "type": "string",
+                "enum": [
+                  "iso",
+                  "rfc2822",
+                  "unix",
+                  "date",
+                  "time"
+                ],
+                "default": "iso"
+              },
+              "timezone": {
+                "type": "string",
+                "description": "The time zone, as the IANA database names it, such as `Asia/Tokyo`.",
+                "default": "UTC"
+              }
+            }
+          },
+          "output_schema": {
+            "type": "object",
+            "properties": {
+              "datetime": {
+                "type": "string",
+                "description": "The date and time."
+              },
+              "format": {
+                "description": "How it is written.",
+                "type": "string",
+                "enum": [
+                  "iso",
+                  "rfc2822",
+                  "unix",
+                  "date",
+                  "time"
+                ]
+              },
+              "timezone": {
+                "type": "string",
+                "description": "In which zone it is, as the IANA database names it."
+              }
+            },
+            "required": [
+              "datetime",
+              "format",
+              "timezone"
+            ],
+            "description": "A date and time, and how to read it."
+          }
+        }
+        {
+          "name": "calculator",
+          "description": "Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.",
+          "input_schema": {
+            "type": "object",
+            "properties": {
+              "expression": {
+                "type": "string",
+                "description": "The expression. `%` is the remainder of a division: write 15 percent as 15/100. Angles are in radians."
+              }
+            },
+            "required": [
+              "expression"
+            ]
+          },
+          "output_schema": {
+            "type": "object",
+            "properties": {
+              "result": {
+                "type": "string",
+                "description": "The number in decimal notation, as text, so that no digit is lost."
+              },
+              "exact": {
+                "type": "boolean",
+                "description": "Whether that is the exact value, or rounded to 18 digits."
+              }
+            },
+            "required": [
+              "result",
+              "exact"
+            ],
+            "description": "What an expression comes to."
+          }
+        }
+    "#]].assert_eq(&lines);
+}
