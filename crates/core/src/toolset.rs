@@ -142,7 +142,8 @@ impl Toolset {
         &self.pipeline
     }
 
-    fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+    /// The tools that were given as values, in order.
+    pub fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.members.iter().filter_map(|member| match member {
             Member::Tool(tool) => Some(tool),
             Member::Source(_) => None,

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ModelError, Transcript, Usage};
 
 /// Why a run ended without an answer, with what it had done until then.
@@ -54,7 +56,8 @@ pub enum AgentErrorKind {
 }
 
 /// The limit that a run reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
     /// Requests to the model.

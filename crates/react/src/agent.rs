@@ -1,0 +1,124 @@
+//! The driver of runs on tokio.
+
+mod builder;
+mod drive;
+mod watch;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use haft_core::{
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, Timestamp, Toolset,
+};
+
+use crate::{Dialect, Run, RunConfig};
+
+pub use builder::{BuildError, ReactAgentBuilder};
+
+/// An agent that reasons and acts: it asks its model, makes the calls that the model wants, tells it the results, and
+/// so on until there is an answer. Cheap to clone.
+///
+/// Needs a tokio runtime; calls run in parallel on tasks of their own.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Agent, Toolset, schemars::{self, JsonSchema}, testing::ScriptedModel, tool_fn};
+/// use haft_react::ReactAgent;
+///
+/// #[derive(serde::Deserialize, JsonSchema)]
+/// struct Add {
+///     x: i64,
+///     y: i64,
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
+///
+/// let agent = ReactAgent::new(model, tools)?;
+/// let output = agent.run("What is 17 plus 25?".into()).await?;
+/// assert_eq!(output.text(), "It is 42.");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ReactAgent(Arc<Parts>);
+
+struct Parts {
+    model: Arc<dyn ChatModel>,
+    tools: Toolset,
+    dialect: Arc<dyn Dialect>,
+    instructions: Option<Arc<Message>>,
+    config: RunConfig,
+}
+
+impl ReactAgent {
+    /// Makes an agent with default limits, and the dialect that fits the model.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`ReactAgentBuilder::build`].
+    pub fn new(model: impl ChatModel + 'static, tools: Toolset) -> Result<Self, BuildError> {
+        Self::builder(model).tools(tools).build()
+    }
+
+    /// Begins to make an agent.
+    pub fn builder(model: impl ChatModel + 'static) -> ReactAgentBuilder {
+        ReactAgentBuilder::new(Arc::new(model))
+    }
+
+    /// The tools that the agent offers.
+    pub fn tools(&self) -> &Toolset {
+        &self.0.tools
+    }
+
+    /// How the agent speaks to its model.
+    pub fn dialect(&self) -> &dyn Dialect {
+        &*self.0.dialect
+    }
+
+    /// Begins a run, or takes up a parked one, without driving it.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Run::new`].
+    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
+        if let RunStart::New { messages, .. } = &mut input.start {
+            let now = Timestamp::now();
+            for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
+                *message = message.clone().at(now);
+            }
+        }
+        let transcript = match &input.start {
+            RunStart::New { transcript, .. } => transcript.clone(),
+            RunStart::Resume { .. } => Default::default(),
+        };
+        Run::new(&self.0.config, input)
+            .map_err(|kind| AgentError::from(kind).with_run(transcript, Default::default()))
+    }
+
+    /// Drives a run that stays with the caller: when the stream is dropped, the run is where it was, and
+    /// [`Run::cancel`] closes its calls.
+    ///
+    /// A run that another driver left is [recovered](Run::recover) first.
+    pub fn drive<'r>(
+        &self,
+        run: &'r mut Run,
+        context: RunContext,
+    ) -> BoxStream<'r, Result<RunEvent, AgentError>> {
+        let agent = self.clone();
+        watch::watch(|events| async move { agent.drive_to_end(run, context, &events).await })
+    }
+}
+
+impl Agent for ReactAgent {
+    fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+        let agent = self.clone();
+        watch::watch(|events| async move {
+            let context = input.context.clone();
+            let mut run = agent.begin(input)?;
+            agent.drive_to_end(&mut run, context, &events).await
+        })
+    }
+}

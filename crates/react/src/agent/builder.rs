@@ -1,0 +1,124 @@
+use std::sync::Arc;
+
+use haft_core::{
+    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, Toolset, ToolsetError,
+};
+
+use super::{Parts, ReactAgent};
+use crate::{AtLimit, Dialect, RunConfig, dialect_for};
+
+/// Makes a [`ReactAgent`].
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{RunLimits, Toolset, testing::ScriptedModel};
+/// use haft_react::{AtLimit, JsonReact, ReactAgent};
+///
+/// let agent = ReactAgent::builder(ScriptedModel::new())
+///     .tools(Toolset::new())
+///     .instructions("Answer in one sentence.")
+///     .limits(RunLimits { requests: Some(5), ..RunLimits::default() })
+///     .at_limit(AtLimit::Answer)
+///     .dialect(JsonReact::new())
+///     .build()?;
+/// # Ok::<(), haft_react::BuildError>(())
+/// ```
+#[must_use]
+pub struct ReactAgentBuilder {
+    model: Arc<dyn ChatModel>,
+    tools: Toolset,
+    dialect: Option<Arc<dyn Dialect>>,
+    instructions: Option<Arc<Message>>,
+    config: RunConfig,
+}
+
+/// Why an agent cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tools do not go together.
+    #[error(transparent)]
+    Tools(#[from] ToolsetError),
+    /// A tool has a name that the dialect needs.
+    #[error(
+        "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
+    )]
+    ReservedName {
+        /// The name.
+        name: &'static str,
+        /// The dialect that needs it.
+        dialect: &'static str,
+    },
+    /// The outputs are not an object.
+    #[error("the outputs cannot be asked for")]
+    Outputs(#[source] SchemaError),
+}
+
+impl ReactAgentBuilder {
+    pub(super) fn new(model: Arc<dyn ChatModel>) -> Self {
+        Self { model, tools: Toolset::new(), dialect: None, instructions: None, config: RunConfig::default() }
+    }
+
+    /// Sets the tools. Default: none.
+    pub fn tools(mut self, tools: Toolset) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Sets what the model is told before the conversation. Default: nothing.
+    pub fn instructions(mut self, instructions: impl Into<Content>) -> Self {
+        self.instructions = Some(Arc::new(Message::system(instructions)));
+        self
+    }
+
+    /// Sets how the model is spoken to. Default: what [`dialect_for`] says.
+    pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
+        self.dialect = Some(Arc::new(dialect));
+        self
+    }
+
+    /// Sets how much a run may use, where its input does not say.
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    /// Sets what happens when a limit is reached. Default: the run fails.
+    pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
+        self.config.at_limit = at_limit;
+        self
+    }
+
+    /// Asks for the answer as data: an object of this schema.
+    pub fn outputs(mut self, schema: Schema) -> Self {
+        self.config.outputs = Some(schema);
+        self
+    }
+
+    /// Sets how replies are made.
+    pub fn settings(mut self, settings: ChatSettings) -> Self {
+        self.config.settings = settings;
+        self
+    }
+
+    /// Makes the agent.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the tools that were given as values cannot be used together or with the dialect, and when the
+    /// outputs are not an object. What a source lists later is withheld instead.
+    pub fn build(self) -> Result<ReactAgent, BuildError> {
+        let Self { model, tools, dialect, instructions, mut config } = self;
+        let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
+        config.outputs =
+            config.outputs.map(Schema::into_arguments).transpose().map_err(BuildError::Outputs)?;
+        tools.check()?;
+        if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
+            && tools.own_tools().any(|tool| *tool.definition().name() == *name)
+        {
+            return Err(BuildError::ReservedName { name, dialect: dialect.name() });
+        }
+        Ok(ReactAgent(Arc::new(Parts { model, tools, dialect, instructions, config })))
+    }
+}

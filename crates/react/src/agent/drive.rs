@@ -1,0 +1,171 @@
+//! One run, driven to its end.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt as _;
+use haft_core::{
+    AgentError, AgentErrorKind, Batch, CallOutcome, ChatEvent, ChatRequest, ListContext, ModelError,
+    RunContext, RunEvent, RunOutput, Timestamp, ToolList,
+};
+use tokio::runtime::Handle;
+use tracing::{Instrument as _, Span, field};
+
+use super::{
+    ReactAgent,
+    watch::{Events, ProgressRelay},
+};
+use crate::{CallBatch, Delta, Effect, Reply, Run, Step};
+
+impl ReactAgent {
+    /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
+    pub(super) async fn drive_to_end(
+        &self,
+        run: &mut Run,
+        context: RunContext,
+        events: &Events,
+    ) -> Result<RunOutput, AgentError> {
+        let cancellation = context.cancellation.clone();
+        let span = tracing::info_span!(
+            "invoke_agent",
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.request.model = self.0.model.profile().name,
+            haft.run.id = context.run_id,
+        );
+        let ended = async {
+            tokio::select! {
+                biased;
+                () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
+                ended = self.advance(run, context, events) => ended,
+            }
+        }
+        .instrument(span)
+        .await;
+        ended.map_err(|kind| {
+            if matches!(kind, AgentErrorKind::Cancelled) {
+                run.cancel();
+            }
+            AgentError::from(kind).with_run(run.transcript().clone(), run.usage())
+        })
+    }
+
+    async fn advance(
+        &self,
+        run: &mut Run,
+        context: RunContext,
+        events: &Events,
+    ) -> Result<RunOutput, AgentErrorKind> {
+        if Handle::try_current().is_err() {
+            return Err(AgentErrorKind::NoRuntime);
+        }
+        let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
+        let context = Arc::new(RunContext { progress: Some(Arc::new(progress)), ..context });
+        let mut tools = self.list(run, &context).await;
+        run.recover(&tools);
+        loop {
+            let instructions = self.0.instructions.as_ref();
+            let step = Step { tools: &tools, dialect: self.dialect(), instructions, now: Timestamp::now() };
+            match run.next(&step)? {
+                Effect::Chat(request) => {
+                    let reply = self.ask(run, &request, events).await;
+                    // The request shares the transcript: while it lives, an addition costs a copy of the list.
+                    drop(request);
+                    run.on_chat(reply)?;
+                }
+                Effect::Call(batch) => {
+                    self.call(run, tools, batch, &context, events).await?;
+                    tools = self.list(run, &context).await;
+                }
+                Effect::Wait(_) => return run.park().map(RunOutput::Parked),
+                Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
+            }
+        }
+    }
+
+    async fn list(&self, run: &Run, context: &RunContext) -> ToolList {
+        let (run_id, state) = (context.run_id.clone(), context.state.clone());
+        self.0.tools.list(&ListContext { step: run.requests(), run_id, state }).await
+    }
+
+    /// Asks the model, and tells of the reply as it comes.
+    async fn ask(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
+        let model = &self.0.model;
+        let span = tracing::info_span!(
+            "chat",
+            gen_ai.operation.name = "chat",
+            gen_ai.request.model = model.profile().name,
+            gen_ai.response.model = field::Empty,
+            gen_ai.response.id = field::Empty,
+            gen_ai.usage.input_tokens = field::Empty,
+            gen_ai.usage.output_tokens = field::Empty,
+        );
+        events.tell(RunEvent::RequestStarted { request: run.requests() }).await;
+        let reply = self.listen(run, request, events).instrument(span).await?;
+        events.tell(RunEvent::RequestFinished { usage: reply.usage }).await;
+        Ok(reply)
+    }
+
+    async fn listen(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
+        let outputs = run.config().outputs.as_ref();
+        let mut listener = self.dialect().listener(outputs);
+        let mut reply = self.0.model.stream(request);
+        while let Some(event) = reply.next().await {
+            let event = event?;
+            for delta in listener.hear(&event) {
+                events.tell(delta.into()).await;
+            }
+            if let ChatEvent::Finished(response) = event {
+                let span = Span::current();
+                span.record("gen_ai.response.model", response.model.as_deref());
+                span.record("gen_ai.response.id", response.id.as_deref());
+                span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
+                return Ok(self.dialect().fold(response, outputs));
+            }
+        }
+        Err(ModelError::Truncated {
+            reason: "the stream ended before the reply".to_owned(),
+            partial: Box::default(),
+        })
+    }
+
+    /// Makes calls in the snapshot that the model saw.
+    async fn call(
+        &self,
+        run: &mut Run,
+        tools: ToolList,
+        batch: CallBatch,
+        context: &Arc<RunContext>,
+        events: &Events,
+    ) -> Result<(), AgentErrorKind> {
+        let CallBatch { calls, answers } = batch;
+        for call in &calls {
+            events.tell(RunEvent::CallStarted { call: call.clone() }).await;
+        }
+        let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+        let batch = Batch { tools, calls, answers, run: Arc::clone(context) };
+        let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
+        while let Some((place, outcome)) = outcomes.next().await {
+            let Some(id) = ids.get(place) else { continue };
+            match outcome {
+                CallOutcome::Finished(result) => {
+                    let result = run.on_result(id, result)?;
+                    events.tell(RunEvent::CallFinished { result }).await;
+                }
+                CallOutcome::Pending(pending) => {
+                    run.on_pending(pending.clone())?;
+                    events.tell(RunEvent::CallPending { pending }).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Delta> for RunEvent {
+    fn from(delta: Delta) -> Self {
+        match delta {
+            Delta::Text(text) => Self::TextDelta { text },
+            Delta::Thought(text) => Self::ThoughtDelta { text },
+        }
+    }
+}

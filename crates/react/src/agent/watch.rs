@@ -1,0 +1,84 @@
+//! What a driver does, as a stream of events.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::{
+    future::{BoxFuture, FutureExt as _},
+    stream::{BoxStream, Stream, StreamExt as _},
+};
+use haft_core::{AgentError, Progress, ProgressSink, RunEvent, RunOutput};
+use tokio::sync::mpsc;
+
+/// How many events may wait for a slow reader before the run waits too.
+const WAITING_EVENTS: usize = 64;
+
+/// Where a driver tells what happens.
+#[derive(Clone)]
+pub(super) struct Events(mpsc::Sender<RunEvent>);
+
+impl Events {
+    /// Tells of an event, and waits while the reader is behind.
+    pub(super) async fn tell(&self, event: RunEvent) {
+        // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
+        let _ = self.0.send(event).await;
+    }
+}
+
+/// Tells the reader how far calls are, and whoever the host named.
+pub(super) struct ProgressRelay {
+    pub(super) events: Events,
+    pub(super) host: Option<Arc<dyn ProgressSink>>,
+}
+
+impl ProgressSink for ProgressRelay {
+    fn report(&self, call_id: &str, progress: Progress) {
+        // A tool does not wait for a slow reader: what is lost is followed by newer progress.
+        let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
+        let _ = self.events.0.try_send(event);
+        if let Some(host) = &self.host {
+            host.report(call_id, progress);
+        }
+    }
+}
+
+/// The events of a driver, then its end. Nothing is spawned: the stream drives, and dropping it drops everything.
+pub(super) fn watch<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
+where
+    F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
+{
+    let (sender, events) = mpsc::channel(WAITING_EVENTS);
+    Watched { events, driver: Some(driver(Events(sender)).boxed()), end: None }.boxed()
+}
+
+struct Watched<'r> {
+    events: mpsc::Receiver<RunEvent>,
+    driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
+    end: Option<Result<RunOutput, AgentError>>,
+}
+
+impl Stream for Watched<'_> {
+    type Item = Result<RunEvent, AgentError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.driver.is_some()
+            && let Poll::Ready(Some(event)) = self.events.poll_recv(cx)
+        {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        if let Some(driver) = &mut self.driver
+            && let Poll::Ready(end) = driver.poll_unpin(cx)
+        {
+            (self.driver, self.end) = (None, Some(end));
+        }
+        match self.events.try_recv() {
+            Ok(event) => Poll::Ready(Some(Ok(event))),
+            Err(_none) if self.driver.is_some() => Poll::Pending,
+            Err(_none) => Poll::Ready(self.end.take().map(|end| end.map(|output| RunEvent::Done { output }))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How a model is spoken to.
+
+mod json;
+mod native;
+
+use std::sync::Arc;
+
+use haft_core::{
+    ChatEvent, ChatRequest, ChatResponse, ChatSettings, Message, ModelProfile, Schema, ToolList, View,
+};
+
+use crate::Reply;
+
+pub use json::JsonReact;
+pub(crate) use json::json_object;
+pub use native::NativeCalls;
+
+/// The name by which a model ends a run, where the dialect has it call something to do so.
+pub const FINISH: &str = "finish";
+
+/// How a model is spoken to: renders a request and reads the reply, whole or as it comes.
+///
+/// The transcript knows nothing of it: what one dialect said, another goes on with.
+pub trait Dialect: Send + Sync {
+    /// Names the dialect, such as `native`.
+    fn name(&self) -> &'static str;
+
+    /// Puts a request together.
+    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
+
+    /// Reads a whole reply; `outputs` is that of the [`Prompt`].
+    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
+
+    /// Listens to one reply as it comes; `outputs` is that of the [`Prompt`].
+    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
+
+    /// The name that no tool of the user may have, if there is one.
+    fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
+}
+
+/// What a model is asked, whatever the dialect.
+pub struct Prompt<'a> {
+    /// The conversation, as the model is to see it.
+    pub messages: View,
+    /// The tools on offer.
+    pub tools: &'a ToolList,
+    /// What comes before the conversation.
+    pub instructions: Option<&'a Arc<Message>>,
+    /// The form of the answer, where it is data.
+    pub outputs: Option<&'a Schema>,
+    /// Whether the model must answer now, without a call.
+    pub must_answer: bool,
+    /// How the reply is made.
+    pub settings: &'a ChatSettings,
+}
+
+/// Tells the words of a reply from the protocol around them, while it comes.
+pub trait Listener: Send {
+    /// Takes one event, and gives what a person may see of it.
+    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta>;
+}
+
+/// A piece of a reply for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// More of the answer.
+    Text(String),
+    /// More of what the model thinks.
+    Thought(String),
+}
+
+impl Delta {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) | Self::Thought(text) => text.is_empty(),
+        }
+    }
+}
+
+/// The dialect for a model, by what it says that it can do: function calling where it has it, else JSON.
+pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
+    if profile.native_tools { Arc::new(NativeCalls) } else { Arc::new(JsonReact::for_model(profile)) }
+}

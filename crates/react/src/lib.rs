@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+mod agent;
+mod dialect;
+mod reply;
+mod run;
+mod trajectory;
+
+pub use agent::{BuildError, ReactAgent, ReactAgentBuilder};
+pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, dialect_for};
+pub use reply::Reply;
+pub use run::{AtLimit, CallBatch, Effect, Run, RunConfig, RunError, Step, is_hint};
+pub use trajectory::{Trajectory, TrajectoryStep};

@@ -1,0 +1,189 @@
+use haft_core::{
+    Answer, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Timestamp, ToolCall, ToolList,
+    ToolResult,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{CallBatch, RunError};
+
+/// The calls of the last reply, until each has its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct OpenCalls(Vec<OpenCall>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct OpenCall {
+    call: ToolCall,
+    state: CallState,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+enum CallState {
+    /// It can be handed out.
+    Ready {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
+    },
+    /// It was handed out, with this budget of tries.
+    UnderWay {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
+        retries: u32,
+    },
+    /// It waits for an answer.
+    Waiting { pending: Pending },
+    /// It is done.
+    Finished { result: Box<ToolResult> },
+}
+
+impl OpenCalls {
+    pub(super) fn new(calls: Vec<ToolCall>) -> Self {
+        let ready = |call| OpenCall { call, state: CallState::Ready { answer: None } };
+        Self(calls.into_iter().map(ready).collect())
+    }
+
+    /// Hands out the calls that can be made. Each is handed out once.
+    pub(super) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
+        let mut batch = CallBatch::default();
+        for open in &mut self.0 {
+            let CallState::Ready { answer } = &mut open.state else { continue };
+            let answer = answer.take();
+            if let Some(answer) = &answer {
+                batch.answers.insert(open.call.id.clone(), answer.clone());
+            }
+            let retries = tools.get(&open.call.name).map_or(0, |tool| tool.definition().policy().retries);
+            open.state = CallState::UnderWay { answer, retries };
+            batch.calls.push(open.call.clone());
+        }
+        batch
+    }
+
+    /// The calls that were handed out and not answered.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
+        let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        self.0.iter().filter(under_way).map(|open| &open.call)
+    }
+
+    /// The calls that wait.
+    pub(super) fn pending(&self) -> Vec<PendingCall> {
+        let pending = self.0.iter().filter_map(|open| match &open.state {
+            CallState::Waiting { pending } => {
+                Some(PendingCall { call: open.call.clone(), pending: pending.clone() })
+            }
+            _ => None,
+        });
+        pending.collect()
+    }
+
+    /// The result that ends the run, if there is one.
+    pub(super) fn fatal(&self) -> Option<&ToolResult> {
+        self.0.iter().find_map(|open| match &open.state {
+            CallState::Finished { result } => Some(&**result).filter(|result| is(result, FailureKind::Fatal)),
+            _ => None,
+        })
+    }
+
+    /// How often the tool of a call that is under way may ask for another try in one run.
+    pub(super) fn retries(&self, id: &str) -> Option<u32> {
+        self.0.iter().find(|open| open.call.id == id).and_then(|open| match open.state {
+            CallState::UnderWay { retries, .. } => Some(retries),
+            _ => None,
+        })
+    }
+
+    /// Takes the result of a call that is under way.
+    pub(super) fn finish(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
+        let OpenCall { call, state } = self.find_under_way(id)?;
+        // The id and the name are those of the transcript, whatever the driver says.
+        let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
+        *state = CallState::Finished { result: Box::new(result) };
+        Ok(())
+    }
+
+    /// Lets a call that is under way wait.
+    pub(super) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
+        self.find_under_way(id)?.state = CallState::Waiting { pending };
+        Ok(())
+    }
+
+    fn find_under_way(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
+        let under_way = |open: &&mut OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        let mut open = self.0.iter_mut().filter(under_way);
+        open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
+    }
+
+    /// Gives a call that waits its answer, so that it can be handed out again.
+    pub(super) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+        let waiting =
+            self.pending().iter().map(|pending| pending.call.id.clone()).collect::<Vec<_>>().join(", ");
+        let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
+        let open = self.0.iter_mut().find(|open| open.call.id == id).ok_or_else(not_waiting.clone())?;
+        let CallState::Waiting { pending } = &open.state else { return Err(not_waiting()) };
+        let answer = bind(id, &pending.kind, answer)?;
+        open.state = CallState::Ready { answer: Some(answer) };
+        Ok(())
+    }
+
+    /// Lets calls that are under way go again if `may` says so, and gives the others a result.
+    pub(super) fn recover(&mut self, now: Timestamp, may: impl Fn(&ToolCall) -> bool) {
+        for open in &mut self.0 {
+            let CallState::UnderWay { answer, .. } = &mut open.state else { continue };
+            open.state = if may(&open.call) {
+                CallState::Ready { answer: answer.take() }
+            } else {
+                let message =
+                    "unconfirmed, it may or may not have happened: the process that made the call is gone";
+                let result = failed(&open.call, FailureKind::Unconfirmed, message, now);
+                CallState::Finished { result: Box::new(result) }
+            };
+        }
+    }
+
+    /// The results in call order; calls without one get one that says why.
+    pub(super) fn close(
+        self,
+        kind: FailureKind,
+        why: &str,
+        now: Timestamp,
+    ) -> impl Iterator<Item = ToolResult> {
+        self.0.into_iter().map(move |OpenCall { call, state }| match state {
+            CallState::Finished { result } => *result,
+            _ => failed(&call, kind, why, now),
+        })
+    }
+}
+
+pub(super) fn is(result: &ToolResult, kind: FailureKind) -> bool {
+    result.failure().is_some_and(|failure| failure.kind == kind)
+}
+
+fn failed(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        outcome: Outcome::Failed(Failure { kind, message: why.to_owned() }),
+        warnings: Vec::new(),
+        repairs: Vec::new(),
+        started_at: now,
+        duration: std::time::Duration::ZERO,
+    }
+}
+
+/// Holds an answer against what the call waits for. An approval is bound to the arguments that were shown: exactly
+/// those run, whatever the tool's schema makes of the model's text by then.
+fn bind(id: &str, waits_for: &PendingKind, answer: Answer) -> Result<Answer, RunError> {
+    let wrong = |wanted| Err(RunError::WrongAnswer { id: id.to_owned(), wanted });
+    match (waits_for, answer) {
+        (_, answer @ Answer::Denied { .. }) => Ok(answer),
+        (PendingKind::Approval { arguments }, Answer::Approved { arguments: others }) => {
+            Ok(Answer::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) })
+        }
+        (PendingKind::Approval { .. }, _) => wrong("an approval or a denial"),
+        (PendingKind::Input { .. }, answer @ Answer::Input { .. }) => Ok(answer),
+        (PendingKind::Input { .. }, _) => wrong("the input of a person or a denial"),
+        (PendingKind::External, answer @ (Answer::Output { .. } | Answer::Failed { .. })) => Ok(answer),
+        (PendingKind::External, _) => wrong("an output or a failure"),
+        (_, answer) => Ok(answer),
+    }
+}

@@ -1,0 +1,61 @@
+use haft_core::{ChatSettings, RunLimits, Schema, limits};
+use serde::{Deserialize, Serialize};
+
+/// How runs behave. Plain data: a run that is saved has its own copy.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::RunLimits;
+/// use haft_react::{AtLimit, RunConfig};
+///
+/// let config = RunConfig {
+///     limits: RunLimits { requests: Some(10), ..RunLimits::default() },
+///     at_limit: AtLimit::Answer,
+///     ..RunConfig::default()
+/// };
+/// assert_eq!(config.unusable_replies, 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunConfig {
+    /// How much a run may use.
+    pub limits: RunLimits,
+    /// What happens when it is used up. Default: the run fails.
+    pub at_limit: AtLimit,
+    /// The answer as data: an object of this schema. Default: the answer is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Schema>,
+    /// How replies are made.
+    pub settings: ChatSettings,
+    /// How often in a row the same calls are tolerated: at the last time the model is told, and the next ends the
+    /// run. `None` is without end. Default: [`limits::IDENTICAL_CALLS`].
+    pub identical_calls: Option<u32>,
+    /// How many replies in a row may be empty, unreadable or of the wrong form before the run fails. Default: 2.
+    pub unusable_replies: u32,
+}
+
+/// What happens when a limit of a run is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtLimit {
+    /// The run fails with [`LimitReached`](haft_core::AgentErrorKind::LimitReached).
+    #[default]
+    Fail,
+    /// The model is asked once more and must answer with what it has; the answer says
+    /// [`StopReason::LimitReached`](haft_core::StopReason::LimitReached).
+    Answer,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            limits: RunLimits::default(),
+            at_limit: AtLimit::default(),
+            outputs: None,
+            settings: ChatSettings::default(),
+            identical_calls: Some(limits::IDENTICAL_CALLS),
+            unusable_replies: 2,
+        }
+    }
+}

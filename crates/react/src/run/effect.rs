@@ -1,0 +1,42 @@
+use std::sync::Arc;
+
+use haft_core::{Answers, ChatRequest, Message, PendingCall, RunAnswer, Timestamp, ToolCall, ToolList};
+
+use crate::Dialect;
+
+/// What a run is lent at each step: all that cannot be saved with it.
+#[derive(Clone, Copy)]
+pub struct Step<'a> {
+    /// The tools on offer now.
+    pub tools: &'a ToolList,
+    /// How the model is spoken to.
+    pub dialect: &'a dyn Dialect,
+    /// What the model is told before the conversation.
+    pub instructions: Option<&'a Arc<Message>>,
+    /// The time, for what is added to the transcript.
+    pub now: Timestamp,
+}
+
+/// What a run wants done.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Ask the model, and tell [`Run::on_chat`](super::Run::on_chat) what it replied.
+    Chat(Box<ChatRequest>),
+    /// Make these calls, and tell [`Run::on_result`](super::Run::on_result) or
+    /// [`Run::on_pending`](super::Run::on_pending) of each what came of it, in any order.
+    Call(CallBatch),
+    /// Wait until [`Run::on_answer`](super::Run::on_answer) was told of at least one of these.
+    Wait(Vec<PendingCall>),
+    /// Nothing more: this is the answer.
+    Done(Box<RunAnswer>),
+}
+
+/// Calls that are handed out together, in the order in which the model asked for them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallBatch {
+    /// The calls.
+    pub calls: Vec<ToolCall>,
+    /// Answers to those of them that waited, by id.
+    pub answers: Answers,
+}

@@ -1,0 +1,41 @@
+use haft_core::AgentErrorKind;
+
+/// A run that is told what it did not ask for, or asked to go on too early. The run is as it was before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// `next` before the reply.
+    #[error("a request is under way: tell `on_chat` of the reply, or after a load `recover` the run")]
+    RequestUnderWay,
+    /// `next` before the results.
+    #[error("calls are under way ({0}): tell `on_result` of each, or after a load `recover` the run")]
+    CallsUnderWay(String),
+    /// A reply that nobody asked for.
+    #[error("there is a reply, but no request is under way")]
+    NoRequest,
+    /// A result for a call that is not under way.
+    #[error("there is a result for the call {0:?}, which is not under way")]
+    NotUnderWay(String),
+    /// An answer for a call that does not wait.
+    #[error("there is an answer for the call {id:?}, which does not wait; waiting: {waiting}")]
+    NotWaiting {
+        /// The id that the answer is for.
+        id: String,
+        /// The ids of the calls that wait.
+        waiting: String,
+    },
+    /// An answer of the wrong kind.
+    #[error("the call {id:?} waits for {wanted}, which this answer is not")]
+    WrongAnswer {
+        /// The id that the answer is for.
+        id: String,
+        /// What would be an answer.
+        wanted: &'static str,
+    },
+}
+
+impl From<RunError> for AgentErrorKind {
+    fn from(error: RunError) -> Self {
+        Self::InvalidInput(error.to_string())
+    }
+}

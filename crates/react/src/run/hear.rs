@@ -1,0 +1,116 @@
+//! What a run makes of a reply.
+
+use std::mem;
+
+use haft_core::{
+    AgentErrorKind, AssistantMessage, Content, FailureKind, FinishReason, Limit, Message, ModelError,
+    StopReason,
+};
+
+use super::{Head, Phase, Run, calls::OpenCalls, guard, hint::hint, outputs};
+
+impl Run {
+    /// Takes the reply, if there is one, into the transcript. Afterwards the model is to be asked again, calls are
+    /// open, or there is an answer.
+    pub(super) fn hear(&mut self) -> Result<(), AgentErrorKind> {
+        let reply = match mem::replace(&mut self.head.phase, Phase::Asking) {
+            Phase::Replied { reply } => *reply,
+            other => {
+                self.head.phase = other;
+                return Ok(());
+            }
+        };
+        let message = reply.message;
+        match reply.finish_reason {
+            // What was cut is no call and no answer: it is in the error, not in the transcript.
+            FinishReason::Length => return Err(truncated(message)),
+            FinishReason::ContentFilter => return Err(filtered()),
+            _ => {}
+        }
+        if let Some(problem) = reply.problem {
+            return self.object(message, problem);
+        }
+        if message.refusal.is_some() {
+            self.push(Message::assistant(message));
+            self.head.phase = Phase::Answered { stop_reason: StopReason::Refused };
+            return Ok(());
+        }
+        if message.is_empty() {
+            return self.tolerate(|| ModelError::EmptyResponse.into());
+        }
+        if message.tool_calls.is_empty() { self.conclude(message) } else { self.open(message) }
+    }
+
+    /// Opens the calls of a reply.
+    fn open(&mut self, mut message: AssistantMessage) -> Result<(), AgentErrorKind> {
+        self.head.unusable_replies = 0;
+        self.head.identical_calls =
+            guard::identical_calls(self.new_messages(), &message.tool_calls, self.head.identical_calls);
+        self.ids.adopt(&mut message.tool_calls);
+        let calls = message.tool_calls.clone();
+        self.push(Message::assistant(message));
+        let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls) };
+
+        match self.forbids(tool_calls) {
+            None => {
+                self.head.tool_calls = tool_calls;
+                Ok(())
+            }
+            Some(limit) => {
+                self.close(FailureKind::Denied, &format!("not run: {limit}"));
+                self.reach(limit)
+            }
+        }
+    }
+
+    /// The limit that forbids the calls of a reply; `tool_calls` is how many the run has with them.
+    fn forbids(&self, tool_calls: u32) -> Option<Limit> {
+        let Head { config, last_request, identical_calls, .. } = &self.head;
+        let insists =
+            config.identical_calls.filter(|limit| identical_calls > limit).map(Limit::IdenticalCalls);
+        let too_many = config.limits.tool_calls.filter(|limit| tool_calls > *limit).map(Limit::ToolCalls);
+        last_request.or(insists).or(too_many)
+    }
+
+    /// Takes an answer, if it has the form that was asked for.
+    fn conclude(&mut self, message: AssistantMessage) -> Result<(), AgentErrorKind> {
+        let message = match &self.head.config.outputs {
+            None => message,
+            Some(schema) => match outputs::read(schema, &message.content) {
+                Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
+                Err(problem) => return self.object(message, problem),
+            },
+        };
+        self.push(Message::assistant(message));
+        let limit = self.head.last_request;
+        let stop_reason = limit.map_or(StopReason::Finished, |_| StopReason::LimitReached);
+        self.head.phase = Phase::Answered { stop_reason };
+        Ok(())
+    }
+
+    /// Tells the model what is wrong with its reply, unless that happened too often.
+    fn object(&mut self, message: AssistantMessage, problem: String) -> Result<(), AgentErrorKind> {
+        if !message.is_empty() {
+            self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
+        }
+        let limit = Limit::UnusableReplies(self.head.config.unusable_replies.saturating_add(1));
+        self.tolerate(|| AgentErrorKind::LimitReached(limit))?;
+        self.push(hint(problem));
+        Ok(())
+    }
+
+    /// The messages of this run.
+    fn new_messages(&self) -> &[std::sync::Arc<Message>] {
+        self.transcript.messages().get(self.head.start..).unwrap_or_default()
+    }
+}
+
+fn truncated(partial: AssistantMessage) -> AgentErrorKind {
+    let reason = "it reached the limit of tokens of one reply".to_owned();
+    ModelError::Truncated { reason, partial: Box::new(partial) }.into()
+}
+
+fn filtered() -> AgentErrorKind {
+    AgentErrorKind::UnusableReply("a content filter of the provider stopped it".to_owned())
+}

@@ -1,0 +1,25 @@
+//! The answer as data.
+
+use haft_core::{Content, RepairPolicy, Schema, Value, schema::repair};
+
+use crate::dialect::json_object;
+
+/// Reads an answer that must be an object of a schema; the error is for the model.
+pub(super) fn read(schema: &Schema, content: &[Content]) -> Result<Value, String> {
+    let value = match content {
+        [Content::Json { value }] => value.clone(),
+        pieces => {
+            let text: Vec<_> = pieces.iter().map(Content::as_text).collect();
+            json_object(&text.join("\n"), |_| true).map(Value::Object).ok_or_else(|| {
+                format!("The answer must be one JSON object of this schema: {}", schema.as_value())
+            })?
+        }
+    };
+    let (value, _repairs) = repair(schema, value, RepairPolicy::Default);
+    match schema.validate(&value) {
+        Ok(()) => Ok(value),
+        Err(violations) => {
+            Err(format!("The answer does not have the form that it must have:\n{violations}\nGive it again."))
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The ReAct trajectory: thought, tool, arguments and observation, as a view of the transcript.
+
+use std::{fmt, sync::Arc};
+
+use haft_core::{AssistantMessage, Content, Message, MessageBody, Transcript, Value};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::json;
+
+use crate::{
+    FINISH,
+    run::{is_hint, steps},
+};
+
+/// What the observation after the end says.
+const COMPLETED: &str = "Completed.";
+
+/// The way to an answer: one step for each call, and one for the answer.
+///
+/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and so on.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{AssistantMessage, Message, ToolCall, ToolOutput, ToolResult, Transcript};
+/// use haft_react::Trajectory;
+/// use serde_json::json;
+///
+/// let asks = AssistantMessage {
+///     reasoning: Some("I add them.".into()),
+///     tool_calls: vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
+///     ..AssistantMessage::default()
+/// };
+/// let transcript: Transcript = [
+///     Message::user("What is 17 plus 25?"),
+///     Message::assistant(asks),
+///     Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))),
+///     Message::assistant("It is 42."),
+/// ]
+/// .into_iter()
+/// .collect();
+///
+/// assert_eq!(
+///     serde_json::to_value(Trajectory::of(&transcript))?,
+///     json!({
+///         "thought_0": "I add them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
+///         "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
+///         "observation_1": "Completed.",
+///     })
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trajectory {
+    /// The steps, in order.
+    pub steps: Vec<TrajectoryStep>,
+}
+
+/// One step of a [`Trajectory`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrajectoryStep {
+    /// What the model thought or said before the call; empty where it said nothing.
+    pub thought: String,
+    /// The tool, or [`FINISH`] for the answer.
+    pub tool_name: String,
+    /// The arguments; those of the answer are the outputs, or its text as `answer`.
+    pub tool_args: Value,
+    /// What the model read of the result.
+    pub observation: String,
+}
+
+impl Trajectory {
+    /// The trajectory of the last run in a conversation, whether it came to an answer or not.
+    pub fn of(transcript: &Transcript) -> Self {
+        let messages = last_run(transcript.messages());
+        let calls = steps(messages).into_iter().map(|step| TrajectoryStep {
+            thought: step.reasoning.unwrap_or_default(),
+            tool_name: step.tool_name,
+            tool_args: step.tool_args,
+            observation: step.result.model_text().into_owned(),
+        });
+        Self { steps: calls.chain(answer(messages)).collect() }
+    }
+}
+
+/// What came after the last thing that a person said.
+fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
+    let said =
+        |message: &Arc<Message>| matches!(message.body(), MessageBody::User { .. }) && !is_hint(message);
+    let start = messages.iter().rposition(said).unwrap_or_default();
+    messages.get(start..).unwrap_or_default()
+}
+
+fn answer(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
+    let MessageBody::Assistant(reply) = messages.last()?.body() else { return None };
+    (reply.tool_calls.is_empty() && reply.refusal.is_none()).then(|| TrajectoryStep {
+        thought: reply.reasoning.clone().unwrap_or_default(),
+        tool_name: FINISH.to_owned(),
+        tool_args: answer_arguments(reply),
+        observation: COMPLETED.to_owned(),
+    })
+}
+
+fn answer_arguments(reply: &AssistantMessage) -> Value {
+    match reply.content.as_slice() {
+        [Content::Json { value }] => value.clone(),
+        _ => json!({"answer": reply.text()}),
+    }
+}
+
+impl Serialize for Trajectory {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.steps.len() * 4))?;
+        for (number, step) in self.steps.iter().enumerate() {
+            map.serialize_entry(&format!("thought_{number}"), &step.thought)?;
+            map.serialize_entry(&format!("tool_name_{number}"), &step.tool_name)?;
+            map.serialize_entry(&format!("tool_args_{number}"), &step.tool_args)?;
+            map.serialize_entry(&format!("observation_{number}"), &step.observation)?;
+        }
+        map.end()
+    }
+}
+
+/// Four lines a step, for people.
+impl fmt::Display for Trajectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, step) in self.steps.iter().enumerate() {
+            writeln!(f, "thought_{number}: {}", step.thought)?;
+            writeln!(f, "tool_name_{number}: {}", step.tool_name)?;
+            writeln!(f, "tool_args_{number}: {}", step.tool_args)?;
+            writeln!(f, "observation_{number}: {}", step.observation)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Behaviour of runs and agents.
+
+mod agent;
+mod tools;
