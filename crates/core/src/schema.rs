@@ -15,6 +15,7 @@ mod derive;
 mod describe;
 mod error;
 mod explain;
+mod guarded;
 mod preflight;
 mod reference;
 mod repair;
@@ -25,13 +26,12 @@ mod violation;
 use std::fmt;
 use std::sync::Arc;
 
-use jsonschema::ValidationError;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use self::check::Check;
+use self::check::{Check, Errors};
 
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
@@ -185,7 +185,8 @@ impl Schema {
         if self.0.check.is_valid(value) {
             return Ok(());
         }
-        Err(Violations::from(explain::explain(self.as_value(), value, &self.errors(value))))
+        let Errors { schema, errors } = self.errors(value);
+        Err(Violations::from(explain::explain(schema, value, &errors)))
     }
 
     /// The properties that the root declares. A root that is a `$ref` is followed.
@@ -210,8 +211,8 @@ impl Schema {
     }
 
     /// What the validator holds against a value that is not too deep.
-    fn errors<'v>(&'v self, value: &'v Value) -> Vec<ValidationError<'v>> {
-        self.0.check.errors(value)
+    fn errors<'v>(&'v self, value: &'v Value) -> Errors<'v> {
+        self.0.check.errors(self.as_value(), value)
     }
 }
 

@@ -13,6 +13,7 @@ use jsonschema::Draft;
 use serde_json::Value;
 
 use self::graph::Graph;
+pub(super) use self::keyword::subschemas;
 pub(super) use self::measure::{dismantle, is_deeper, is_larger};
 use super::error::{SchemaError, SchemaFault};
 

@@ -4,8 +4,8 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
-use super::super::describe;
 use super::super::violation::Violation;
+use super::super::{describe, guarded};
 use super::{Explainer, explain};
 
 /// How near an error leaves an alternative to what was meant, from far to near.
@@ -29,31 +29,59 @@ impl Explainer<'_> {
         alternatives: &[Vec<ValidationError<'static>>],
     ) -> Vec<Violation> {
         let pointer = error.instance_path().as_str();
-        if let Some(meant) = meant(pointer, alternatives) {
-            return explain(self.schema, self.value, meant);
+        match nearest(pointer, alternatives) {
+            (Nearness::Kind, _) => {}
+            (_, nearest) if nearest.len() == 1 => {
+                return nearest
+                    .into_iter()
+                    .flat_map(|meant| explain(self.schema, self.value, meant))
+                    .collect();
+            }
+            (Nearness::Tag, nearest) => return self.tags(pointer, &nearest),
+            _ => {}
         }
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let expected = match schemas {
-            Some(schemas) => describe::either(schemas.iter().map(|it| describe::schema(self.schema, it))),
+            Some(schemas) => describe::either(
+                schemas.iter().map(|it| describe::schema(self.schema, guarded::alternative(it))),
+            ),
             None => describe::either(
                 alternatives.iter().flatten().flat_map(|it| self.violations(it)).map(|it| it.expected),
             ),
         };
         vec![Violation::mismatch(pointer, expected, describe::received(error.instance()))]
     }
+
+    /// Explains objects of which only the tag is wrong: each tag is listed with all that it may be.
+    fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Vec<Violation> {
+        let errors =
+            alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
+        let mut tags: Vec<(&ValidationError<'_>, Vec<String>)> = Vec::new();
+        for error in errors {
+            let expected = self.expected(error, error.kind());
+            match tags.iter_mut().find(|(tag, _)| tag.instance_path() == error.instance_path()) {
+                Some((_, values)) => values.push(expected),
+                None => tags.push((error, vec![expected])),
+            }
+        }
+        let violation = |(tag, values): (&ValidationError<'_>, Vec<String>)| {
+            let received = describe::received(tag.instance());
+            Violation::mismatch(tag.instance_path().as_str(), describe::either(values.into_iter()), received)
+        };
+        tags.into_iter().map(violation).collect()
+    }
 }
 
-/// The alternative that is nearer than all others.
-fn meant<'e>(
+/// The alternatives that are nearest to what was meant, and how near that is.
+fn nearest<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],
-) -> Option<&'e [ValidationError<'static>]> {
-    let rank = |errors: &[ValidationError<'_>]| errors.iter().map(|error| nearness(pointer, error)).min();
-    let ranked = alternatives.iter().map(|errors| (rank(errors), errors));
-    let nearest = ranked.clone().filter_map(|(rank, _)| rank).max().filter(|rank| *rank > Nearness::Kind)?;
-    let mut nearest = ranked.filter(|(rank, _)| *rank == Some(nearest)).map(|(_, errors)| errors.as_slice());
-    let first = nearest.next()?;
-    nearest.next().is_none().then_some(first)
+) -> (Nearness, Vec<&'e [ValidationError<'static>]>) {
+    let rank = |errors: &[ValidationError<'_>]| {
+        errors.iter().map(|error| nearness(pointer, error)).min().unwrap_or(Nearness::Kind)
+    };
+    let nearest = alternatives.iter().map(|errors| rank(errors)).max().unwrap_or(Nearness::Kind);
+    (nearest, alternatives.iter().map(Vec::as_slice).filter(|errors| rank(errors) == nearest).collect())
 }
 
 fn nearness(pointer: &str, error: &ValidationError<'_>) -> Nearness {

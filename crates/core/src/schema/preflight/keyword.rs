@@ -6,7 +6,7 @@ use super::super::reference::join;
 
 /// Which value a subschema applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::schema) enum Place {
     /// The same value as the schema that contains it.
     Here,
     /// A part of that value, or nothing until it is referred to.
@@ -14,7 +14,7 @@ pub(super) enum Place {
 }
 
 /// The subschemas under one keyword, with their pointers. Values that cannot be schemas are left to the compiler.
-pub(super) fn subschemas<'s>(
+pub(in crate::schema) fn subschemas<'s>(
     pointer: &str,
     keyword: &str,
     value: &'s Value,

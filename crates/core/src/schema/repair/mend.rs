@@ -46,7 +46,7 @@ impl<'s> Mender<'s> {
         if preflight::is_deeper(&value, VALUE_DEPTH) {
             return None;
         }
-        let errors = self.schema.errors(&value);
+        let errors = self.schema.errors(&value).errors;
         let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
         let remedies: Vec<_> = errors.map(|error| remedy(&value, error)).collect::<Option<_>>()?;
         if remedies.is_empty() {

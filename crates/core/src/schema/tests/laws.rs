@@ -71,6 +71,8 @@ fn valid_schema() -> impl Strategy<Value = Value> {
         Just(json!({"enum": [1, "a", null, true]})),
         Just(json!({"const": 3})),
         Just(json!({"$ref": "#/$defs/node"})),
+        Just(json!({"$ref": "#/$defs/tree"})),
+        Just(json!({"$ref": "#/$defs/tree/anyOf/1/properties/b"})),
         any::<bool>().prop_map(Value::from),
     ];
     let schema = leaf.prop_recursive(3, 16, 3, |inner| {
@@ -88,7 +90,12 @@ fn valid_schema() -> impl Strategy<Value = Value> {
     });
     schema.prop_map(|schema| {
         let node = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}});
-        json!({"allOf": [schema], "$defs": {"node": node}})
+        let tree = json!({"anyOf": [
+            {"properties": {"a": {"const": "a"}, "b": {"$ref": "#/$defs/tree"}}, "required": ["a"]},
+            {"properties": {"a": {"enum": ["3"]}, "b": {"oneOf": [{"type": "integer"}, {"$ref": "#/$defs/node"}]}}},
+            {"type": ["integer", "null"]},
+        ]});
+        json!({"allOf": [schema], "$defs": {"node": node, "tree": tree}})
     })
 }
 
@@ -124,6 +131,14 @@ proptest! {
                     prop_assert!(value.pointer(&violation.pointer).is_some(), "{}", violation);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn guarding_alternatives_does_not_change_what_fits(schema in valid_schema(), value in json_value()) {
+        if let Some(guarded) = guarded::guarded(&schema) {
+            let (schema, guarded) = (Schema::new(schema).unwrap(), Schema::new(guarded).unwrap());
+            prop_assert_eq!(guarded.is_valid(&value), schema.is_valid(&value));
         }
     }
 

@@ -1,0 +1,143 @@
+use std::time::{Duration, Instant};
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::super::Schema;
+use super::guarded;
+
+fn expression() -> Value {
+    let operators = ["add", "subtract", "multiply", "divide", "power"].map(|operator| {
+        json!({
+            "type": "object",
+            "properties": {"op": {"const": operator}, "left": {"$ref": "#/$defs/e"}, "right": {"$ref": "#/$defs/e"}},
+            "required": ["op", "left", "right"],
+        })
+    });
+    let number =
+        json!({"type": "object", "properties": {"value": {"type": "number"}}, "required": ["value"]});
+    let alternatives: Vec<_> = operators.into_iter().chain([number]).collect();
+    json!({"$ref": "#/$defs/e", "$defs": {"e": {"oneOf": alternatives}}})
+}
+
+/// A model that errs deep inside an expression is told at once.
+#[test]
+fn an_error_in_a_deep_tree_of_alternatives_is_found_at_once() {
+    let schema = Schema::new(expression()).unwrap();
+    let value = (0..30)
+        .fold(json!({"value": "one"}), |inner, _| json!({"op": "add", "left": inner, "right": {"value": 1}}));
+    let started = Instant::now();
+    let violations = schema.validate(&value).unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    let place = "/left".repeat(30);
+    assert_eq!(violations.to_string(), format!(r#"{place}/value: expected number, received string "one""#));
+}
+
+#[test]
+fn an_alternative_is_looked_into_by_its_signature() {
+    let schema = json!({
+        "anyOf": [
+            {"properties": {"kind": {"enum": ["a"]}, "x": {"oneOf": [{"type": "string"}, true]}}, "required": ["kind"]},
+            {"$ref": "#/$defs/b"},
+            {"minimum": 3},
+        ],
+        "$defs": {"b": {"properties": {"n": {"$ref": "#/anyOf/0/properties/x/oneOf/0"}}, "required": ["n"]}},
+    });
+    expect![[r##"
+        {
+          "anyOf": [
+            {
+              "if": {
+                "properties": {
+                  "kind": {
+                    "const": "a"
+                  }
+                }
+              },
+              "then": {
+                "properties": {
+                  "kind": {
+                    "enum": [
+                      "a"
+                    ]
+                  },
+                  "x": {
+                    "oneOf": [
+                      {
+                        "if": {
+                          "type": "string"
+                        },
+                        "then": {
+                          "type": "string"
+                        },
+                        "else": {
+                          "type": "string"
+                        }
+                      },
+                      true
+                    ]
+                  }
+                },
+                "required": [
+                  "kind"
+                ]
+              },
+              "else": {
+                "properties": {
+                  "kind": {
+                    "const": "a"
+                  }
+                }
+              }
+            },
+            {
+              "if": {
+                "required": [
+                  "n"
+                ]
+              },
+              "then": {
+                "$ref": "#/$defs/b"
+              },
+              "else": {
+                "required": [
+                  "n"
+                ]
+              }
+            },
+            {
+              "minimum": 3
+            }
+          ],
+          "$defs": {
+            "b": {
+              "properties": {
+                "n": {
+                  "$ref": "#/anyOf/0/then/properties/x/oneOf/0/then"
+                }
+              },
+              "required": [
+                "n"
+              ]
+            }
+          }
+        }"##]]
+    .assert_eq(&format!("{:#}", guarded(&schema).unwrap()));
+    assert_eq!(guarded(&json!({"const": {"anyOf": [{"type": "string"}]}})), None);
+}
+
+#[test]
+fn all_violations_of_an_optional_object_are_listed() {
+    let place = json!({
+        "type": "object",
+        "properties": {"unit": {"enum": ["m", "ft"]}, "x": {"type": "integer"}, "y": {"type": "integer"}},
+        "required": ["unit", "x", "y"],
+    });
+    let schema = Schema::new(json!({"properties": {"at": {"anyOf": [place, {"type": "null"}]}}})).unwrap();
+    let violations = schema.validate(&json!({"at": {"unit": "km", "x": "1"}})).unwrap_err();
+    expect![[r#"
+        /at: missing required property "y" (integer)
+        /at/unit: expected one of "m", "ft", received string "km"
+        /at/x: expected integer, received string "1""#]]
+    .assert_eq(&violations.to_string());
+}
