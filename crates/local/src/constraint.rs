@@ -1,0 +1,60 @@
+//! What may come next: a grammar over tokens.
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{InferenceCapabilities, SimpleVob};
+use llguidance::{Matcher, ParserFactory};
+
+use crate::tokenizer::Tokenizer;
+
+/// Compiles grammars for one vocabulary.
+pub(crate) struct Grammars {
+    factory: ParserFactory,
+}
+
+impl Grammars {
+    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, String> {
+        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let capabilities = InferenceCapabilities { ff_tokens: true, ..Default::default() };
+        let mut factory = ParserFactory::new(&tokenizer.environment(), capabilities, &slices)
+            .map_err(|error| error.to_string())?;
+        factory.quiet();
+        factory.limits_mut().verbose_errors = false;
+        Ok(Self { factory })
+    }
+
+    /// Compiles a grammar, or says why it cannot be.
+    pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
+        let matcher = Matcher::new(self.factory.create_parser(grammar));
+        match matcher.get_error() {
+            Some(error) => Err(error),
+            None => Ok(Constraint { matcher }),
+        }
+    }
+}
+
+/// A grammar and the place in it that a reply has reached.
+pub(crate) struct Constraint {
+    matcher: Matcher,
+}
+
+impl Constraint {
+    /// The tokens that must come next, whatever the model thinks: they need no sampling.
+    pub(crate) fn forced(&mut self) -> Vec<u32> {
+        self.matcher.consume_ff_tokens()
+    }
+
+    /// The tokens that may come next. The end token is among them where the reply may end.
+    pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
+        self.matcher.compute_mask().map_err(|error| error.to_string())
+    }
+
+    /// Takes the token that was chosen among the allowed ones.
+    pub(crate) fn accept(&mut self, token: u32) -> Result<(), String> {
+        self.matcher.consume_token(token).map_err(|error| error.to_string())
+    }
+
+    /// Whether nothing more can come.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.matcher.is_stopped()
+    }
+}

@@ -1,0 +1,73 @@
+//! What a tool takes, in the short form of a function's signature.
+
+use haft_core::schema::{Property, Schema};
+use serde_json::Value;
+
+/// Nested objects are written out this deep.
+const DEPTH: usize = 3;
+
+/// The parameters of a tool, such as `city: string /* The city's name. */, unit: "c" | "f" = "c"`.
+pub(super) fn signature(schema: &Schema) -> String {
+    let parameters: Vec<_> = schema.properties().map(|property| parameter(schema.as_value(), &property)).collect();
+    parameters.join(", ")
+}
+
+fn parameter(root: &Value, property: &Property<'_>) -> String {
+    let note = property.schema.get("description").and_then(Value::as_str);
+    let note = note.map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
+    let note = note.map(|note| format!(" /* {} */", note.trim_end_matches('.'))).unwrap_or_default();
+    let default = property.schema.get("default").filter(|default| !default.is_null());
+    let kind = kind(root, property.schema, DEPTH);
+    match default {
+        Some(default) => format!("{}: {kind} = {default}{note}", property.name),
+        None if property.required => format!("{}: {kind}{note}", property.name),
+        None => format!("{}?: {kind}{note}", property.name),
+    }
+}
+
+fn kind(root: &Value, schema: &Value, depth: usize) -> String {
+    let Some(depth) = depth.checked_sub(1) else { return "any".to_owned() };
+    let list = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    if let Some(values) = list("enum") {
+        return alternatives(values.iter().map(Value::to_string));
+    }
+    if let Some(options) = list("anyOf").or(list("oneOf")) {
+        return alternatives(options.iter().map(|option| kind(root, option, depth)));
+    }
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+        let target = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        return target.map_or_else(|| "any".to_owned(), |target| kind(root, target, depth));
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => of_type(root, schema, name, depth),
+        Some(Value::Array(names)) => {
+            alternatives(names.iter().filter_map(Value::as_str).map(|name| of_type(root, schema, name, depth)))
+        }
+        _ => "any".to_owned(),
+    }
+}
+
+fn of_type(root: &Value, schema: &Value, name: &str, depth: usize) -> String {
+    match (name, schema.get("items"), schema.get("properties").and_then(Value::as_object)) {
+        ("array", Some(items), _) => format!("{}[]", kind(root, items, depth)),
+        ("object", _, Some(properties)) if !properties.is_empty() => {
+            let fields = properties.iter().map(|(name, schema)| format!("{name}: {}", kind(root, schema, depth)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        ("string", ..) => schema.get("format").and_then(Value::as_str).unwrap_or("string").to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+fn alternatives(kinds: impl Iterator<Item = String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for kind in kinds {
+        if !distinct.contains(&kind) {
+            distinct.push(kind);
+        }
+    }
+    distinct.join(" | ")
+}

@@ -1,0 +1,115 @@
+//! Opening a GGUF file: its metadata with typed errors, its tensors in the form that runs fastest.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use candle_core::quantized::QTensor;
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::{Device, Tensor};
+
+use crate::LoadError;
+
+/// An open GGUF file.
+pub(crate) struct Gguf {
+    path: PathBuf,
+    reader: BufReader<File>,
+    content: Content,
+}
+
+impl Gguf {
+    /// Opens the file and reads its header: metadata and the directory of tensors, not the tensors.
+    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+        let file = File::open(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => LoadError::NotFound { path: path.to_owned() },
+            _ => unreadable(source),
+        })?;
+        if file.metadata().map_err(unreadable)?.is_dir() {
+            return Err(LoadError::NotGguf { path: path.to_owned(), reason: "it is a directory".to_owned() });
+        }
+        let mut reader = BufReader::new(file);
+        let content = Content::read(&mut reader).map_err(|error| LoadError::NotGguf {
+            path: path.to_owned(),
+            reason: first_line(&error.to_string()),
+        })?;
+        Ok(Self { path: path.to_owned(), reader, content })
+    }
+
+    /// The header, for readers that want it whole.
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
+    }
+
+    /// A whole number of any width, as writers differ in the one they choose.
+    pub(crate) fn integer(&self, key: &str) -> Option<usize> {
+        let value = self.content.metadata.get(key)?;
+        let wide = match value {
+            Value::I8(v) => i64::from(*v),
+            Value::I16(v) => i64::from(*v),
+            Value::I32(v) => i64::from(*v),
+            Value::I64(v) => *v,
+            other => i64::try_from(other.to_u64().ok()?).ok()?,
+        };
+        usize::try_from(wide).ok()
+    }
+
+    pub(crate) fn float(&self, key: &str) -> Option<f64> {
+        match self.content.metadata.get(key)? {
+            Value::F32(v) => Some(f64::from(*v)),
+            Value::F64(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn array(&self, key: &str) -> Option<&[Value]> {
+        self.content.metadata.get(key)?.to_vec().ok().map(Vec::as_slice)
+    }
+
+    pub(crate) fn required_text(&self, key: &str) -> Result<&str, LoadError> {
+        self.text(key).ok_or_else(|| self.lacks(key))
+    }
+
+    pub(crate) fn required_integer(&self, key: &str) -> Result<usize, LoadError> {
+        self.integer(key).ok_or_else(|| self.lacks(key))
+    }
+
+    pub(crate) fn has_tensor(&self, name: &str) -> bool {
+        self.content.tensor_infos.contains_key(name)
+    }
+
+    /// Reads a tensor in its quantised form.
+    pub(crate) fn quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
+        if !self.has_tensor(name) {
+            return Err(self.lacks(name));
+        }
+        let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
+        tensor.map_err(|error| self.damaged(name, &error))
+    }
+
+    /// Reads a tensor as 32-bit floats.
+    pub(crate) fn dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
+        let tensor = self.quantized(name)?;
+        tensor.dequantize(&Device::Cpu).map_err(|error| self.damaged(name, &error))
+    }
+
+    /// The error for a file that lacks what `entry` names.
+    pub(crate) fn lacks(&self, entry: &str) -> LoadError {
+        LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
+    }
+
+    /// The error for a file whose `entry` cannot be used.
+    pub(crate) fn damaged(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
+        let reason = format!("`{entry}` cannot be read: {}", first_line(&error.to_string()));
+        LoadError::Damaged { path: self.path.clone(), reason }
+    }
+}
+
+/// Errors of the tensor library carry a backtrace behind the first line.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,65 @@
+//! Positions and the causal mask.
+
+use candle_core::{Device, Result, Tensor};
+
+use super::config::Config;
+use crate::LoadError;
+use crate::gguf::Gguf;
+
+/// The rotary embedding: the sine and cosine of each position and frequency.
+pub(super) struct Rotary {
+    cos: Tensor,
+    sin: Tensor,
+    neighbours: bool,
+}
+
+impl Rotary {
+    pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
+        // Long-context llama files divide each frequency by a factor of their own.
+        let factors = match gguf.has_tensor("rope_freqs.weight") {
+            true => Some(gguf.dense("rope_freqs.weight")?),
+            false => None,
+        };
+        Self::tabulate(config, factors.as_ref()).map_err(|error| gguf.damaged("rope_freqs.weight", &error))
+    }
+
+    fn tabulate(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
+        let size = config.head_size as f64;
+        let frequencies: Vec<f32> = (0..config.head_size)
+            .step_by(2)
+            .map(|index| config.rope_base.powf(-(index as f64) / size) as f32)
+            .collect();
+        let mut frequencies = Tensor::new(frequencies, &Device::Cpu)?.unsqueeze(0)?;
+        if let Some(factors) = factors {
+            frequencies = frequencies.broadcast_div(factors)?;
+        }
+        let positions = Tensor::arange(0f32, config.context as f32, &Device::Cpu)?.unsqueeze(1)?;
+        let angles = positions.matmul(&frequencies)?;
+        let neighbours = config.architecture.rotates_neighbours();
+        Ok(Self { cos: angles.cos()?, sin: angles.sin()?, neighbours })
+    }
+
+    /// Rotates `[heads, tokens, size]`, whose first token is at position `start`.
+    pub(super) fn rotate(&self, input: &Tensor, start: usize) -> Result<Tensor> {
+        let tokens = input.dim(1)?;
+        let (cos, sin) = (self.cos.narrow(0, start, tokens)?, self.sin.narrow(0, start, tokens)?);
+        let input = input.unsqueeze(0)?;
+        let rotated = match self.neighbours {
+            true => candle_nn::rotary_emb::rope_i(&input, &cos, &sin)?,
+            false => candle_nn::rotary_emb::rope(&input, &cos, &sin)?,
+        };
+        rotated.squeeze(0)
+    }
+}
+
+/// Hides the tokens behind each of `tokens` new ones. One new token sees everything and needs no mask.
+pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
+    if tokens < 2 {
+        return Ok(None);
+    }
+    let width = start + tokens;
+    let visible = |row: usize, column: usize| if column <= start + row { 0.0 } else { f32::NEG_INFINITY };
+    let mask: Vec<f32> =
+        (0..tokens).flat_map(|row| (0..width).map(move |column| visible(row, column))).collect();
+    Tensor::from_vec(mask, (tokens, width), &Device::Cpu).map(Some)
+}

@@ -1,0 +1,49 @@
+//! Keys and values of the tokens that were seen.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::config::Config;
+
+/// Grown by this many tokens at a time, so that most tokens copy nothing but themselves.
+const STEP: usize = 512;
+
+/// The keys and values of one layer, `[heads, tokens, size]` each, with room to grow.
+pub(super) struct LayerCache {
+    heads: usize,
+    size: usize,
+    room: Option<(Tensor, Tensor)>,
+}
+
+impl LayerCache {
+    pub(super) fn new(config: &Config) -> Self {
+        Self { heads: config.kv_heads, size: config.head_size, room: None }
+    }
+
+    /// Writes the keys and values of new tokens behind the first `start`, and returns all of them.
+    pub(super) fn extend(&mut self, keys: &Tensor, values: &Tensor, start: usize) -> Result<(Tensor, Tensor)> {
+        let end = start + keys.dim(1)?;
+        let (all_keys, all_values) = self.room_for(start, end)?;
+        all_keys.slice_set(keys, 1, start)?;
+        all_values.slice_set(values, 1, start)?;
+        Ok((all_keys.narrow(1, 0, end)?, all_values.narrow(1, 0, end)?))
+    }
+
+    fn room_for(&mut self, start: usize, end: usize) -> Result<(Tensor, Tensor)> {
+        if let Some((keys, values)) = &self.room
+            && keys.dim(1)? >= end
+        {
+            return Ok((keys.clone(), values.clone()));
+        }
+        let shape = (self.heads, end.next_multiple_of(STEP), self.size);
+        let larger = || Tensor::zeros(shape, DType::F32, &Device::Cpu);
+        let (keys, values) = (larger()?, larger()?);
+        if let Some((old_keys, old_values)) = &self.room
+            && start > 0
+        {
+            keys.slice_set(&old_keys.narrow(1, 0, start)?.contiguous()?, 1, 0)?;
+            values.slice_set(&old_values.narrow(1, 0, start)?.contiguous()?, 1, 0)?;
+        }
+        self.room = Some((keys.clone(), values.clone()));
+        Ok((keys, values))
+    }
+}

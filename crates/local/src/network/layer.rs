@@ -1,0 +1,129 @@
+//! One transformer block.
+
+use candle_core::{Result, Tensor};
+
+use super::attention::Rotary;
+use super::cache::LayerCache;
+use super::config::Config;
+use super::weight::{Norm, Weight};
+use crate::LoadError;
+use crate::gguf::Gguf;
+
+/// Attention and the feed-forward network, each behind its norm and added to what came in.
+pub(super) struct Layer {
+    attention_norm: Norm,
+    query: Projection,
+    key: Projection,
+    value: Projection,
+    attention_output: Weight,
+    feed_norm: Norm,
+    gate: Weight,
+    up: Weight,
+    down: Weight,
+    groups: usize,
+}
+
+impl Layer {
+    pub(super) fn read(
+        gguf: &mut Gguf,
+        config: &Config,
+        index: usize,
+    ) -> std::result::Result<Self, LoadError> {
+        let name = |part: &str| format!("blk.{index}.{part}");
+        Ok(Self {
+            attention_norm: Norm::read(gguf, &name("attn_norm.weight"), config.epsilon)?,
+            query: Projection::read(gguf, config, &name("attn_q"), config.heads)?,
+            key: Projection::read(gguf, config, &name("attn_k"), config.kv_heads)?,
+            value: Projection::read(gguf, config, &name("attn_v"), config.kv_heads)?,
+            attention_output: Weight::read(gguf, &name("attn_output.weight"))?,
+            feed_norm: Norm::read(gguf, &name("ffn_norm.weight"), config.epsilon)?,
+            gate: Weight::read(gguf, &name("ffn_gate.weight"))?,
+            up: Weight::read(gguf, &name("ffn_up.weight"))?,
+            down: Weight::read(gguf, &name("ffn_down.weight"))?,
+            groups: config.heads / config.kv_heads,
+        })
+    }
+
+    /// The hidden states of new tokens, `[tokens, width]`, whose first is at position `start`.
+    pub(super) fn forward(
+        &self,
+        input: &Tensor,
+        cache: &mut LayerCache,
+        rotary: &Rotary,
+        mask: Option<&Tensor>,
+        start: usize,
+    ) -> Result<Tensor> {
+        let normed = self.attention_norm.forward(input)?;
+        let attended = (input + self.attend(&normed, cache, rotary, mask, start)?)?;
+        let normed = self.feed_norm.forward(&attended)?;
+        let gated = (candle_nn::ops::silu(&self.gate.forward(&normed)?)? * self.up.forward(&normed)?)?;
+        attended + self.down.forward(&gated)?
+    }
+
+    fn attend(
+        &self,
+        input: &Tensor,
+        cache: &mut LayerCache,
+        rotary: &Rotary,
+        mask: Option<&Tensor>,
+        start: usize,
+    ) -> Result<Tensor> {
+        let query = rotary.rotate(&self.query.forward(input)?, start)?;
+        let key = rotary.rotate(&self.key.forward(input)?, start)?;
+        let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
+
+        // Query heads that share a key head are rows of one product: no key is copied per head.
+        let (heads, tokens, size) = query.dims3()?;
+        let (kv_heads, seen) = (heads / self.groups, keys.dim(1)?);
+        let query = (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.groups * tokens, size))?;
+        let mut scores = query.matmul(&keys.t()?)?.reshape((heads, tokens, seen))?;
+        if let Some(mask) = mask {
+            scores = scores.broadcast_add(mask)?;
+        }
+        let weights = candle_nn::ops::softmax_last_dim(&scores)?;
+        let mixed = weights.reshape((kv_heads, self.groups * tokens, seen))?.matmul(&values)?;
+        let mixed = mixed.reshape((heads, tokens, size))?.transpose(0, 1)?.reshape((tokens, heads * size))?;
+        self.attention_output.forward(&mixed)
+    }
+}
+
+/// A projection into heads, with the bias of qwen2 and the norm of qwen3 where the file has them.
+struct Projection {
+    weight: Weight,
+    bias: Option<Tensor>,
+    norm: Option<Norm>,
+    heads: usize,
+    size: usize,
+}
+
+impl Projection {
+    fn read(
+        gguf: &mut Gguf,
+        config: &Config,
+        name: &str,
+        heads: usize,
+    ) -> std::result::Result<Self, LoadError> {
+        let bias = format!("{name}.bias");
+        let norm = format!("{name}_norm.weight");
+        Ok(Self {
+            weight: Weight::read(gguf, &format!("{name}.weight"))?,
+            bias: if gguf.has_tensor(&bias) { Some(gguf.dense(&bias)?) } else { None },
+            norm: if gguf.has_tensor(&norm) { Some(Norm::read(gguf, &norm, config.epsilon)?) } else { None },
+            heads,
+            size: config.head_size,
+        })
+    }
+
+    /// `[tokens, width]` to `[heads, tokens, size]`.
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        let mut projected = self.weight.forward(input)?;
+        if let Some(bias) = &self.bias {
+            projected = projected.broadcast_add(bias)?;
+        }
+        let mut heads = projected.reshape((input.dim(0)?, self.heads, self.size))?;
+        if let Some(norm) = &self.norm {
+            heads = norm.forward(&heads)?;
+        }
+        heads.transpose(0, 1)?.contiguous()
+    }
+}

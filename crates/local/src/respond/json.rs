@@ -1,0 +1,78 @@
+//! A JSON value that fits a schema, or nothing.
+
+use haft_core::{ModelError, Schema};
+use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
+use serde_json::Value;
+use tracing::debug;
+
+use super::{Writer, constraint_failure};
+use crate::constraint::{Constraint, Grammars};
+use crate::guide::{Detail, guide};
+
+/// How often a value that the grammar allows may turn out not to fit the schema.
+const ATTEMPTS: u64 = 6;
+
+impl Writer<'_> {
+    /// Writes a value between two fixed texts. `None` when the limit came first.
+    ///
+    /// What the grammar cannot express is checked on the finished value, which is written anew if it does not fit.
+    pub(super) fn json(
+        &mut self,
+        schema: &Schema,
+        before: &str,
+        behind: &str,
+    ) -> Result<Option<String>, ModelError> {
+        let start = self.prompt.len();
+        let mut complaint = String::new();
+        for attempt in 0..ATTEMPTS {
+            self.prompt.truncate(start);
+            let constraint = compile(self.engine.grammars(), schema, before, behind)?;
+            let written = self.write(constraint, self.sampler(attempt))?;
+            if !written.complete {
+                return Ok(None);
+            }
+            let text = String::from_utf8_lossy(&written.bytes);
+            let text = text.strip_prefix(before).and_then(|text| text.strip_suffix(behind));
+            let text = text.unwrap_or_default().trim();
+            complaint = match complaint_about(text, schema) {
+                None => return Ok(Some(text.to_owned())),
+                Some(complaint) => complaint,
+            };
+            debug!(attempt, %complaint, "the value does not fit its schema");
+        }
+        Err(ModelError::InvalidResponse(format!("no value fits the schema after {ATTEMPTS} attempts: {complaint}")))
+    }
+}
+
+fn complaint_about(text: &str, schema: &Schema) -> Option<String> {
+    match serde_json::from_str::<Value>(text) {
+        Err(error) => Some(error.to_string()),
+        Ok(value) => schema.validate(&value).err().map(|violations| violations.to_string()),
+    }
+}
+
+/// The most detailed grammar of a schema that the engine can work with.
+fn compile(grammars: &Grammars, schema: &Schema, before: &str, behind: &str) -> Result<Constraint, ModelError> {
+    let mut refusal = String::new();
+    for detail in Detail::ALL {
+        let value = GrammarWithLexer {
+            name: Some("value".to_owned()),
+            ..GrammarWithLexer::from_json_schema(guide(schema.as_value(), detail))
+        };
+        let frame = GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
+        match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
+            Ok(constraint) => return Ok(constraint),
+            Err(reason) => refusal = reason,
+        }
+        debug!(?detail, %refusal, "the schema is simplified");
+    }
+    Err(constraint_failure(refusal))
+}
+
+/// A literal of the grammar language, whose escapes are those of JSON.
+fn quoted(literal: &str) -> String {
+    match literal {
+        "" => String::new(),
+        literal => Value::from(literal).to_string(),
+    }
+}

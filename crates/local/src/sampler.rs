@@ -1,0 +1,44 @@
+//! Choosing the next token.
+
+use llguidance::toktrie::SimpleVob;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// How freely tokens are chosen.
+pub(crate) struct Sampler {
+    temperature: f32,
+    top_p: f32,
+    random: StdRng,
+}
+
+impl Sampler {
+    /// At a temperature of 0 the likeliest token is always chosen, and nothing is random.
+    pub(crate) fn new(temperature: f64, top_p: f64, seed: Option<u64>) -> Self {
+        let random = seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
+        Self { temperature: temperature as f32, top_p: top_p as f32, random }
+    }
+
+    /// One of the allowed tokens, or of all. `None` when no token is allowed.
+    pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
+        let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
+        let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
+        // Half-broken weights give NaN, which compares as the greatest: it must never win.
+        let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
+        if self.temperature <= 0.0 {
+            return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);
+        }
+        let mut candidates: Vec<_> = candidates.collect();
+        candidates.sort_unstable_by(|(_, a), (_, b)| b.total_cmp(a));
+        let (_, best) = *candidates.first()?;
+        for (_, logit) in &mut candidates {
+            *logit = ((*logit - best) / self.temperature).exp();
+        }
+        let total: f32 = candidates.iter().map(|(_, weight)| weight).sum();
+        let mut left = self.random.random::<f32>() * total * self.top_p.clamp(f32::EPSILON, 1.0);
+        let chosen = candidates.iter().find(|(_, weight)| {
+            left -= weight;
+            left <= 0.0
+        });
+        chosen.or(candidates.first()).map(|(token, _)| *token)
+    }
+}

@@ -1,0 +1,151 @@
+//! Text to tokens and back, and the vocabulary as bytes for the constraint.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use candle_core::quantized::gguf_file::Value;
+use candle_core::quantized::tokenizer::TokenizerFromGguf;
+use llguidance::toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
+
+use crate::LoadError;
+use crate::gguf::Gguf;
+
+/// The kinds of `tokenizer.ggml.token_type`.
+const CONTROL: usize = 3;
+const USER_DEFINED: usize = 4;
+const UNUSED: usize = 5;
+
+/// The trie refuses longer ones; no text needs them.
+const LONGEST_TOKEN: usize = 512;
+
+/// The tokenizer of a model.
+pub(crate) struct Tokenizer {
+    vocabulary: Arc<Vocabulary>,
+    /// Reads the spelling of a control token as that token: for text that the chat template wrote.
+    markup: tokenizers::Tokenizer,
+    end: Vec<u32>,
+}
+
+impl Tokenizer {
+    pub(crate) fn read(gguf: &Gguf) -> Result<Self, LoadError> {
+        let unusable = |error: &dyn std::fmt::Display| LoadError::Tokenizer { reason: error.to_string() };
+        let markup = tokenizers::Tokenizer::from_gguf(gguf.content())
+            .map_err(|error| LoadError::Tokenizer { reason: brief(&error) })?;
+        let mut plain = markup.clone();
+        plain.set_encode_special_tokens(true);
+
+        let end_of_turn = gguf.required_integer("tokenizer.ggml.eos_token_id")?;
+        let words = words(gguf)?;
+        let end_of_turn = u32::try_from(end_of_turn).ok().filter(|id| (*id as usize) < words.len());
+        let end_of_turn = end_of_turn.ok_or_else(|| unusable(&"its end token is not in its vocabulary"))?;
+        let end = ends(gguf, end_of_turn);
+        let info = TokRxInfo::new(words.len() as u32, end_of_turn);
+        let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
+        Ok(Self { vocabulary: Arc::new(Vocabulary { trie, plain }), markup, end })
+    }
+
+    /// The tokens of text that the template wrote: control tokens are read as such.
+    pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
+        encode(&self.markup, text)
+    }
+
+    /// The tokens of text from outside: nothing in it is a control token, however it is spelt.
+    pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
+        encode(&self.vocabulary.plain, text)
+    }
+
+    /// Whether the model ends its turn with this token.
+    pub(crate) fn is_end(&self, token: u32) -> bool {
+        self.end.contains(&token)
+    }
+
+    /// The bytes of an ordinary token. A control token has none.
+    pub(crate) fn bytes(&self, token: u32) -> &[u8] {
+        let trie = &self.vocabulary.trie;
+        match (token as usize) < trie.vocab_size() && !trie.is_special_token(token) {
+            true => trie.token(token),
+            false => &[],
+        }
+    }
+
+    /// How the template names a token, such as `bos_token_id`.
+    pub(crate) fn spelling(&self, token: u32) -> Option<String> {
+        self.markup.id_to_token(token)
+    }
+
+    /// The vocabulary in the form that the constraint engine wants.
+    pub(crate) fn environment(&self) -> TokEnv {
+        self.vocabulary.clone()
+    }
+}
+
+/// Tokens as the constraint engine sees them.
+struct Vocabulary {
+    trie: TokTrie,
+    plain: tokenizers::Tokenizer,
+}
+
+impl TokenizerEnv for Vocabulary {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.trie
+    }
+
+    fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
+        self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.plain, text))
+    }
+}
+
+fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
+    // Byte-level BPE has a token for every byte, so that it cannot fail on any text.
+    tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+}
+
+/// The tokens that end a turn: the declared one, and the others of that meaning that chat models know.
+fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
+    let mut ends = vec![declared];
+    let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
+    let others = others.iter().filter_map(|key| gguf.integer(key));
+    ends.extend(others.filter_map(|id| u32::try_from(id).ok()).filter(|id| *id != declared));
+    ends
+}
+
+/// The bytes of every token; a control token has a marker in front that no text can contain.
+fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
+    let tokens = gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.lacks("tokenizer.ggml.tokens"))?;
+    let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
+    let alphabet = byte_alphabet();
+    let word = |(index, token): (usize, &Value)| {
+        let Ok(token) = token.to_string() else {
+            return Err(gguf.damaged("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
+        };
+        Ok(match kinds.get(index).map_or(1, kind) {
+            UNUSED => Vec::new(),
+            CONTROL | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
+            _ => token.chars().map(|letter| alphabet.get(&letter).copied()).collect::<Option<_>>().unwrap_or_default(),
+        })
+    };
+    let mut words: Vec<Vec<u8>> = tokens.iter().enumerate().map(word).collect::<Result<_, _>>()?;
+    words.iter_mut().filter(|word| word.len() > LONGEST_TOKEN).for_each(Vec::clear);
+    Ok(words)
+}
+
+fn kind(value: &Value) -> usize {
+    match value {
+        Value::I32(kind) => usize::try_from(*kind).unwrap_or_default(),
+        other => other.to_u64().ok().and_then(|kind| usize::try_from(kind).ok()).unwrap_or_default(),
+    }
+}
+
+/// The letters that byte-level BPE writes for bytes: itself for a printable byte, one above U+0100 for the rest.
+fn byte_alphabet() -> HashMap<char, u8> {
+    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
+    let own = own.into_iter().map(|byte| (char::from(byte), byte));
+    let foreign = ('\u{100}'..).zip(foreign);
+    own.chain(foreign).collect()
+}
+
+/// Errors of the tensor library carry a backtrace behind the first line.
+fn brief(error: &dyn std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
