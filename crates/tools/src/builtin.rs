@@ -1,6 +1,8 @@
 use haft_core::Toolset;
 use serde::{Deserialize, Serialize};
 
+use crate::{Calculator, GetCurrentDatetime};
+
 /// Which built-in tools are offered. All of them, unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -33,10 +35,10 @@ impl Default for BuiltinConfig {
 pub fn builtin(config: &BuiltinConfig) -> Toolset {
     let mut tools = Toolset::new();
     if config.datetime {
-        tools = tools.with(crate::datetime::tool());
+        tools = tools.with(GetCurrentDatetime);
     }
     if config.calculator {
-        tools = tools.with(crate::calculator::tool());
+        tools = tools.with(Calculator);
     }
     tools
 }

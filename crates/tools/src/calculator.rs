@@ -7,7 +7,7 @@
 
 mod error;
 
-use haft_core::Json;
+use haft_core::{Json, tool};
 use nanoexpr::{Evaluator, Fraction, Math};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,32 +35,25 @@ pub struct Calculation {
     pub exact: bool,
 }
 
-/// Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.
+/// Works out an arithmetic expression, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.
 ///
 /// # Errors
 ///
 /// Fails with the [`CalculatorError`] that says what is wrong with the expression, and where.
-pub fn calculator(expression: String) -> Result<Json<Calculation>, CalculatorError> {
+#[tool(
+    description = "Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.",
+    idempotent
+)]
+pub fn calculator(
+    /// The expression. `%` is the remainder of a division: write 15 percent as 15/100. Angles are in radians.
+    expression: String,
+) -> Result<Json<Calculation>, CalculatorError> {
     if expression.len() > MAX_LENGTH {
         return Err(CalculatorError::TooLong);
     }
     let expression = with_plain_signs(&expression);
     let value = Evaluator::<_>::new(&Math).evaluate::<Number>(&expression);
     value.map(|value| Json(Calculation::of(value))).map_err(|error| CalculatorError::of(&expression, error))
-}
-
-pub(crate) fn tool() -> haft_core::DynamicTool {
-    #[derive(Deserialize, JsonSchema)]
-    struct Arguments {
-        /// The expression. `%` is the remainder of a division: write 15 percent as 15/100. Angles are in radians.
-        expression: String,
-    }
-    let description = "Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.";
-    haft_core::tool_fn(
-        "calculator",
-        description,
-        |Arguments { expression }| async move { calculator(expression) },
-    )
 }
 
 /// Models write the signs of print, too.

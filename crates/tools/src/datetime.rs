@@ -2,7 +2,7 @@
 
 mod timezone;
 
-use haft_core::{BoxError, Json, ToolContext, Value};
+use haft_core::{BoxError, Json, ToolContext, Value, tool};
 use jiff::{Timestamp, Zoned, fmt::rfc2822};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -48,44 +48,26 @@ pub struct CurrentDatetime {
     pub timezone: String,
 }
 
-/// Tells the current date and time, in any time zone.
+/// Tells the date and time of the [`Clock`], in any time zone.
 ///
 /// # Errors
 ///
 /// Fails with [`UnknownTimezone`], which names the closest zone.
+#[tool(description = "Tells the current date and time, in any time zone.")]
 pub fn get_current_datetime(
+    /// How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.
+    #[tool(default)]
     format: DatetimeFormat,
+    /// The time zone, as the IANA database names it, such as `Asia/Tokyo`.
+    #[tool(default = "UTC")]
     timezone: String,
-    cx: &ToolContext,
+    #[tool(context)] cx: &ToolContext,
 ) -> Result<Json<CurrentDatetime>, BoxError> {
     let zone = timezone::find(&timezone)?;
     let now = cx.state::<Clock>().unwrap_or_default().now();
     let now = Timestamp::from_millisecond(now.unix_millis())?.to_zoned(zone);
     let timezone = now.time_zone().iana_name().unwrap_or("UTC").to_owned();
     Ok(Json(CurrentDatetime { datetime: format.write(&now)?, format, timezone }))
-}
-
-pub(crate) fn tool() -> haft_core::DynamicTool {
-    #[derive(Deserialize, JsonSchema)]
-    struct Arguments {
-        /// How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.
-        #[serde(default)]
-        format: DatetimeFormat,
-        /// The time zone, as the IANA database names it, such as `Asia/Tokyo`.
-        #[serde(default = "utc")]
-        timezone: String,
-    }
-    fn utc() -> String {
-        "UTC".to_owned()
-    }
-    let definition = haft_core::ToolDefinition::of::<Arguments, Result<Json<CurrentDatetime>, BoxError>>(
-        "get_current_datetime",
-    )
-    .with_description("Tells the current date and time, in any time zone.");
-    haft_core::DynamicTool::new(definition, |arguments, cx| async move {
-        let Arguments { format, timezone } = haft_core::from_arguments(arguments)?;
-        get_current_datetime(format, timezone, &cx)
-    })
 }
 
 impl DatetimeFormat {

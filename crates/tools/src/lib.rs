@@ -6,6 +6,8 @@ mod clock;
 mod datetime;
 
 pub use builtin::{BuiltinConfig, builtin};
-pub use calculator::{Calculation, CalculatorError, calculator};
+pub use calculator::{Calculation, Calculator, CalculatorError, calculator};
 pub use clock::Clock;
-pub use datetime::{CurrentDatetime, DatetimeFormat, UnknownTimezone, get_current_datetime};
+pub use datetime::{
+    CurrentDatetime, DatetimeFormat, GetCurrentDatetime, UnknownTimezone, get_current_datetime,
+};

@@ -82,7 +82,8 @@ async fn models_are_shown_names_descriptions_and_schemas() {
                 "description": "The time zone, as the IANA database names it, such as `Asia/Tokyo`.",
                 "default": "UTC"
               }
-            }
+            },
+            "additionalProperties": false
           },
           "output_schema": {
             "type": "object",
@@ -128,7 +129,8 @@ async fn models_are_shown_names_descriptions_and_schemas() {
             },
             "required": [
               "expression"
-            ]
+            ],
+            "additionalProperties": false
           },
           "output_schema": {
             "type": "object",
