@@ -18,7 +18,9 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         findings.extend(blocks.iter().filter(|block| block.has_word("ignore")).map(|block| {
             Finding::new(path, block.line, "ignored code rots; let it run, or compile it with `no_run`")
         }));
-        if path.starts_with("docs/src/") && blocks.iter().any(markdown::Code::is_rust) {
+        if path.starts_with("docs/src/")
+            && blocks.iter().any(|block| block.is_rust() && block.source.is_none())
+        {
             findings.extend(uncompiled(path, tree));
         }
         let shows_quickstart = blocks.iter().any(|block| block.source.as_deref() == Some(QUICKSTART));

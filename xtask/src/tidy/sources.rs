@@ -10,6 +10,9 @@ const EMPTY_NAMES: &[&str] =
 /// Lines without tests. A longer file has two subjects.
 const MAX_LINES: usize = 600;
 
+/// A longer function does not fit on a screen.
+const MAX_FUNCTION_LINES: usize = 80;
+
 /// What would let the core open a socket, a file or a process.
 const OUTSIDE_WORLD: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
@@ -19,6 +22,7 @@ pub(super) fn check(_packages: &[crate::workspace::Package], tree: &Tree) -> Vec
     for (path, text) in tree.files("", ".rs") {
         findings.extend(empty_name(path));
         findings.extend(too_long(path, text));
+        findings.extend(long_functions(path, text));
         findings.extend(sleeping_tests(path, text));
         findings.extend(unpackaged(path, text));
         if path.starts_with("crates/core/src/") && !is_test_file(path) {
@@ -49,6 +53,37 @@ fn too_long(path: &str, text: &str) -> Option<Finding> {
             format!("{lines} lines; {MAX_LINES} are the most: make it a folder of one subject a file"),
         )
     })
+}
+
+/// Functions are found by the indentation that rustfmt gives them.
+fn long_functions(path: &str, text: &str) -> Vec<Finding> {
+    if is_test_file(path) {
+        return Vec::new();
+    }
+    let lines: Vec<_> = without_tests(text).collect();
+    let starts = lines.iter().enumerate().filter(|(_, line)| begins_function(line));
+    starts
+        .filter_map(|(start, first)| {
+            let indentation = first.len() - first.trim_start().len();
+            let rest = lines.get(start..)?;
+            let length = 1 + rest.iter().position(|line| ends_function(line, indentation))?;
+            let message = format!(
+                "a function of {length} lines; {MAX_FUNCTION_LINES} are the most: give its steps names"
+            );
+            (length > MAX_FUNCTION_LINES).then(|| Finding::new(path, start + 1, message))
+        })
+        .collect()
+}
+
+fn begins_function(line: &str) -> bool {
+    let is_qualifier = |word: &&str| ["pub", "const", "async"].contains(word) || word.starts_with("pub(");
+    line.split_whitespace().find(|word| !is_qualifier(word)) == Some("fn") && !line.ends_with(['}', ';'])
+}
+
+/// The closing brace of a body, or the end of a signature without one.
+fn ends_function(line: &str, indentation: usize) -> bool {
+    let text = line.trim_start();
+    line.len() - text.len() == indentation && (text == "}" || text.starts_with(')') && text.ends_with(';'))
 }
 
 fn sleeping_tests(path: &str, text: &str) -> Vec<Finding> {

@@ -139,7 +139,14 @@ fn a_manifest_says_what_the_registry_needs() {
 fn a_source_has_a_name_a_size_and_tests_that_run() {
     let long = "\n".repeat(601);
     let long_in_tests = format!("mod tests {{\n{long}}}\n");
+    let function = |lines| {
+        format!("impl A {{\n    pub(crate) async fn a() {{\n{}    }}\n}}\n", "        b();\n".repeat(lines))
+    };
+    let (fitting, lengthy) = (function(78), function(79));
     let tree = [
+        ("crates/a/src/fitting.rs", fitting.as_str()),
+        ("crates/a/src/lengthy.rs", lengthy.as_str()),
+        ("crates/a/src/lengthy/tests.rs", lengthy.as_str()),
         ("crates/a/src/utils.rs", ""),
         ("crates/a/src/types/name.rs", ""),
         ("crates/a/src/long.rs", long.as_str()),
@@ -165,6 +172,7 @@ fn a_source_has_a_name_a_size_and_tests_that_run() {
         &expect![[r#"
             crates/a/src/asleep.rs:3: an ignored doctest tests nothing; let it run, or compile it with `no_run`
             crates/a/src/asleep.rs:6: an ignored test tests nothing; mend it or delete it
+            crates/a/src/lengthy.rs:2: a function of 81 lines; 80 are the most: give its steps names
             crates/a/src/long.rs:600: 601 lines; 600 are the most: make it a folder of one subject a file
             crates/a/src/types/name.rs:1: `types` says nothing about what is inside; name the file for its one subject
             crates/a/src/utils.rs:1: `utils` says nothing about what is inside; name the file for its one subject
@@ -212,6 +220,7 @@ fn shown_code_is_code_that_compiles() {
         ("README.md", same),
         ("docs/src/other.md", other),
         ("docs/src/listed.md", "```rust\n```\n"),
+        ("docs/src/shown.md", same),
         ("docs/src/prose.md", "```console\n```\n"),
         ("examples/quickstart/src/main.rs", quickstart),
         ("tests/src/book.rs", "#![doc = include_str!(\"../../docs/src/listed.md\")]\n"),
