@@ -17,7 +17,7 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     output(tool, errors);
     for parameter in &tool.parameters {
         match &parameter.role {
-            Role::Argument { default, .. } => argument(parameter, default.is_some(), errors),
+            Role::Argument(known) => argument(parameter, known.default.is_some(), errors),
             Role::Context => context(parameter, errors),
             Role::State => state(parameter, errors),
         }

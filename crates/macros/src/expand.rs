@@ -7,7 +7,7 @@ use syn::{Expr, ExprLit, Ident, Lit, ext::IdentExt, spanned::Spanned};
 use crate::{
     options::Policy,
     ownership::is_reference,
-    parameter::{DefaultValue, Parameter, Role},
+    parameter::{Argument, DefaultValue, Parameter, Role},
     tool::Tool,
 };
 
@@ -16,15 +16,13 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let marker = marker(tool);
     let conditions = function.conditions();
-    let arguments = arguments(tool);
     let implementation = implementation(tool);
     quote! {
         #function
         #marker
         #(#conditions)*
-        #[allow(deprecated, non_snake_case, unused_variables)]
+        #[allow(deprecated)]
         const _: () = {
-            #arguments
             #implementation
         };
     }
@@ -44,85 +42,21 @@ pub(crate) fn marker(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The type that the arguments are read into, and the functions that give its defaults.
-fn arguments(tool: &Tool) -> TokenStream {
-    if !tool.has_arguments() {
-        return TokenStream::new();
-    }
-    let krate = tool.krate();
-    let fields = tool.arguments().map(|argument| field(tool, argument));
-    let defaults = tool.arguments().filter_map(default_function);
-    let serde = path_text(&quote!(#krate::__private::serde));
-    let schemars = path_text(&quote!(#krate::__private::schemars));
-    let schema = tool.options.schema.is_none().then(|| {
-        quote! {
-            #[derive(#krate::__private::schemars::JsonSchema)]
-            #[schemars(crate = #schemars)]
-        }
-    });
-    quote! {
-        #[derive(#krate::__private::serde::Deserialize)]
-        #[serde(crate = #serde, deny_unknown_fields)]
-        #schema
-        struct __Arguments {
-            #(#fields,)*
-        }
-        #(#defaults)*
-    }
-}
-
-fn field(tool: &Tool, Parameter { name, ty, role }: &Parameter) -> TokenStream {
-    let Role::Argument { docs, default } = role else { return TokenStream::new() };
-    let description = docs.text().filter(|_| tool.options.schema.is_none());
-    let description = description.map(|text| quote!(#[schemars(description = #text)]));
-    let default = default.as_ref().map(|default| match default {
-        DefaultValue::OfType => quote!(#[serde(default)]),
-        DefaultValue::Value(_) => {
-            let function = default_name(name).to_string();
-            quote!(#[serde(default = #function)])
-        }
-    });
-    quote!(#description #default #name: #ty)
-}
-
-fn default_function(Parameter { name, ty, role }: &Parameter) -> Option<TokenStream> {
-    let Role::Argument { default: Some(DefaultValue::Value(value)), .. } = role else { return None };
-    let function = default_name(name);
-    let value = match value {
-        // So that a text may be the default of a `String`.
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
-            quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
-        }
-        other => other.to_token_stream(),
-    };
-    Some(quote! {
-        fn #function() -> #ty {
-            #value
-        }
-    })
-}
-
-fn default_name(parameter: &Ident) -> Ident {
-    format_ident!("__default_{}", parameter.unraw())
-}
-
 fn implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let name = tool.type_name();
+    let function = function(tool);
     let definition = definition(tool);
     let arguments = Ident::new("arguments", Span::mixed_site());
     let cx = Ident::new("cx", Span::mixed_site());
-    let read = tool
-        .has_arguments()
-        .then(|| quote!(let #arguments: __Arguments = #krate::from_arguments(#arguments)?;));
-    let call = call(tool, &arguments, &cx);
     quote! {
+        #function
+
         #[#krate::async_trait]
         impl #krate::Tool for #name {
             fn definition(&self) -> &#krate::ToolDefinition {
-                static DEFINITION: ::std::sync::LazyLock<#krate::ToolDefinition> = ::std::sync::LazyLock::new(|| {
-                    #definition
-                });
+                static DEFINITION: ::std::sync::LazyLock<#krate::ToolDefinition> =
+                    ::std::sync::LazyLock::new(|| #definition);
                 &DEFINITION
             }
 
@@ -131,30 +65,88 @@ fn implementation(tool: &Tool) -> TokenStream {
                 #arguments: #krate::Value,
                 #cx: &#krate::ToolContext,
             ) -> ::core::result::Result<#krate::ToolOutcome, #krate::ToolError> {
-                #read
-                #call
+                #krate::__private::call(self, #arguments, #cx).await
             }
         }
     }
 }
 
-fn definition(tool: &Tool) -> TokenStream {
+/// What was found out about the function.
+fn function(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
+    let type_name = tool.type_name();
     let name = tool.name();
     let output = tool.output();
-    let inferred = match &tool.options.schema {
-        Some(schema) => quote!(#krate::__private::definition_with::<#output>(#name, #schema)),
-        None if tool.has_arguments() => quote!(#krate::ToolDefinition::of::<__Arguments, #output>(#name)),
-        None => quote!(#krate::ToolDefinition::of::<#krate::__private::NoArguments, #output>(#name)),
+    let types = list(tool.arguments().map(|(parameter, _)| parameter.ty.to_token_stream()));
+    let parameters = list(tool.arguments().map(|(parameter, argument)| described(tool, parameter, argument)));
+    let call = call(tool);
+    quote! {
+        impl #krate::__private::Function for #type_name {
+            const NAME: &'static str = #name;
+            type Arguments = #types;
+            type Output = #output;
+
+            fn parameters() -> impl #krate::__private::Parameters<Values = Self::Arguments> {
+                #parameters
+            }
+
+            #call
+        }
+    }
+}
+
+/// `(first, (second, ()))`.
+fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+    items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
+}
+
+/// A parameter as the core wants it described.
+fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
+    let krate = tool.krate();
+    let ty = &parameter.ty;
+    let name = parameter.name.unraw().to_string();
+    let description = argument.docs.text().map(|text| quote!(.describe(#text)));
+    let default = argument.default.as_ref().map(|default| {
+        let make = default_value(default);
+        quote! {
+            .default(|| #make, |value| {
+                #[allow(unused_imports)]
+                use #krate::__private::Hidden as _;
+                #krate::__private::Shown::<#ty>(value).value()
+            })
+        }
+    });
+    match tool.options.schema {
+        None => quote!(#krate::__private::argument::<#ty>(#name) #description #default),
+        Some(_) => quote!(#krate::__private::undescribed::<#ty>(#name) #default),
+    }
+}
+
+fn default_value(default: &DefaultValue) -> TokenStream {
+    match default {
+        DefaultValue::OfType => quote!(::core::default::Default::default()),
+        // So that a text may be the default of a `String`.
+        DefaultValue::Value(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
+            quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
+        }
+        DefaultValue::Value(value) => value.to_token_stream(),
+    }
+}
+
+fn definition(tool: &Tool) -> TokenStream {
+    let krate = tool.krate();
+    let type_name = tool.type_name();
+    let definition = match &tool.options.schema {
+        None => quote!(#krate::__private::definition::<#type_name>()),
+        Some(schema) => quote!(#krate::__private::definition_by_hand::<#type_name>(#schema)),
     };
     let title = tool.options.title.as_ref().map(|title| quote!(.with_title(#title)));
-    let description =
-        tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
-    let description = description.map(|text| quote!(.with_description(#text)));
+    let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
+    let text = text.map(|text| quote!(.with_description(#text)));
     let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
-    let state = tool.parameters.iter().filter(|it| matches!(it.role, Role::State)).map(|it| &it.ty);
+    let state = tool.states().map(|state| &state.ty);
     quote! {
-        #inferred #title #description #policy #(.with_state(#krate::StateType::of::<#state>()))*
+        #definition #title #text #policy #(.with_state(#krate::StateType::of::<#state>()))*
     }
 }
 
@@ -176,47 +168,61 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     })
 }
 
-/// The call of the function, with what its parameters ask for, as the outcome of the tool.
-fn call(tool: &Tool, arguments: &Ident, cx: &Ident) -> TokenStream {
+/// The method that calls the function with what its parameters ask for.
+fn call(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let function = tool.function_name();
-    let states = tool.parameters.iter().enumerate().filter(|(_, it)| matches!(it.role, Role::State));
-    let states = states.map(|(number, Parameter { ty, .. })| {
-        let state = state_name(number);
+    // Where the compiler says that the future cannot be sent.
+    let place = tool.function_name().span();
+    let cx = Ident::new("cx", Span::mixed_site());
+    let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
+    let states = tool.states().map(|Parameter { name, ty, .. }| {
+        let state = local(name);
         quote_spanned!(ty.span()=> let #state = #cx.state::<#ty>()?;)
     });
-    let values = tool.parameters.iter().enumerate().map(|(number, parameter)| {
-        let Parameter { name, ty, role } = parameter;
-        match role {
-            Role::Argument { .. } => quote!(#arguments.#name),
-            Role::Context if is_reference(ty) => quote_spanned!(ty.span()=> #cx),
-            Role::Context => quote_spanned!(ty.span()=> ::core::clone::Clone::clone(#cx)),
-            Role::State => state_name(number).to_token_stream(),
+    let work = work(tool, &cx);
+    quote_spanned! {place=>
+        async fn call(
+            &self,
+            #arguments: <Self as #krate::__private::Function>::Arguments,
+            #cx: &#krate::ToolContext,
+        ) -> ::core::result::Result<<Self as #krate::__private::Function>::Output, #krate::ToolError> {
+            #(#states)*
+            #work
         }
-    });
+    }
+}
+
+/// The call itself, as a `Result` of what it returns.
+fn work(tool: &Tool, cx: &Ident) -> TokenStream {
+    let krate = tool.krate();
+    let function = tool.function_name();
+    let values = tool.parameters.iter().map(|parameter| value(parameter, cx));
     let wait = tool.function.signature.asyncness.map(|_| quote!(.await));
-    let outcome = quote_spanned! {tool.output().span()=>
-        #krate::IntoToolOutput::into_tool_output(#function(#(#values),*) #wait)
-    };
-    let outcome = match tool.options.blocking {
-        Some(_) => quote! {{
+    let call = quote!(#function(#(#values),*) #wait);
+    match tool.options.blocking {
+        Some(_) => quote! {
             let #cx = ::core::clone::Clone::clone(#cx);
             #krate::__private::blocking(move || {
                 let #cx = &#cx;
-                #outcome
+                #call
             })
             .await
-        }},
-        None => outcome,
-    };
-    quote!(#(#states)* #outcome)
+        },
+        None => quote!(::core::result::Result::Ok(#call)),
+    }
 }
 
-fn state_name(parameter: usize) -> Ident {
-    format_ident!("state_{parameter}", span = Span::mixed_site())
+fn value(Parameter { name, ty, role }: &Parameter, cx: &Ident) -> TokenStream {
+    let mut context = cx.clone();
+    context.set_span(cx.span().located_at(ty.span()));
+    match role {
+        Role::Argument(_) | Role::State => local(name).to_token_stream(),
+        Role::Context if is_reference(ty) => context.to_token_stream(),
+        Role::Context => quote_spanned!(ty.span()=> ::core::clone::Clone::clone(#context)),
+    }
 }
 
-/// A path as the text that `#[serde(crate = "…")]` wants.
-fn path_text(path: &TokenStream) -> String {
-    path.to_string().replace(' ', "")
+/// The variable that holds the value of a parameter. Nothing of the user's can see it, or be hidden by it.
+fn local(parameter: &Ident) -> Ident {
+    format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

@@ -11,6 +11,10 @@ use crate::{expand::marker, tool::Tool};
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;
+    if function.signature.receiver().is_some() {
+        // No type can stand beside a method.
+        return quote!(#error #function);
+    }
     let marker = marker(tool);
     let conditions = function.conditions();
     let krate = tool.krate();

@@ -1,6 +1,6 @@
 //! What the parameters of the function are to the tool.
 
-use syn::{Attribute, Expr, FnArg, Ident, Meta, Pat, PatIdent, PatType, Result, Type};
+use syn::{Attribute, Error, Expr, FnArg, Ident, Meta, Pat, PatIdent, PatType, Result, Type};
 
 use crate::{
     docs::{Docs, is_doc},
@@ -18,16 +18,19 @@ pub(crate) struct Parameter {
 /// Where the value of a parameter comes from.
 pub(crate) enum Role {
     /// From the model.
-    Argument {
-        /// What the model reads about it.
-        docs: Docs,
-        /// What it is when the model leaves it out.
-        default: Option<DefaultValue>,
-    },
+    Argument(Argument),
     /// The context of the call.
     Context,
     /// The state of the host program, by its type.
     State,
+}
+
+/// What is known of a parameter that the model gives the value of.
+pub(crate) struct Argument {
+    /// What the model reads about it.
+    pub(crate) docs: Docs,
+    /// What it is when the model leaves it out.
+    pub(crate) default: Option<DefaultValue>,
 }
 
 /// What an absent argument is.
@@ -66,11 +69,6 @@ impl Parameter {
             }
         }
     }
-
-    /// Whether the model gives it.
-    pub(crate) fn is_argument(&self) -> bool {
-        matches!(self.role, Role::Argument { .. })
-    }
 }
 
 impl Marks {
@@ -104,7 +102,7 @@ impl Marks {
         match (context, state) {
             (Some(_), _) => Role::Context,
             (None, Some(_)) => Role::State,
-            (None, None) => Role::Argument { docs, default: default.map(|(_, value)| value) },
+            (None, None) => Role::Argument(Argument { docs, default: default.map(|(_, value)| value) }),
         }
     }
 }
@@ -124,15 +122,20 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
 
 fn settings(attribute: &Attribute) -> Result<Settings> {
     match &attribute.meta {
+        // A doc comment.
         Meta::NameValue(_) => Ok(Settings::default()),
-        Meta::List(_) | Meta::Path(_) => attribute.parse_args(),
+        Meta::List(_) => attribute.parse_args(),
+        Meta::Path(path) => Err(Error::new_spanned(
+            path,
+            "say what the parameter is, such as `#[tool(context)]`; an argument of the model needs no attribute",
+        )),
     }
 }
 
 fn name(parameter: &PatType) -> Result<Ident> {
     match &*parameter.pat {
         Pat::Ident(PatIdent { ident, subpat: None, .. }) => Ok(ident.clone()),
-        pattern => Err(syn::Error::new_spanned(
+        pattern => Err(Error::new_spanned(
             pattern,
             "give the argument a name, by which the model passes it, and take it apart in the body",
         )),

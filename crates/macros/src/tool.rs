@@ -5,8 +5,14 @@ use quote::{format_ident, quote};
 use syn::{FnArg, Ident, Path, ReturnType, Type, ext::IdentExt, parse_quote};
 
 use crate::{
-    check, docs::Docs, errors::Errors, expand, fallback, function::Function, name::pascal_case,
-    options::Options, parameter::Parameter,
+    check,
+    docs::Docs,
+    errors::Errors,
+    expand, fallback,
+    function::Function,
+    name::pascal_case,
+    options::Options,
+    parameter::{Argument, Parameter, Role},
 };
 
 /// A tool as the user described it.
@@ -47,13 +53,16 @@ impl Tool {
     }
 
     /// The parameters that the model gives.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Parameter> {
-        self.parameters.iter().filter(|parameter| parameter.is_argument())
+    pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
+        self.parameters.iter().filter_map(|parameter| match &parameter.role {
+            Role::Argument(argument) => Some((parameter, argument)),
+            Role::Context | Role::State => None,
+        })
     }
 
-    /// Whether the model gives anything.
-    pub(crate) fn has_arguments(&self) -> bool {
-        self.arguments().next().is_some()
+    /// The parameters that the host program gives by their types.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
 
     /// The path of haft-core.

@@ -11,7 +11,9 @@ use crate::{Content, Schema, SchemaError};
     message = "a tool cannot return `{Self}`",
     label = "not something that a model can be told",
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
-    note = "for a value with `Serialize` and `JsonSchema` return `Json(value)`"
+    note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
+            `haft_core::schemars::JsonSchema`",
+    note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {
     /// Makes the outcome of the call.
@@ -41,6 +43,7 @@ pub trait IntoToolOutput {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
     fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
         let value = serde_json::to_value(self.0).map_err(ToolError::failed)?;
@@ -52,6 +55,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoToolOutput, E: Into<BoxError>> IntoToolOutput for Result<T, E> {
     fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
         self.map_err(ToolError::failed)?.into_tool_output()

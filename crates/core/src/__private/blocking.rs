@@ -1,0 +1,27 @@
+use std::panic::resume_unwind;
+
+use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Span;
+
+use crate::ToolError;
+
+/// Runs a function on the pool of threads that may block. A call that is dropped before its turn does not run.
+pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    if Handle::try_current().is_err() {
+        return Err(ToolError::Fatal(
+            "a blocking tool needs a tokio runtime, for its pool of threads".to_owned(),
+        ));
+    }
+    let span = Span::current();
+    let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
+    task.await.map_err(|error| match error.try_into_panic() {
+        // For whoever catches the panics of tools.
+        Ok(panic) => resume_unwind(panic),
+        Err(_shut_down) => ToolError::Cancelled,
+    })
+}

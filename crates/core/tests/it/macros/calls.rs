@@ -1,0 +1,253 @@
+//! What happens when the tool is called.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::expect;
+use haft_core::{
+    Content, FailureKind, Json, State, ToolContext, ToolError, ToolExt, ToolOutcome, ToolOutput, ToolResult,
+    Toolset, tool,
+};
+use serde_json::{Value, json};
+
+async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
+    tool.invoke_with(arguments, &ToolContext::with_state(state)).await.into_result()
+}
+
+/// BEHAVIOUR B12 and B14: what does not fit is told whole, and the function does not run.
+#[test]
+fn a_function_does_not_run_by_wrong_arguments() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+    #[tool]
+    fn add(x: i64, y: i64, #[tool(default = 0)] z: i64) -> i64 {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        x + y + z
+    }
+
+    let result = Add.invoke_blocking(json!({"x": "abc", "z": true}));
+    assert_eq!(result.failure().unwrap().kind, FailureKind::InvalidArguments);
+    expect![[r#"
+        invalid arguments: /: missing required property "y" (integer)
+        /x: expected integer, received string "abc"
+        /z: expected integer, received boolean true"#]].assert_eq(&result.model_text());
+    assert_eq!(RUNS.load(Ordering::Relaxed), 0);
+
+    assert_eq!(Add.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
+    assert_eq!(RUNS.load(Ordering::Relaxed), 1);
+}
+
+/// BEHAVIOUR A5: a value with state, by the state of the run.
+#[tokio::test]
+async fn a_tool_has_the_state_of_its_host() {
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Counter {
+        fn add(&self, n: usize) -> usize {
+            self.0.fetch_add(n, Ordering::Relaxed) + n
+        }
+    }
+
+    /// Counts.
+    #[tool]
+    async fn count(#[tool(state)] counter: Arc<Counter>, #[tool(default = 1)] n: usize) -> usize {
+        counter.add(n)
+    }
+
+    let counter = Arc::new(Counter::default());
+    let state = State::new().with(Arc::clone(&counter));
+    assert_eq!(call_in(state.clone(), Count, json!({})).await.model_text(), "1");
+    assert_eq!(call_in(state, Count, json!({"n": 4})).await.model_text(), "5");
+    assert_eq!(counter.add(0), 5);
+
+    let failure = Count.invoke(json!({})).await;
+    assert_eq!(failure.failure().unwrap().kind, FailureKind::Fatal);
+}
+
+#[tokio::test]
+async fn a_tool_knows_its_context() {
+    #[tool]
+    async fn by_reference(#[tool(context)] cx: &ToolContext) -> String {
+        std::future::ready(()).await;
+        cx.call_id().to_owned()
+    }
+
+    #[tool]
+    fn by_value(#[tool(context)] cx: ToolContext) -> String {
+        cx.call_id().to_owned()
+    }
+
+    let cx = ToolContext::new(Arc::default(), "call-7");
+    assert_eq!(ByReference.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
+    assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
+}
+
+/// BEHAVIOUR B18, the first half: on one thread, the call that blocks waits for one that comes later.
+#[tokio::test]
+async fn a_blocking_tool_does_not_hold_up_others() {
+    type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
+
+    #[tool(blocking)]
+    fn wait(#[tool(state)] gate: Gate, #[tool(context)] cx: &ToolContext, n: i64) -> Result<i64, ToolError> {
+        let gate = gate.lock().unwrap().take().ok_or_else(|| ToolError::retry(cx.call_id()))?;
+        gate.recv_timeout(Duration::from_secs(10)).map(|m| n + m).map_err(ToolError::failed)
+    }
+
+    let (open, gate) = std::sync::mpsc::channel();
+    let gate: Gate = Arc::new(Mutex::new(Some(gate)));
+    let waiting = call_in(State::new().with(gate), Wait, json!({"n": 40}));
+    let other = async { open.send(2).unwrap() };
+    let (result, ()) = futures::join!(waiting, other);
+    assert_eq!(result.model_text(), "42");
+}
+
+/// BEHAVIOUR B19: a panic costs its own call, also on the blocking pool.
+#[tokio::test]
+async fn a_panic_is_a_failure_of_its_call() {
+    #[tool(blocking)]
+    fn explode(n: i64) -> i64 {
+        assert!(n < 0, "boom");
+        n
+    }
+
+    let result = Explode.invoke(json!({"n": 1})).await;
+    assert_eq!(result.failure().unwrap().kind, FailureKind::Failed);
+    assert_eq!(Explode.invoke(json!({"n": -1})).await.model_text(), "-1");
+}
+
+/// A runtime of another kind has no pool: an error of ours, not a panic of tokio's.
+#[test]
+fn a_blocking_tool_without_a_runtime_says_what_it_needs() {
+    #[tool(blocking)]
+    fn block() {}
+
+    let result = futures::executor::block_on(Block.invoke(json!({})));
+    expect!["a blocking tool needs a tokio runtime, for its pool of threads"].assert_eq(&result.model_text());
+}
+
+#[test]
+fn whatever_is_natural_can_be_returned() {
+    #[tool]
+    fn nothing() {}
+    #[tool]
+    fn text() -> String {
+        "text".to_owned()
+    }
+    #[tool]
+    fn fixed() -> &'static str {
+        "fixed"
+    }
+    #[tool]
+    fn number() -> f64 {
+        0.5
+    }
+    #[tool]
+    fn data() -> Json<Vec<i64>> {
+        Json(vec![1, 2])
+    }
+    #[tool]
+    fn pieces() -> Vec<Content> {
+        vec![Content::text("a"), Content::text("b")]
+    }
+    #[tool]
+    fn warned() -> ToolOutput {
+        ToolOutput::from("fine").with_warning("old")
+    }
+    #[tool]
+    fn failing() -> Result<Json<i64>, std::num::ParseIntError> {
+        "x".parse().map(Json)
+    }
+    #[tool]
+    async fn boxed() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Err("no".into())
+    }
+    #[tool]
+    fn hinted() -> Result<(), ToolError> {
+        Err(ToolError::retry("another"))
+    }
+    #[tool]
+    fn outcome() -> Result<ToolOutcome, ToolError> {
+        Ok("done".into())
+    }
+
+    let told = |result: ToolResult| (result.is_success(), result.model_text().into_owned());
+    assert_eq!(told(Nothing.invoke_blocking(json!({}))), (true, String::new()));
+    assert_eq!(told(Text.invoke_blocking(json!({}))), (true, "text".into()));
+    assert_eq!(told(Fixed.invoke_blocking(json!({}))), (true, "fixed".into()));
+    assert_eq!(told(Number.invoke_blocking(json!({}))), (true, "0.5".into()));
+    assert_eq!(told(Data.invoke_blocking(json!({}))), (true, "[1,2]".into()));
+    assert_eq!(Pieces.invoke_blocking(json!({})).output().unwrap().content.len(), 2);
+    assert_eq!(Warned.invoke_blocking(json!({})).warnings, ["old"]);
+    assert_eq!(told(Failing.invoke_blocking(json!({}))), (false, "invalid digit found in string".into()));
+    assert_eq!(told(Boxed.invoke_blocking(json!({}))), (false, "no".into()));
+    assert_eq!(Hinted.invoke_blocking(json!({})).failure().unwrap().kind, FailureKind::Retry);
+    assert_eq!(told(Outcome.invoke_blocking(json!({}))), (true, "done".into()));
+}
+
+/// Names of the user's and names in the code of the macro do not meet.
+mod hygiene {
+    #![allow(dead_code, non_camel_case_types)]
+
+    use haft_core::tool;
+
+    type Result<T> = std::result::Result<T, String>;
+    type Option = std::option::Option<i64>;
+    enum Value {}
+    enum Tool {}
+    enum ToolContext {}
+    trait Function {}
+    trait Clone {}
+    fn arguments() {}
+    fn cx() {}
+
+    #[tool]
+    fn describe(describe: i64, arguments: i64, cx: Option, value: i64, of_cx: i64) -> Result<i64> {
+        self::arguments();
+        self::cx();
+        Ok(describe + arguments + cx.unwrap_or(0) + value + of_cx)
+    }
+
+    #[tool(blocking)]
+    fn r#type(
+        r#match: i64,
+        #[tool(state)] this: std::string::String,
+        #[tool(context)] ctx: &haft_core::ToolContext,
+    ) -> Result<i64> {
+        Ok(r#match + this.len() as i64 + ctx.call_id().len() as i64)
+    }
+
+    #[tokio::test]
+    async fn names_do_not_meet() {
+        use haft_core::{Tool as _, ToolExt as _};
+
+        let all = serde_json::json!({"describe": 1, "arguments": 2, "cx": 3, "value": 4, "of_cx": 5});
+        assert_eq!(Describe.invoke(all).await.model_text(), "15");
+        assert_eq!(Type.definition().name(), &"type");
+        assert_eq!(Type.args()[0].0, "match");
+        let cx = haft_core::ToolContext::with_state(haft_core::State::new().with("four".to_owned()));
+        let result = Type.invoke_with(serde_json::json!({"match": 3}), &cx).await.into_result();
+        assert_eq!(result.model_text(), "7");
+    }
+}
+
+/// The crate may have another name.
+mod renamed {
+    use haft_core as other;
+
+    #[other::tool(crate = other)]
+    pub(super) fn double(n: i64, #[tool(context)] _cx: &other::ToolContext) -> i64 {
+        2 * n
+    }
+}
+
+#[tokio::test]
+async fn the_core_may_have_another_name() {
+    let tools = Toolset::new().with(renamed::Double);
+    assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
+}

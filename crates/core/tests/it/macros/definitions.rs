@@ -1,0 +1,241 @@
+//! What the definition says.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use haft_core::{Json, StateType, Tool, ToolContext, ToolExt, Toolset, tool};
+use serde_json::json;
+
+/// Add two integers.
+#[tool]
+fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
+    x + y
+}
+
+fn check(tool: impl Tool, expected: Expect) {
+    assert_eq!(tool.definition().defect(), None);
+    expected.assert_eq(&serde_json::to_string_pretty(tool.definition()).unwrap());
+}
+
+/// BEHAVIOUR A1.
+#[test]
+fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
+    check(Add, expect![[r#"
+        {
+          "name": "add",
+          "description": "Add two integers.",
+          "input_schema": {
+            "type": "object",
+            "properties": {
+              "x": {
+                "type": "integer"
+              },
+              "y": {
+                "type": "integer",
+                "default": 0
+              }
+            },
+            "required": [
+              "x"
+            ],
+            "additionalProperties": false
+          }
+        }"#]]);
+    assert_eq!(add(17, 25), 42, "the function stays a function");
+}
+
+/// BEHAVIOUR A3: the line that a prompt has for the tool.
+#[test]
+fn a_tool_is_one_line_of_a_prompt() {
+    /// Looks up the weather.
+    ///
+    /// Knows
+    /// every city.
+    #[tool]
+    fn weather(
+        /// Its name.
+        city: String,
+    ) -> String {
+        city
+    }
+
+    expect![[r#"weather: Looks up the weather. Knows every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Its name."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
+}
+
+/// BEHAVIOUR A4: each of the three by itself.
+#[test]
+fn what_is_given_by_hand_wins() {
+    /// Inferred.
+    #[tool(name = "given")]
+    fn renamed(n: i64) -> i64 {
+        n
+    }
+    let definition = Renamed.definition();
+    assert_eq!(definition.name(), &"given");
+    assert_eq!(definition.description(), "Inferred.");
+    assert_eq!(Renamed.args(), [("n", &json!({"type": "integer"}))]);
+
+    const GIVEN: &str = "Given.";
+    /// Inferred.
+    #[tool(title = "A title", description = GIVEN)]
+    fn described(n: i64) -> i64 {
+        n
+    }
+    let definition = Described.definition();
+    assert_eq!(definition.name(), &"described");
+    assert_eq!(definition.title(), Some("A title"));
+    assert_eq!(definition.description(), "Given.");
+    assert_eq!(Described.args(), [("n", &json!({"type": "integer"}))]);
+
+    let given = json!({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]});
+    /// Inferred.
+    #[tool(schema = json!({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]}))]
+    fn specified(n: i64) -> i64 {
+        n
+    }
+    let definition = Specified.definition();
+    assert_eq!(definition.name(), &"specified");
+    assert_eq!(definition.description(), "Inferred.");
+    assert_eq!(definition.input_schema().as_value(), &given);
+    assert!(Specified.invoke_blocking(json!({"n": 2})).is_success());
+    assert!(!Specified.invoke_blocking(json!({"n": 3})).is_success());
+}
+
+/// A schema by hand is the way out for a type that has none.
+#[test]
+fn a_schema_by_hand_needs_no_other() {
+    #[derive(serde::Deserialize)]
+    struct Foreign {
+        n: i64,
+    }
+
+    #[tool(schema = json!({"properties": {"foreign": {"type": "object"}}, "required": ["foreign"]}))]
+    fn unwrap(foreign: Foreign) -> i64 {
+        foreign.n
+    }
+
+    assert_eq!(Unwrap.invoke_blocking(json!({"foreign": {"n": 7}})).model_text(), "7");
+}
+
+#[test]
+fn a_schema_by_hand_that_is_none_is_a_defect() {
+    #[tool(schema = json!({"type": "array"}))]
+    fn broken() {}
+
+    expect!["its arguments: invalid schema at /: the arguments of a tool must be an object"].assert_eq(Broken.definition().defect().unwrap_or_default());
+}
+
+/// BEHAVIOUR A7.
+#[test]
+fn no_arguments_are_an_object_without_properties() {
+    #[tool]
+    fn ping() -> &'static str {
+        "pong"
+    }
+
+    check(Ping, expect![[r#"
+        {
+          "name": "ping",
+          "description": "",
+          "input_schema": {
+            "type": "object",
+            "properties": {}
+          }
+        }"#]]);
+    assert_eq!(Ping.invoke_blocking(json!({})).model_text(), "pong");
+    assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
+}
+
+/// BEHAVIOUR A64.
+#[tokio::test]
+async fn the_arguments_of_a_tool_are_there_by_name() {
+    assert_eq!(
+        Add.args(),
+        [("x", &json!({"type": "integer"})), ("y", &json!({"type": "integer", "default": 0}))]
+    );
+    let info = Toolset::new().with(Add).info("add").await.unwrap();
+    assert_eq!(info.description, "Add two integers.");
+    assert_eq!(&info.input_schema, Add.definition().input_schema());
+}
+
+/// BEHAVIOUR A66.
+#[test]
+fn a_tool_without_a_description_works() {
+    #[tool]
+    fn silent(n: i64) -> i64 {
+        n
+    }
+
+    assert_eq!(Silent.definition().description(), "");
+    assert_eq!(Silent.args(), [("n", &json!({"type": "integer"}))]);
+}
+
+#[test]
+fn doc_comments_are_trimmed_and_keep_their_paragraphs() {
+    /// Searches.
+    ///
+    /// Give it:
+    ///   - words
+    ///
+    #[doc = concat!("Not a ", "sentence.")]
+    #[tool]
+    fn search(
+        /// What to look for,
+        /// in one line.
+        ///
+        query: String,
+    ) -> String {
+        query
+    }
+
+    expect![[r#"
+        Searches.
+
+        Give it:
+          - words
+
+        Not a sentence."#]].assert_eq(Search.definition().description());
+    let description = Search.args()[0].1["description"].as_str().unwrap();
+    assert_eq!(description, "What to look for,\nin one line.");
+}
+
+#[test]
+fn what_the_host_gives_is_no_argument_and_is_listed() {
+    #[tool]
+    fn stateful(#[tool(context)] cx: &ToolContext, n: i64, #[tool(state)] prefix: String) -> String {
+        format!("{prefix}{n}{}", cx.call_id())
+    }
+
+    assert_eq!(Stateful.args().len(), 1);
+    assert_eq!(Stateful.definition().state(), [StateType::of::<String>()]);
+}
+
+#[test]
+fn options_set_the_policy() {
+    #[tool(timeout = Duration::from_secs(5), retries = 7, requires_approval, sequential, idempotent)]
+    fn careful() {}
+
+    let policy = Careful.definition().policy();
+    assert_eq!((policy.timeout, policy.retries), (Duration::from_secs(5), 7));
+    assert!(policy.requires_approval && policy.sequential && policy.idempotent);
+
+    let policy = Add.definition().policy();
+    assert_eq!(policy, &haft_core::Policy::default());
+}
+
+#[test]
+fn json_gives_the_output_schema() {
+    #[derive(serde::Serialize, haft_core::schemars::JsonSchema)]
+    #[schemars(crate = "haft_core::schemars")]
+    struct Total {
+        /// The sum.
+        sum: i64,
+    }
+
+    #[tool]
+    async fn sum(x: i64, y: i64) -> Result<Json<Total>, std::num::ParseIntError> {
+        Ok(Json(Total { sum: x + y }))
+    }
+
+    expect![[r#"{"type":"object","properties":{"sum":{"type":"integer","description":"The sum."}},"required":["sum"]}"#]].assert_eq(&Sum.definition().output_schema().unwrap().as_value().to_string());
+}

@@ -1,0 +1,17 @@
+//! All mistakes are told at once, and nothing else: the function and the type of the tool are there.
+
+use haft_core::{Tool, ToolContext, tool};
+
+#[tool(nmae = "finder")]
+fn find<T>(#[tool(default = None)] limit: Option<u32>, query: &str, cx: ToolContext) -> usize {
+    query.len() + limit.map_or(0, |limit| limit as usize) + cx.call_id().len()
+}
+
+fn definition(tool: &Find) -> &str {
+    tool.definition().description()
+}
+
+fn main() {
+    find::<u8>(None, "", ToolContext::default());
+    definition(&Find);
+}
