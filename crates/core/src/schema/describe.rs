@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::reference;
+use super::{guarded, reference};
 
 /// How many members of a list are named.
 const NAMED: usize = 20;
@@ -111,7 +111,9 @@ fn to_level(root: &Value, schema: &Value, level: usize) -> String {
         (Some(Value::Array(types)), _) => {
             either(types.iter().filter_map(Value::as_str).map(|name| of_type(root, keywords, name, level)))
         }
-        (_, Some(parts)) if level > 0 => either(parts.iter().map(|part| to_level(root, part, level - 1))),
+        (_, Some(parts)) if level > 0 => {
+            either(parts.iter().map(|part| to_level(root, guarded::alternative(part), level - 1)))
+        }
         _ if keywords.contains_key("properties") => of_type(root, keywords, "object", level),
         _ => "value".to_owned(),
     }

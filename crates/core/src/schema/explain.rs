@@ -10,9 +10,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
-use super::describe;
-use super::reference;
 use super::violation::Violation;
+use super::{describe, guarded, reference};
 
 /// How alike two names must be for one to be suggested, from 0 to 1.
 const ALIKE: f64 = 0.8;
@@ -58,8 +57,8 @@ impl Explainer<'_> {
             }
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let described = self.parent(error).and_then(|parent| parent.get("properties")?.get(name));
-                let described = described.map(|schema| describe::schema(self.schema, schema));
+                let described =
+                    self.declared(error, name).map(|schema| describe::schema(self.schema, schema));
                 vec![Violation::missing(pointer, name, described.as_deref())]
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
@@ -158,6 +157,16 @@ impl Explainer<'_> {
             && self.value.pointer(error.instance_path().as_str()).is_some_and(Value::is_object)
     }
 
+    /// The schema of a property, as the subschema declares it whose keyword failed.
+    fn declared(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
+        let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
+        let owners = [Some(owner.to_owned()), guarded::alternative_at(owner)];
+        owners.into_iter().flatten().find_map(|owner| {
+            let owner = reference::follow(self.schema, self.schema.pointer(&owner)?);
+            owner.get("properties")?.get(name)
+        })
+    }
+
     /// The subschema whose keyword failed.
     fn parent(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
@@ -199,6 +208,6 @@ fn gather_names<'s>(root: &'s Value, schema: &'s Value, levels: usize, names: &m
     if levels > 0 {
         let parts =
             ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
-        parts.for_each(|part| gather_names(root, part, levels - 1, names));
+        parts.for_each(|part| gather_names(root, guarded::alternative(part), levels - 1, names));
     }
 }

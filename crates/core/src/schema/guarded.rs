@@ -42,6 +42,11 @@ pub(super) fn alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
+/// Where the alternative is whose signature failed at a pointer.
+pub(super) fn alternative_at(pointer: &str) -> Option<String> {
+    Some(format!("{}/then", pointer.strip_suffix("/else")?))
+}
+
 fn guard(
     mut schema: Value,
     alternatives: &BTreeMap<String, Value>,

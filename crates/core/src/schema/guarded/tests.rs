@@ -141,3 +141,26 @@ fn all_violations_of_an_optional_object_are_listed() {
         /at/x: expected integer, received string "1""#]]
     .assert_eq(&violations.to_string());
 }
+
+/// The words are those of the schema as it was given.
+#[test]
+fn guards_are_not_seen_in_messages() {
+    let point = json!({"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x", "y"]});
+    let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    let place = json!({"anyOf": [{"$ref": "#/$defs/point"}, {"$ref": "#/$defs/name"}]});
+    let schema = Schema::new(json!({
+        "properties": {"from": place, "to": place},
+        "required": ["from"],
+        "$defs": {"point": point, "name": name},
+    }));
+    let schema = schema.unwrap();
+    let told = |value: Value| schema.validate(&value).unwrap_err().to_string();
+    expect![[r#"/: missing required property "from" (object with "x", "y" or object with "name")"#]]
+        .assert_eq(&told(json!({})));
+    expect![[r#"/from: expected object with "x", "y" or object with "name", received integer 1"#]]
+        .assert_eq(&told(json!({"from": 1})));
+    expect!["/from/name: expected string, received integer 1"].assert_eq(&told(json!({"from": {"name": 1}})));
+    let one = json!({"anyOf": [{"type": "string"}, {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"properties": {"k": {"const": 1}}, "type": "array"}]});
+    expect![[r#"/: missing required property "n" (integer)"#]]
+        .assert_eq(&Schema::new(one).unwrap().validate(&json!({})).unwrap_err().to_string());
+}
