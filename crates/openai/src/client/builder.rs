@@ -1,0 +1,223 @@
+#[cfg(test)]
+mod tests;
+
+use std::{env, fmt, time::Duration};
+
+use haft_core::{BoxError, ModelProfile};
+use reqwest::{
+    Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use std::sync::Arc;
+
+use super::{
+    ChatCompletions, Inner,
+    clock::Timeouts,
+    profile::{Server, profile_of},
+    retry::RetryPolicy,
+    transport::{Endpoint, Transport},
+};
+
+const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
+
+/// Describes a [`ChatCompletions`] model.
+///
+/// # Examples
+///
+/// ```
+/// use haft_openai::ChatCompletions;
+///
+/// let model = ChatCompletions::builder("qwen2.5-coder").base_url("http://localhost:8080/v1/").build()?;
+/// # Ok::<(), haft_openai::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct ChatCompletionsBuilder {
+    model: String,
+    base_url: String,
+    api_key: SecretString,
+    headers: Vec<(String, SecretString)>,
+    timeouts: Timeouts,
+    retry: RetryPolicy,
+    profile: Option<ModelProfile>,
+    from_env: bool,
+}
+
+/// Why a model cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The base URL is none.
+    #[error(
+        "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
+    )]
+    BaseUrl {
+        /// The text in its place.
+        base_url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// OpenAI's server is meant, and it takes nobody without a key.
+    #[error(
+        "there is no API key for {OPENAI_BASE_URL}: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server"
+    )]
+    NoApiKey,
+    /// The key has characters that cannot be sent, such as a line break.
+    #[error("the API key has characters that no key has, such as a line break")]
+    ApiKey,
+    /// A header has characters that cannot be sent.
+    #[error("the header {name:?} has characters that cannot be sent")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// The HTTP client cannot be made.
+    #[error("the HTTP client cannot be made")]
+    Http(#[source] BoxError),
+}
+
+impl ChatCompletionsBuilder {
+    pub(super) fn new(model: String) -> Self {
+        Self {
+            model,
+            base_url: OPENAI_BASE_URL.into(),
+            api_key: SecretString::default(),
+            headers: Vec::new(),
+            timeouts: Timeouts::default(),
+            retry: RetryPolicy::default(),
+            profile: None,
+            from_env: false,
+        }
+    }
+
+    /// Takes `OPENAI_BASE_URL` and `OPENAI_API_KEY` from the environment, where they are set and not empty.
+    #[must_use]
+    pub fn from_env(mut self) -> Self {
+        let variable = |name| env::var(name).ok().filter(|value| !value.trim().is_empty());
+        self.base_url = variable("OPENAI_BASE_URL").unwrap_or(self.base_url);
+        self.api_key = variable("OPENAI_API_KEY").map_or(self.api_key, SecretString::from);
+        self.from_env = true;
+        self
+    }
+
+    /// Sets where the server is, up to and with the version, such as `http://localhost:8080/v1`.
+    #[must_use]
+    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
+        self.base_url = base_url.into();
+        self
+    }
+
+    /// Sets the key, which is sent as a bearer token. Many local servers need none.
+    #[must_use]
+    pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
+        self.api_key = SecretString::from(api_key.into());
+        self
+    }
+
+    /// Adds a header to each request. Its value is never shown.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), SecretString::from(value.into())));
+        self
+    }
+
+    /// Sets how long a request may take.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Sets how often a request that failed is tried again: 3 times by default.
+    #[must_use]
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.retry.retries = retries;
+        self
+    }
+
+    /// Sets the wait before the first retry, half a second by default. It doubles with each further one, up to 20 s,
+    /// and is never shorter than the server asks for.
+    #[must_use]
+    pub fn retry_wait(mut self, wait: Duration) -> Self {
+        self.retry.wait = wait;
+        self
+    }
+
+    /// Sets what the model can do, where its name does not tell.
+    #[must_use]
+    pub fn profile(mut self, profile: ModelProfile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Makes the model. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the base URL, the key or a header cannot be used.
+    pub fn build(self) -> Result<ChatCompletions, BuildError> {
+        let endpoint = self.endpoint()?;
+        // A redirect would turn the request into another one, or take the key elsewhere.
+        let http = reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        let http = http.build().map_err(|error| BuildError::Http(error.into()))?;
+        Ok(ChatCompletions(Arc::new(Inner {
+            profile: self.profile.unwrap_or_else(|| profile_of(&self.model)),
+            transport: Transport::new(endpoint, http),
+            retry: self.retry,
+            timeouts: self.timeouts,
+        })))
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, BuildError> {
+        let url = self.url()?;
+        let server = Server::at(&url);
+        if self.from_env && server.is_openai() && self.api_key.expose_secret().is_empty() {
+            return Err(BuildError::NoApiKey);
+        }
+        Ok(Endpoint {
+            base_url: url.as_str().trim_end_matches('/').to_owned(),
+            address: url.origin().ascii_serialization(),
+            server,
+            key: SecretString::from(self.api_key.expose_secret().trim()),
+            headers: self.header_map()?,
+        })
+    }
+
+    fn url(&self) -> Result<Url, BuildError> {
+        let wrong = |reason: String| BuildError::BaseUrl { base_url: self.base_url.clone(), reason };
+        let url = Url::parse(self.base_url.trim()).map_err(|error| wrong(error.to_string()))?;
+        match url.scheme() {
+            "http" | "https" => Ok(url),
+            other => Err(wrong(format!("its scheme is {other:?}"))),
+        }
+    }
+
+    fn header_map(&self) -> Result<HeaderMap, BuildError> {
+        let mut headers = HeaderMap::new();
+        let key = self.api_key.expose_secret().trim();
+        if !key.is_empty() {
+            let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.headers {
+            let header = HeaderName::try_from(name).ok().zip(secret_value(value.expose_secret()));
+            let (key, value) = header.ok_or_else(|| BuildError::Header { name: name.clone() })?;
+            headers.insert(key, value);
+        }
+        Ok(headers)
+    }
+}
+
+/// A value that no log shows.
+fn secret_value(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+impl fmt::Debug for ChatCompletionsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatCompletionsBuilder").field("model", &self.model).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+#[cfg(test)]
+mod tests;
+
+use haft_core::limits::LINE_BYTES;
+
+/// Cuts the bytes of a stream into server-sent events (WHATWG HTML, section 9.2), and gives the data of each.
+///
+/// Time is linear in the bytes and memory is bounded, which the parsers at hand do not promise for one event that
+/// comes in many pieces.
+#[derive(Debug, Default)]
+pub(super) struct EventParser {
+    bytes: Vec<u8>,
+    /// Where the line begins that is not complete.
+    line: usize,
+    /// How far that line was searched for its end.
+    searched: usize,
+    data: Vec<u8>,
+    has_data: bool,
+    /// A line feed at the beginning belongs to the line end before it.
+    after_return: bool,
+    /// A byte order mark may stand before the first line.
+    has_begun: bool,
+}
+
+/// An event is longer than [`LINE_BYTES`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+impl EventParser {
+    /// Takes more bytes. Read the events that they complete before the next ones.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        self.bytes.drain(..self.line);
+        self.searched -= self.line;
+        self.line = 0;
+        if self.bytes.len() + self.data.len() + bytes.len() > LINE_BYTES {
+            return Err(TooLong);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The data of the next event that is complete.
+    pub(super) fn next_event(&mut self) -> Option<Vec<u8>> {
+        while let Some((start, end)) = self.next_line() {
+            self.take_line(start, end);
+            if start == end && std::mem::take(&mut self.has_data) {
+                return Some(std::mem::take(&mut self.data));
+            }
+        }
+        None
+    }
+
+    /// The data of an event whose last line ends nowhere. By the specification it is dropped, but servers close
+    /// after `data: [DONE]`.
+    pub(super) fn last_event(&mut self) -> Option<Vec<u8>> {
+        self.take_line(self.line, self.bytes.len());
+        self.line = self.bytes.len();
+        std::mem::take(&mut self.has_data).then(|| std::mem::take(&mut self.data))
+    }
+
+    fn next_line(&mut self) -> Option<(usize, usize)> {
+        if self.after_return && self.line < self.bytes.len() {
+            self.after_return = false;
+            if self.bytes.get(self.line) == Some(&b'\n') {
+                self.line += 1;
+                self.searched = self.line;
+            }
+        }
+        let rest = self.bytes.get(self.searched..)?;
+        let Some(length) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let (start, end) = (self.line, self.searched + length);
+        self.after_return = self.bytes.get(end) == Some(&b'\r');
+        self.line = end + 1;
+        self.searched = self.line;
+        Some((start, end))
+    }
+
+    /// Keeps what a line says, if it says data.
+    fn take_line(&mut self, start: usize, end: usize) {
+        let mut line = self.bytes.get(start..end).unwrap_or_default();
+        if !std::mem::replace(&mut self.has_begun, true) {
+            line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+        }
+        let value = match line.strip_prefix(b"data") {
+            Some([]) => &[],
+            Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
+            _ => return,
+        };
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+    }
+}

@@ -1,0 +1,83 @@
+use haft_core::limits::LINE_BYTES;
+use proptest::prelude::*;
+
+use super::{EventParser, TooLong};
+
+/// The data of the events in a text that comes in pieces.
+fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut parser = EventParser::default();
+    let mut events = Vec::new();
+    for piece in pieces {
+        parser.push(piece).unwrap();
+        events.extend(std::iter::from_fn(|| parser.next_event()));
+    }
+    events.extend(parser.last_event());
+    events.into_iter().map(|event| String::from_utf8(event).unwrap()).collect()
+}
+
+#[track_caller]
+fn check(text: &str, events: &[&str]) {
+    assert_eq!(parse([text.as_bytes()]), events);
+    assert_eq!(parse(text.as_bytes().chunks(1)), events, "byte by byte");
+}
+
+#[test]
+fn lines_end_in_three_ways() {
+    check("data: a\n\ndata: b\r\n\r\ndata: c\r\rdata: d\n\n", &["a", "b", "c", "d"]);
+    check("data: a\r\n\ndata: b\n\r\ndata: c\r\n\r", &["a", "b", "c"]);
+}
+
+#[test]
+fn only_data_counts() {
+    check(": ping\n\nevent: x\nid: 1\nretry: 2\ndatas: no\n data: no\n\ndata: a\n\n", &["a"]);
+}
+
+#[test]
+fn one_space_after_the_colon_is_not_data() {
+    check("data:a\n\ndata: a\n\ndata:  a\n\n", &["a", "a", " a"]);
+}
+
+#[test]
+fn lines_of_one_event_are_joined() {
+    check("data: a\ndata: b\n\ndata\ndata:\n\n", &["a\nb", "\n"]);
+}
+
+#[test]
+fn a_byte_order_mark_may_begin_it() {
+    check("\u{feff}data: a\n\n", &["a"]);
+    check("\n\u{feff}data: a\n\n", &[]);
+}
+
+#[test]
+fn the_last_event_needs_no_end() {
+    check("data: a\n\ndata: [DONE]", &["a", "[DONE]"]);
+    check("data: a\n\ndata: b\n", &["a", "b"]);
+    check("data: a\n\n", &["a"]);
+}
+
+#[test]
+fn an_event_without_an_end_is_refused() {
+    let mut parser = EventParser::default();
+    parser.push(b"data: ").unwrap();
+    let piece = vec![b'x'; LINE_BYTES / 2];
+    parser.push(&piece).unwrap();
+    assert_eq!(parser.next_event(), None);
+    assert_eq!(parser.push(&piece), Err(TooLong));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// FAULTS M14, for any bytes.
+    #[test]
+    fn how_it_is_cut_changes_nothing(
+        text in "(data|event|:|: |\n|\r|\r\n|ü|🌍|x){0,40}",
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces = cuts.windows(2).map(|cut| &text.as_bytes()[cut[0]..cut[1]]);
+        prop_assert_eq!(parse(pieces), parse([text.as_bytes()]));
+    }
+}

@@ -1,0 +1,26 @@
+use reqwest::Url;
+
+use super::{Server, profile_of};
+
+#[test]
+fn pictures_are_sent_to_models_that_are_known_to_read_them() {
+    for model in
+        ["gpt-5-mini", "openai/gpt-4o", "o3", "qwen2.5-vl-7b", "google/gemini-2.5-flash", "LLaVA-1.6"]
+    {
+        assert!(profile_of(model).images, "{model}");
+    }
+    for model in ["gpt-4", "qwen2.5-coder", "llama-3.3-70b", "deepseek-r1-0528", "phi-o1"] {
+        assert!(!profile_of(model).images, "{model}");
+    }
+    assert_eq!(profile_of("openai/gpt-4o").name, "openai/gpt-4o");
+    assert_eq!(profile_of("gpt-4o").context_window, Some(128_000));
+}
+
+#[test]
+fn openai_is_known_by_its_host() {
+    let server = |url| Server::at(&Url::parse(url).unwrap());
+    assert_eq!(server("https://api.openai.com/v1"), Server::OpenAi);
+    assert_eq!(server("https://eu.api.openai.com/v1"), Server::OpenAi);
+    assert_eq!(server("https://notopenai.com/v1"), Server::Compatible);
+    assert_eq!(server("http://localhost:8080/v1"), Server::Compatible);
+}

@@ -1,0 +1,134 @@
+use std::{collections::VecDeque, mem};
+
+use futures::stream::{self, Stream};
+use haft_core::{ChatEvent, ChatResponse, ModelError, TimeoutPhase};
+use tracing::{Instrument as _, Span};
+
+use super::{
+    clock::Clock,
+    events::{EventParser, TooLong},
+    transport::Reply,
+};
+use crate::{
+    reply::{Fold, response_of_body, unreadable},
+    wire::Completion,
+};
+
+/// A reply that comes in pieces. Nothing is read ahead of who reads it: the server waits.
+pub(super) struct ReplyStream {
+    reply: Reply,
+    clock: Clock,
+    parser: EventParser,
+    fold: Fold,
+    events: VecDeque<ChatEvent>,
+    is_over: bool,
+}
+
+impl ReplyStream {
+    pub(super) fn new(reply: Reply, clock: Clock) -> Self {
+        let (parser, fold, events) = (EventParser::default(), Fold::default(), VecDeque::new());
+        Self { reply, clock, parser, fold, events, is_over: false }
+    }
+
+    /// The whole reply. A server that streams although nobody asked for it is read as well.
+    pub(super) async fn whole(mut self) -> Result<ChatResponse, ModelError> {
+        if !self.reply.is_event_stream() {
+            return response_of_body(&self.reply.body(&self.clock).await?);
+        }
+        while let Some(event) = self.next().await? {
+            if let ChatEvent::Finished(response) = event {
+                return Ok(response);
+            }
+        }
+        Err(ModelError::EmptyResponse)
+    }
+
+    /// The events as they come, within a span that is told the end of them.
+    pub(super) fn into_events(self, span: Span) -> impl Stream<Item = Result<ChatEvent, ModelError>> {
+        stream::try_unfold(self, move |mut reply| {
+            let within = span.clone();
+            async move {
+                let event = reply.next().await?;
+                if let Some(ChatEvent::Finished(response)) = &event {
+                    super::record(&Span::current(), response);
+                }
+                Ok(event.map(|event| (event, reply)))
+            }
+            .instrument(within)
+        })
+    }
+
+    /// The next event; `None` after the last.
+    async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
+        self.fill().await?;
+        Ok(self.events.pop_front())
+    }
+
+    /// Waits until there is an event to take, or none to come.
+    pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
+        while self.events.is_empty() && !self.is_over {
+            if self.reply.is_event_stream() {
+                self.advance().await?;
+            } else {
+                let response = response_of_body(&self.reply.body(&self.clock).await?)?;
+                self.events.extend(response.into_events());
+                self.is_over = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next event of the server.
+    async fn advance(&mut self) -> Result<(), ModelError> {
+        if let Some(data) = self.parser.next_event() {
+            return self.take(&data);
+        }
+        match self.clock.wait(TimeoutPhase::Idle, self.reply.chunk()).await {
+            Ok(Ok(Some(bytes))) => self.parser.push(bytes.as_ref()).map_err(|TooLong| too_long()),
+            Ok(Ok(None)) => self.close(),
+            // What broke after the reason to stop had come broke nothing.
+            Ok(Err(_)) | Err(_) if self.fold.is_finished() => self.finish(),
+            Ok(Err(error)) => Err(self.cut(error)),
+            Err(timed_out) => Err(timed_out),
+        }
+    }
+
+    fn take(&mut self, data: &[u8]) -> Result<(), ModelError> {
+        if data.trim_ascii() == b"[DONE]" {
+            return self.finish();
+        }
+        match serde_json::from_slice::<Completion>(data) {
+            Ok(chunk) => self.fold.add(chunk, false, &mut Some(&mut self.events)),
+            Err(error) if error.is_eof() => Err(self.cut(error.to_string())),
+            Err(error) => Err(unreadable(&error, data)),
+        }
+    }
+
+    /// Ends with the connection: well only if the server had said so before.
+    fn close(&mut self) -> Result<(), ModelError> {
+        if let Some(data) = self.parser.last_event() {
+            // An event that was cut cannot be read; then the reply was cut, and that is the error.
+            let _ = self.take(&data);
+        }
+        if self.is_over || self.fold.is_finished() {
+            return self.finish();
+        }
+        Err(self.cut("the connection was closed in the middle of it"))
+    }
+
+    fn finish(&mut self) -> Result<(), ModelError> {
+        if !mem::replace(&mut self.is_over, true) {
+            let response = mem::take(&mut self.fold).finish()?;
+            self.events.push_back(ChatEvent::Finished(response));
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, reason: impl Into<String>) -> ModelError {
+        mem::take(&mut self.fold).into_truncated(reason)
+    }
+}
+
+fn too_long() -> ModelError {
+    ModelError::InvalidResponse("an event of the stream is too long".into())
+}

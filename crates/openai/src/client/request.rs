@@ -1,0 +1,135 @@
+use std::sync::Arc;
+
+use haft_core::{ChatRequest, ModelProfile, ResponseFormat, Schema, ToolChoice, ToolName};
+use serde::Serialize;
+
+use super::profile::Server;
+use crate::format::{Arranged, Style, Tools, tools};
+
+/// The body of a request: new fields around messages and tools that were serialised before.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    messages: Arranged,
+    #[serde(flatten)]
+    calling: Option<Calling<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<WireFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+/// What is sent together with tools, and refused without them.
+#[derive(Serialize)]
+struct Calling<'a> {
+    tools: Arc<Tools>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<WireChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireChoice<'a> {
+    Mode(&'static str),
+    Tool(NamedTool<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct NamedTool<'a> {
+    function: Named<'a>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a ToolName,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WireFormat<'a> {
+    JsonObject,
+    JsonSchema { json_schema: NamedSchema<'a> },
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a ToolName,
+    schema: &'a Schema,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new(
+        profile: &'a ModelProfile,
+        server: Server,
+        request: &'a ChatRequest,
+        stream: bool,
+    ) -> Self {
+        let settings = &request.settings;
+        let (max_tokens, max_completion_tokens) =
+            if server.is_openai() { (None, settings.max_tokens) } else { (settings.max_tokens, None) };
+        Self {
+            model: &profile.name,
+            messages: Arranged::new(request.all_messages(), Style { images: profile.images }),
+            calling: Calling::new(request),
+            response_format: WireFormat::new(&request.response_format),
+            temperature: settings.temperature,
+            top_p: settings.top_p,
+            max_tokens,
+            max_completion_tokens,
+            stop: &settings.stop,
+            seed: settings.seed,
+            stream,
+            stream_options: stream.then_some(StreamOptions { include_usage: true }),
+        }
+    }
+}
+
+impl<'a> Calling<'a> {
+    fn new(request: &'a ChatRequest) -> Option<Self> {
+        let tool_choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(WireChoice::Mode("none")),
+            ToolChoice::Required => Some(WireChoice::Mode("required")),
+            ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { function: Named { name } })),
+        };
+        let parallel_tool_calls = request.settings.parallel_tool_calls;
+        (!request.tools.is_empty()).then(|| Self {
+            tools: tools(&request.tools),
+            tool_choice,
+            parallel_tool_calls,
+        })
+    }
+}
+
+impl<'a> WireFormat<'a> {
+    fn new(format: &'a ResponseFormat) -> Option<Self> {
+        match format {
+            ResponseFormat::Text => None,
+            ResponseFormat::JsonObject => Some(Self::JsonObject),
+            ResponseFormat::JsonSchema { name, schema } => {
+                Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
+            }
+        }
+    }
+}

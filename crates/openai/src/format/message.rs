@@ -1,0 +1,161 @@
+use std::{borrow::Cow, sync::Arc};
+
+use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolResult, Value};
+use serde::{Serialize, Serializer, ser::SerializeSeq as _};
+use serde_json::{json, value::RawValue};
+
+use super::{content::WireContent, raw};
+
+/// Puts a message into the form of the Chat Completions API.
+///
+/// Text is sent as text, a picture in a person's message as a data URL, any other piece as a short description. A
+/// tool's result is its text: the API takes no picture there, and [`messages`] sends it separately.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Message, json};
+///
+/// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
+/// ```
+pub fn message(message: &Message) -> Value {
+    json!(WireMessage::new(message, Style { images: true }))
+}
+
+/// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
+///
+/// A picture that a tool returned follows the results of its batch as a message of its own, so that each call is
+/// answered before anything else is said.
+pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
+    let arranged = Arranged::new(messages, Style { images: true });
+    arranged.iter().map(|message| json!(message)).collect()
+}
+
+/// What the form of a message depends on besides the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whether pictures are sent, or only described.
+    pub(crate) images: bool,
+}
+
+/// The messages of a request, each serialised once.
+pub(crate) struct Arranged(Vec<Arc<Rendering>>);
+
+/// What is kept beside a message.
+struct Rendering {
+    style: Style,
+    is_result: bool,
+    message: Box<RawValue>,
+    /// The pictures of a tool's result, as a message of their own.
+    pictures: Option<Box<RawValue>>,
+}
+
+impl Arranged {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: Style) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+    }
+
+    /// The messages in the order in which they are sent: pictures after the last result of their batch.
+    fn iter(&self) -> impl Iterator<Item = &RawValue> {
+        self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
+            let pictures = batch.iter().filter_map(|rendering| rendering.pictures.as_deref());
+            batch.iter().map(|rendering| &*rendering.message).chain(pictures)
+        })
+    }
+}
+
+impl Serialize for Arranged {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        self.iter().try_for_each(|message| list.serialize_element(message))?;
+        list.end()
+    }
+}
+
+impl Rendering {
+    fn of(message: &Message, style: Style) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, style));
+        // Another model with other abilities may have been asked first.
+        if kept.style == style { kept } else { Arc::new(Self::new(message, style)) }
+    }
+
+    fn new(message: &Message, style: Style) -> Self {
+        let (is_result, pictures) = match message.body() {
+            MessageBody::Tool(result) if style.images => (true, pictures(result)),
+            MessageBody::Tool(_) => (true, None),
+            _ => (false, None),
+        };
+        Self { style, is_result, message: raw(&WireMessage::new(message, style)), pictures }
+    }
+}
+
+fn pictures(result: &ToolResult) -> Option<Box<RawValue>> {
+    let caption = format!("What {} returned for call {}:", result.name, result.call_id);
+    let content = WireContent::pictures(caption, &result.output()?.content)?;
+    Some(raw(&WireMessage::User { content }))
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum WireMessage<'a> {
+    System {
+        content: WireContent<'a>,
+    },
+    User {
+        content: WireContent<'a>,
+    },
+    Assistant {
+        content: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: Cow<'a, str>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct WireCall<'a> {
+    id: &'a str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> WireMessage<'a> {
+    fn new(message: &'a Message, style: Style) -> Self {
+        match message.body() {
+            MessageBody::System { content } => Self::System { content: WireContent::new(content, false) },
+            MessageBody::User { content } => Self::User { content: WireContent::new(content, style.images) },
+            MessageBody::Assistant(said) => Self::assistant(said),
+            MessageBody::Tool(result) => {
+                Self::Tool { tool_call_id: &result.call_id, content: result.model_text() }
+            }
+        }
+    }
+
+    /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
+    /// by is what it said.
+    fn assistant(said: &'a AssistantMessage) -> Self {
+        let text = match (&said.refusal, said.text()) {
+            (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
+            (_, text) => Cow::Owned(text),
+        };
+        let content = (said.tool_calls.is_empty() || !text.is_empty()).then_some(text);
+        Self::Assistant { content, tool_calls: said.tool_calls.iter().map(WireCall::from).collect() }
+    }
+}
+
+impl<'a> From<&'a ToolCall> for WireCall<'a> {
+    fn from(call: &'a ToolCall) -> Self {
+        // The API asks for JSON, and servers that parse it fail on no text at all.
+        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        Self { id: &call.id, function: CalledFunction { name: &call.name, arguments } }
+    }
+}

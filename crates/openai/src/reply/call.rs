@@ -1,0 +1,151 @@
+use haft_core::{ChatEvent, ModelError, ToolCall, limits::ARGUMENT_BYTES};
+use serde::de::IgnoredAny;
+
+use super::fold::Watch;
+use crate::wire::WireCall;
+
+/// The calls of a reply, put together from pieces.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Debug)]
+struct Call {
+    /// What the server tells its calls apart by, where it does.
+    index: Option<i64>,
+    wire_id: Option<String>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// One piece of a call, as it came.
+struct Piece {
+    index: Option<i64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+}
+
+impl From<WireCall> for Piece {
+    fn from(wire: WireCall) -> Self {
+        let function = wire.function.unwrap_or_default();
+        Self {
+            index: wire.index,
+            id: wire.id.into_filled(),
+            name: function.name.into_filled(),
+            arguments: function.arguments.into_text().unwrap_or_default(),
+        }
+    }
+}
+
+impl Calls {
+    /// Adds a piece to the call that it belongs to, or begins a call, and tells how much memory that took. In a whole
+    /// reply every piece is a call.
+    pub(super) fn add(
+        &mut self,
+        wire: WireCall,
+        whole: bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<usize, ModelError> {
+        let piece = Piece::from(wire);
+        let calls = self.0.len();
+        let text = piece.arguments.len();
+        let place = if whole { None } else { self.place_of(&piece) };
+        let place = place.unwrap_or_else(|| self.begin(&piece));
+        if let Some(call) = self.0.get_mut(place) {
+            call.extend(piece, place, watch)?;
+        }
+        Ok(text + (self.0.len() - calls) * size_of::<Call>())
+    }
+
+    /// The call that a piece belongs to: that of its index, else that of its id, else the last one.
+    fn place_of(&self, piece: &Piece) -> Option<usize> {
+        let place = match (piece.index, &piece.id) {
+            (Some(_), _) => self.0.iter().rposition(|call| call.index == piece.index)?,
+            (None, Some(id)) => {
+                let known = self.0.iter().rposition(|call| call.wire_id.as_ref() == Some(id));
+                known.or(self.0.len().checked_sub(1))?
+            }
+            (None, None) => self.0.len().checked_sub(1)?,
+        };
+        self.0.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
+    }
+
+    fn begin(&mut self, piece: &Piece) -> usize {
+        let is_unique = |id: &&String| self.0.iter().all(|call| call.id != **id);
+        let id = piece.id.as_ref().filter(is_unique).cloned().unwrap_or_else(made_id);
+        let (index, wire_id) = (piece.index, piece.id.clone());
+        self.0.push(Call { index, wire_id, id, name: String::new(), arguments: String::new() });
+        self.0.len() - 1
+    }
+
+    /// The first call whose arguments are not complete: the reply was cut there.
+    pub(super) fn cut(&self) -> Option<&str> {
+        self.0.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
+    }
+
+    pub(super) fn into_calls(self) -> Vec<ToolCall> {
+        self.0.into_iter().filter(|call| !call.is_blank()).map(Call::into_call).collect()
+    }
+}
+
+impl Call {
+    /// Whether a piece that seems to belong here begins the next call.
+    ///
+    /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
+    /// own, or after arguments that are complete, is another call's.
+    fn is_followed_by(&self, piece: &Piece) -> bool {
+        if piece.name.is_none() {
+            return false;
+        }
+        let has_other_id = piece.id.is_some() && self.wire_id.is_some() && piece.id != self.wire_id;
+        let has_other_name = piece.name.as_ref() != Some(&self.name) && !self.name.is_empty();
+        let is_over =
+            !piece.arguments.is_empty() && self.arguments.ends_with('}') && is_complete(&self.arguments);
+        has_other_id || (piece.index.is_none() && (has_other_name || is_over))
+    }
+
+    fn extend(&mut self, piece: Piece, index: usize, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        if self.arguments.len().saturating_add(piece.arguments.len()) > ARGUMENT_BYTES {
+            let (name, limit) = (&self.name, ARGUMENT_BYTES);
+            let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
+            return Err(ModelError::InvalidResponse(problem));
+        }
+        let begins = self.name.is_empty();
+        if begins {
+            self.name = piece.name.unwrap_or_default();
+        }
+        self.arguments.push_str(&piece.arguments);
+        if let Some(events) = watch.as_mut().filter(|_| !self.name.is_empty()) {
+            let arguments = if begins { self.arguments.clone() } else { piece.arguments };
+            if begins {
+                let (id, name) = (self.id.clone(), self.name.clone());
+                events.push_back(ChatEvent::ToolCallStarted { index, id, name });
+            }
+            if !arguments.is_empty() {
+                events.push_back(ChatEvent::ToolCallDelta { index, arguments });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is a placeholder that was never filled.
+    fn is_blank(&self) -> bool {
+        self.name.is_empty() && self.arguments.is_empty()
+    }
+
+    fn into_call(self) -> ToolCall {
+        let has_none = self.arguments.trim().is_empty();
+        ToolCall::new(self.id, self.name, if has_none { "{}".into() } else { self.arguments })
+    }
+}
+
+/// Whether a text of arguments could not go on: it is JSON, or there is none of it.
+fn is_complete(arguments: &str) -> bool {
+    arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+}
+
+/// An id for a call that came without one.
+fn made_id() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}

@@ -1,0 +1,170 @@
+//! Servers that refuse, fail, or cannot be reached.
+
+use std::time::Duration;
+
+use haft_core::{ChatModel as _, ChatResponse, ModelError, TimeoutPhase, Value, json};
+use haft_openai::{ChatCompletions, Timeouts};
+use tokio::{net::TcpListener, time::Instant};
+
+use crate::server::{STREAM, Server, Step, header, hello, ok, reply, timeouts};
+
+fn fine() -> Vec<u8> {
+    ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
+}
+
+async fn refused_with(status: &str, body: &str) -> (ModelError, usize) {
+    let refusal = reply(status, "", body);
+    let server = Server::replying([refusal.clone(), refusal.clone(), refusal]).await;
+    let model = server.builder().max_retries(2).api_key("sk-secret").build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    (error, server.take_requests().len())
+}
+
+/// FAULTS M1: waits at least as long as the server asks for. (The policy itself is tested where time is paused.)
+#[tokio::test]
+async fn too_many_requests_are_tried_again_when_the_server_says() {
+    let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
+    let server = Server::replying([busy.clone(), busy, fine()]).await;
+    let started = Instant::now();
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
+    assert!(started.elapsed() >= Duration::from_millis(400));
+    assert_eq!(server.take_requests().len(), 3);
+}
+
+/// FAULTS M2: the status decides, whatever the body is made of.
+#[tokio::test]
+async fn a_foreign_body_does_not_hide_the_status() {
+    for body in
+        ["slow down", "<html>429</html>", r#"{"error":{"message":"slow","code":429}}"#, "", r#"["x"]"#]
+    {
+        let server =
+            Server::replying([reply("429 Too Many Requests", "retry-after-ms: 1\r\n", body), fine()]).await;
+        assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "after {body:?}");
+    }
+}
+
+/// FAULTS M3: one request, and no key in the error.
+#[tokio::test]
+async fn what_cannot_pass_is_not_tried_again() {
+    let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}}).to_string();
+    let (error, requests) = refused_with("429 Too Many Requests", &quota).await;
+    assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
+    assert_eq!(requests, 1);
+
+    for (status, code) in [("400 Bad Request", 400), ("404 Not Found", 404)] {
+        let (error, requests) = refused_with(status, "no").await;
+        assert!(matches!(error, ModelError::Rejected { status, .. } if status == code), "{error:?}");
+        assert_eq!(requests, 1);
+    }
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let (error, requests) = refused_with(status, "not with sk-secret, Bearer sk-secret").await;
+        assert!(matches!(error, ModelError::Unauthorized(_)), "{error:?}");
+        assert_eq!(requests, 1);
+        assert!(!format!("{error} {error:?}").contains("sk-secret"), "{error}");
+    }
+}
+
+/// FAULTS M4: the error carries the status, and at most 1 kB of the body.
+#[tokio::test]
+async fn a_failing_server_is_tried_again_and_then_told_of() {
+    for (status, code) in
+        [("500 Internal Server Error", 500), ("502 Bad Gateway", 502), ("503 Service Unavailable", 503)]
+    {
+        let page = format!("<html>{}</html>", "ü".repeat(5000));
+        let (error, requests) = refused_with(status, &page).await;
+        let ModelError::Server { status: Some(status), body } = &error else { panic!("{error:?}") };
+        assert_eq!((*status, requests), (code, 3));
+        assert!(body.starts_with("<html>ü") && body.len() <= 1024, "{} bytes", body.len());
+    }
+}
+
+/// FAULTS M4: a reset before the head of the reply.
+#[tokio::test]
+async fn a_reset_before_the_reply_is_tried_again() {
+    let server = Server::start([vec![Step::Reset], vec![Step::Send(fine())]]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
+}
+
+/// FAULTS M4: nobody listens.
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let model =
+        ChatCompletions::builder("m").base_url(format!("http://user:pass@{address}/v1")).max_retries(0);
+    let error = model.build().unwrap().chat(&hello()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
+    assert!(
+        text.starts_with(&format!("the model's server at http://{address} cannot be reached: ")),
+        "{text}"
+    );
+    assert!(!format!("{error:?}").contains("pass"), "{error:?}");
+}
+
+async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
+    let server = Server::start([script]).await;
+    let model = server.builder().timeouts(timeouts).build().unwrap();
+    match model.chat(&hello()).await {
+        Err(ModelError::TimedOut { phase, .. }) => phase,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// FAULTS M5: each wait is its own error.
+#[tokio::test]
+async fn every_wait_ends() {
+    let short = Duration::from_millis(50);
+    let silent = timed_out(vec![Step::Stall], timeouts(|it| it.first_byte = short)).await;
+    assert_eq!(silent, TimeoutPhase::FirstByte);
+
+    let head = || vec![Step::Send(STREAM.into()), Step::Stall];
+    assert_eq!(timed_out(head(), timeouts(|it| it.idle = short)).await, TimeoutPhase::Idle);
+    assert_eq!(timed_out(head(), timeouts(|it| it.total = short)).await, TimeoutPhase::Total);
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_told_apart() {
+    let openai = json!({"error": {"message": "too long", "code": "context_length_exceeded"}});
+    let llama = json!({"error": {"message": "too long", "code": 400, "type": "exceed_context_size_error"}});
+    let vllm = json!({"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400});
+    for body in [openai, llama, vllm] {
+        let (error, requests) = refused_with("400 Bad Request", &body.to_string()).await;
+        assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
+        assert_eq!(requests, 1);
+    }
+}
+
+/// A redirect would make the POST a GET, or take the key to another host.
+#[tokio::test]
+async fn a_redirect_is_not_followed_but_told() {
+    let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
+    let server = Server::replying([moved]).await;
+    let error = server.model().chat(&hello()).await.unwrap_err();
+    assert!(error.to_string().contains("https://example.com/v1"), "{error}");
+}
+
+#[tokio::test]
+async fn the_key_is_sent_and_never_shown() {
+    let server = Server::replying([fine()]).await;
+    let builder = server.builder().api_key("sk-secret\n").header("x-team", "sk-other");
+    let shown = format!("{builder:?}");
+    let model = builder.build().unwrap();
+    let shown = format!("{shown} {model:?}");
+    let _: ChatResponse = model.chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
+    assert_eq!(header(&head, "x-team"), Some("sk-other"));
+    assert!(!shown.contains("sk-"), "{shown}");
+}
+
+#[tokio::test]
+async fn without_a_key_none_is_sent() {
+    let server = Server::replying([fine()]).await;
+    server.model().chat(&hello()).await.unwrap();
+    let request = server.take_requests().remove(0);
+    assert_eq!(header(&request.head, "authorization"), None);
+    assert!(request.head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{}", request.head);
+    assert_ne!(request.body, Value::Null);
+}

@@ -1,0 +1,126 @@
+//! The formats without a client.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use haft_core::{
+    AssistantMessage, Content, DynamicTool, FinishReason, Message, Schema, ToolCall, ToolDefinition,
+    ToolError, ToolList, ToolName, ToolOutput, ToolResult, Value, json,
+};
+
+fn define(name: &str, schema: Value) -> ToolDefinition {
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::arguments(schema).unwrap())
+}
+
+fn add() -> ToolDefinition {
+    let schema = json!({
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
+        "required": ["x"],
+    });
+    define("add", schema).with_description("Add two integers.")
+}
+
+fn check(actual: impl serde::Serialize, expect: Expect) {
+    expect.assert_eq(&serde_json::to_string(&actual).unwrap());
+}
+
+/// BEHAVIOUR A2.
+#[test]
+fn a_tool() {
+    check(
+        haft_openai::tool(&add()),
+        expect![[
+            r#"{"type":"function","function":{"name":"add","description":"Add two integers.","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer","default":0}},"required":["x"]}}}"#
+        ]],
+    );
+}
+
+/// BEHAVIOUR A7: no arguments, also where a server sent only the type.
+#[test]
+fn a_tool_without_arguments() {
+    check(
+        haft_openai::tool(&define("ping", json!({"type": "object"}))),
+        expect![[
+            r#"{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}}"#
+        ]],
+    );
+}
+
+/// What comes from outside besides the schema is never sent.
+#[test]
+fn a_tool_with_annotations_and_metadata() {
+    let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
+    let annotations = haft_core::Annotations { read_only: Some(true), ..Default::default() };
+    let tool = add().with_title("Add").with_metadata(metadata).with_annotations(annotations);
+    assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
+}
+
+#[test]
+fn a_list_of_tools_is_rendered_once() {
+    let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
+    let rendered = haft_openai::tools(&list);
+    assert!(Arc::ptr_eq(&rendered, &haft_openai::tools(&list.clone())));
+    assert_eq!(json!(rendered), json!([haft_openai::tool(&add())]));
+    assert_eq!(rendered.to_string(), json!(rendered).to_string());
+}
+
+#[test]
+fn messages_of_each_role() {
+    let pieces = vec![Content::text("What is this?"), Content::blob(*b"cat", "image/png")];
+    check(
+        haft_openai::message(&Message::system("Be brief.")),
+        expect![[r#"{"role":"system","content":"Be brief."}"#]],
+    );
+    check(
+        haft_openai::message(&Message::new(haft_core::MessageBody::User { content: pieces })),
+        expect![[
+            r#"{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,Y2F0"}}]}"#
+        ]],
+    );
+    check(
+        haft_openai::message(&Message::assistant("A cat.")),
+        expect![[r#"{"role":"assistant","content":"A cat."}"#]],
+    );
+    let said = AssistantMessage { refusal: Some("No.".into()), ..AssistantMessage::default() };
+    check(
+        haft_openai::message(&Message::assistant(said)),
+        expect![[r#"{"role":"assistant","content":"No."}"#]],
+    );
+}
+
+#[test]
+fn results_of_calls() {
+    let done =
+        ToolResult::done("a", "add", ToolOutput::structured(json!({"sum": 3})).with_warning("rounded"));
+    check(
+        haft_openai::message(&Message::tool(done)),
+        expect![[r#"{"role":"tool","tool_call_id":"a","content":"{\"sum\":3}\nWarning: rounded"}"#]],
+    );
+    let failed = ToolResult::failed("b", "add", &ToolError::failed("no disk"));
+    check(
+        haft_openai::message(&Message::tool(failed)),
+        expect![[r#"{"role":"tool","tool_call_id":"b","content":"no disk"}"#]],
+    );
+}
+
+#[test]
+fn a_providers_message_becomes_what_it_was() {
+    let said = AssistantMessage {
+        content: vec![Content::text("Let me add.")],
+        tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1}"#), ToolCall::new("b", "add", r#"{"x":2}"#)],
+        ..AssistantMessage::default()
+    };
+    let wire = haft_openai::message(&Message::assistant(said.clone()));
+    assert_eq!(haft_openai::assistant_message(&wire).unwrap(), said);
+    assert_eq!(haft_openai::tool_calls(&wire).unwrap(), said.tool_calls);
+}
+
+#[test]
+fn a_providers_reply() {
+    let reply = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
+    let reply = haft_openai::response(&reply).unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
+    assert!(haft_openai::response(&json!({"hello": 1})).is_err());
+    assert!(haft_openai::assistant_message(&json!("Hi")).is_err());
+}

@@ -1,0 +1,10 @@
+//! The crate as its users meet it, against a server that can do everything wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod failures;
+mod formats;
+mod rechunked;
+mod replies;
+mod requests;
+mod server;
+mod streams;

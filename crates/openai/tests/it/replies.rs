@@ -1,0 +1,199 @@
+//! Replies that were not streamed.
+
+use haft_core::{ChatModel as _, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json};
+
+use crate::server::{Server, hello, ok, reply, stream};
+
+async fn ask(body: &Value) -> Result<ChatResponse, ModelError> {
+    let server = Server::replying([ok(body)]).await;
+    server.builder().max_retries(0).build().unwrap().chat(&hello()).await
+}
+
+fn said(message: Value, finish_reason: Value) -> Value {
+    json!({"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
+}
+
+fn calling(arguments: Value) -> Value {
+    let call =
+        json!({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": arguments}});
+    said(json!({"role": "assistant", "content": null, "tool_calls": [call]}), json!("tool_calls"))
+}
+
+#[tokio::test]
+async fn a_reply_has_text_usage_and_names() {
+    let reply = ask(&json!({
+        "id": "chatcmpl-1",
+        "model": "test-model-2026",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13,
+            "prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 2},
+        },
+    }))
+    .await
+    .unwrap();
+    assert_eq!(reply.message.text(), "Hi");
+    assert_eq!(reply.finish_reason, FinishReason::Stop);
+    assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("chatcmpl-1"), Some("test-model-2026")));
+    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::of_request(9, 4) };
+    assert_eq!(reply.usage, usage);
+}
+
+/// FAULTS M6: an unknown or empty reason is kept, with the text.
+#[tokio::test]
+async fn an_unknown_finish_reason_is_kept() {
+    for reason in ["eos_token", ""] {
+        let reply = ask(&said(json!({"content": "Hi"}), json!(reason))).await.unwrap();
+        assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
+        assert_eq!(reply.message.text(), "Hi");
+    }
+}
+
+/// FAULTS M6: `error` is a failure.
+#[tokio::test]
+async fn the_finish_reason_error_is_a_failure() {
+    let error = ask(&said(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::Server { status: None, body } if body.contains("half an ans")),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn calls_beside_the_reason_stop_are_calls() {
+    let mut body = calling(json!("{}"));
+    body["choices"][0]["finish_reason"] = json!("stop");
+    assert_eq!(ask(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
+}
+
+/// FAULTS M7: arguments as an object, as null, as `""`.
+#[tokio::test]
+async fn arguments_are_made_text() {
+    let cases = [
+        (json!({"y": 1, "x": [2.5, "ü"]}), r#"{"y":1,"x":[2.5,"ü"]}"#),
+        (json!(null), "{}"),
+        (json!(""), "{}"),
+        (json!(r#"{"x": 1}"#), r#"{"x": 1}"#),
+        // What the model got wrong is the model's to read about.
+        (json!("{\"x\":"), "{\"x\":"),
+        (json!([1]), "[1]"),
+    ];
+    for (sent, expected) in cases {
+        let calls = ask(&calling(sent)).await.unwrap().message.tool_calls;
+        assert_eq!(calls, [ToolCall::new("call_1", "add", expected)]);
+    }
+}
+
+/// FAULTS M7, BEHAVIOUR C29: no id, no type, ids used twice.
+#[tokio::test]
+async fn missing_and_repeated_ids_are_replaced_by_unique_ones() {
+    let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
+    let nameless = json!({"function": {"name": "add", "arguments": "{}"}});
+    let calls = json!([call(json!("a")), call(json!("a")), call(json!(null)), call(json!("")), nameless]);
+    let calls =
+        ask(&said(json!({"tool_calls": calls}), json!("tool_calls"))).await.unwrap().message.tool_calls;
+    assert_eq!(calls.len(), 5);
+    assert_eq!(calls[0].id, "a");
+    let unique: std::collections::HashSet<_> = calls.iter().map(|call| &call.id).collect();
+    assert_eq!(unique.len(), 5);
+    assert!(unique.iter().all(|id| !id.is_empty()));
+}
+
+/// FAULTS M7: content as a list of parts.
+#[tokio::test]
+async fn a_list_of_parts_is_text_and_reasoning() {
+    let parts = json!([
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "Hel"},
+        {"type": "text", "text": "lo"},
+    ]);
+    let reply = ask(&said(json!({"content": parts}), json!("stop"))).await.unwrap();
+    assert_eq!(reply.message.text(), "Hello");
+    assert_eq!(reply.message.reasoning.as_deref(), Some("hm"));
+}
+
+#[tokio::test]
+async fn reasoning_is_found_under_both_names() {
+    for name in ["reasoning_content", "reasoning"] {
+        let reply = ask(&said(json!({"content": "42", name: "6 * 7"}), json!("stop"))).await.unwrap();
+        assert_eq!(reply.message.reasoning.as_deref(), Some("6 * 7"));
+    }
+}
+
+/// FAULTS M8: a call that a limit of tokens cut never runs.
+#[tokio::test]
+async fn a_call_cut_by_length_is_no_call() {
+    let mut body = calling(json!("{\"x\": 1, \"y"));
+    body["choices"][0]["finish_reason"] = json!("length");
+    let error = ask(&body).await.unwrap_err();
+    let ModelError::Truncated { reason, partial } = &error else { panic!("{error:?}") };
+    assert_eq!(reason, "a limit of tokens stopped it inside the call of \"add\"");
+    assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
+}
+
+/// FAULTS M8: text that a limit of tokens cut is a reply that says so.
+#[tokio::test]
+async fn text_cut_by_length_says_so() {
+    let reply = ask(&said(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
+    assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Length, "Once upon"));
+}
+
+/// FAULTS M8: what a filter stopped is a reply that says so, even if it is empty.
+#[tokio::test]
+async fn a_content_filter_is_told() {
+    for content in [json!("I "), json!(null)] {
+        let reply = ask(&said(json!({"content": content}), json!("content_filter"))).await.unwrap();
+        assert_eq!(reply.finish_reason, FinishReason::ContentFilter);
+    }
+}
+
+/// FAULTS M8: a refusal is no answer.
+#[tokio::test]
+async fn a_refusal_is_told() {
+    let reply = ask(&said(json!({"content": null, "refusal": "I can't."}), json!("stop"))).await.unwrap();
+    assert_eq!(reply.message.refusal.as_deref(), Some("I can't."));
+    assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
+}
+
+/// FAULTS M10.
+#[tokio::test]
+async fn an_empty_reply_is_asked_for_again_and_then_an_error() {
+    for empty in [json!({"choices": []}), said(json!({"content": null}), json!("stop"))] {
+        let server = Server::replying([ok(&empty), ok(&empty), ok(&empty)]).await;
+        let model = server.builder().max_retries(2).build().unwrap();
+        assert!(matches!(model.chat(&hello()).await, Err(ModelError::EmptyResponse)));
+        assert_eq!(server.take_requests().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_status_200_is_an_error() {
+    let error = ask(&json!({"error": {"message": "overloaded", "code": 503}})).await.unwrap_err();
+    assert!(matches!(error, ModelError::Server { status: Some(503), .. }), "{error:?}");
+    let error = ask(&json!({"error": "boom"})).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Server { status: None, body } if body == "boom"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_reply_cannot_be_read() {
+    for body in ["<html>Welcome</html>", r#"{"object": "list", "data": []}"#] {
+        let server = Server::replying([reply("200 OK", "", body)]).await;
+        let error = server.model().chat(&hello()).await.unwrap_err();
+        assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_is_asked_for_again() {
+    let whole = ok(&said(json!({"content": "Hello"}), json!("stop")));
+    let cut = whole[..whole.len() - 20].to_vec();
+    let server = Server::replying([cut, whole]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hello");
+}
+
+#[tokio::test]
+async fn a_server_that_streams_unasked_is_understood() {
+    let chunk = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
+    let server = Server::replying([stream([&chunk])]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
+}

@@ -1,0 +1,167 @@
+//! A model server made of a raw socket: it can cut, stall and mangle, which a mock HTTP library cannot.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use haft_core::{ChatModel, ChatRequest, Message, Value};
+use haft_openai::{ChatCompletions, ChatCompletionsBuilder, Timeouts};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+/// What the server does with one connection after the request came.
+pub(crate) enum Step {
+    Send(Vec<u8>),
+    /// Says nothing more, and keeps the connection.
+    Stall,
+    /// Breaks the connection off, as a crashed process does.
+    Reset,
+    /// Waits until the client closes, and tells.
+    Closed(oneshot::Sender<()>),
+}
+
+pub(crate) struct Request {
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+pub(crate) struct Server {
+    pub(crate) base_url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a server that answers the first connection by the first script, and so on.
+    pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let scripts: Vec<_> = scripts.into_iter().collect();
+        let task = tokio::spawn(serve(listener, scripts, requests.clone()));
+        Self { base_url, requests, task }
+    }
+
+    /// Starts a server that answers each request by one reply, and closes.
+    pub(crate) async fn replying(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self::start(replies.into_iter().map(|reply| vec![Step::Send(reply)])).await
+    }
+
+    pub(crate) fn builder(&self) -> ChatCompletionsBuilder {
+        ChatCompletions::builder("test-model").base_url(&self.base_url).retry_wait(Duration::from_millis(1))
+    }
+
+    pub(crate) fn model(&self) -> impl ChatModel + use<> {
+        self.builder().build().unwrap()
+    }
+
+    pub(crate) fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mutex<Vec<Request>>>) {
+    let mut open = Vec::new();
+    for script in scripts {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let request = read_request(&mut socket).await;
+        requests.lock().unwrap().push(request);
+        for step in script {
+            match step {
+                Step::Send(bytes) => {
+                    // The client may have left: that is for the test to find out.
+                    let _ = socket.write_all(&bytes).await;
+                }
+                Step::Stall => {
+                    open.push(socket);
+                    break;
+                }
+                Step::Reset => {
+                    socket.set_zero_linger().unwrap();
+                    break;
+                }
+                Step::Closed(tell) => {
+                    let _ = socket.read(&mut [0]).await;
+                    let _ = tell.send(());
+                    break;
+                }
+            }
+        }
+    }
+    // One request more is refused. Stalled connections stay open as long as the server does.
+    drop(listener);
+    std::future::pending::<()>().await;
+    drop(open);
+}
+
+async fn read_request(socket: &mut TcpStream) -> Request {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = header(head, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
+            if body.len() >= length {
+                return Request {
+                    head: head.to_owned(),
+                    body: serde_json::from_str(body).unwrap_or_default(),
+                };
+            }
+        }
+        assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0, "the client left in its own request");
+    }
+}
+
+pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value.trim()))
+}
+
+/// A reply with a length, after which the connection is closed.
+pub(crate) fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        .into()
+}
+
+pub(crate) fn ok(body: &Value) -> Vec<u8> {
+    reply("200 OK", "content-type: application/json\r\n", &body.to_string())
+}
+
+/// The head of a stream that lasts until the connection is closed.
+pub(crate) const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+/// A stream of these chunks, without an end of its own.
+pub(crate) fn chunks<'a>(chunks: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+    let events = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n"));
+    (STREAM.to_owned() + &events.collect::<String>()).into()
+}
+
+/// A stream of these chunks that ends as it should.
+pub(crate) fn stream<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+    let mut bytes = chunks(list);
+    bytes.extend_from_slice(b"data: [DONE]\n\n");
+    bytes
+}
+
+pub(crate) fn hello() -> ChatRequest {
+    ChatRequest::new([Message::user("Hello")])
+}
+
+/// Timeouts for tests of timeouts, which wait for real sockets.
+pub(crate) fn timeouts(change: impl FnOnce(&mut Timeouts)) -> Timeouts {
+    let mut timeouts = Timeouts::default();
+    change(&mut timeouts);
+    timeouts
+}
