@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, Timestamp, Toolset,
+    Agent, AgentError, AgentErrorKind, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart,
+    Timestamp, Toolset,
 };
 
 use crate::{Dialect, Run, RunConfig};
@@ -83,19 +84,14 @@ impl ReactAgent {
     /// # Errors
     ///
     /// The same as [`Run::new`].
-    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
+    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentErrorKind> {
         if let RunStart::New { messages, .. } = &mut input.start {
             let now = Timestamp::now();
             for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
                 *message = message.clone().at(now);
             }
         }
-        let transcript = match &input.start {
-            RunStart::New { transcript, .. } => transcript.clone(),
-            RunStart::Resume { .. } => Default::default(),
-        };
         Run::new(&self.0.config, input)
-            .map_err(|kind| AgentError::from(kind).with_run(transcript, Default::default()))
     }
 
     /// Drives a run that stays with the caller: when the stream is dropped, the run is where it was, and

@@ -6,8 +6,8 @@ mod effect;
 mod error;
 mod guard;
 mod hear;
-mod hint;
 mod ids;
+mod mark;
 mod outputs;
 mod park;
 mod saved;
@@ -23,13 +23,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Prompt, Reply};
 use calls::OpenCalls;
-use hint::hint;
 use ids::CallIds;
+use mark::hint;
 
 pub use config::{AtLimit, RunConfig};
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
-pub use hint::is_hint;
+pub use mark::{is_hint, is_unusable};
 pub(crate) use steps::{arguments, steps, thought};
 
 /// One run of an agent: a state machine that says which [`Effect`] it wants and is told what came of it.

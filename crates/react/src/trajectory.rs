@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     FINISH,
-    run::{is_hint, steps},
+    run::{is_hint, is_unusable, steps},
 };
 
 /// What the observation after the end says.
@@ -91,7 +91,8 @@ fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
 }
 
 fn answer(messages: &[Arc<Message>]) -> Option<TrajectoryStep> {
-    let MessageBody::Assistant(reply) = messages.last()?.body() else { return None };
+    let last = messages.last().filter(|message| !is_unusable(message))?;
+    let MessageBody::Assistant(reply) = last.body() else { return None };
     (reply.tool_calls.is_empty() && reply.refusal.is_none()).then(|| TrajectoryStep {
         thought: reply.reasoning.clone().unwrap_or_default(),
         tool_name: FINISH.to_owned(),

@@ -33,9 +33,10 @@ impl ReactAgent {
         );
         let ended = async {
             tokio::select! {
+                // A result that is there is taken, whenever the token was cancelled.
                 biased;
-                () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
                 ended = self.advance(run, context, events) => ended,
+                () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
         .instrument(span)
@@ -62,6 +63,9 @@ impl ReactAgent {
         let mut tools = self.list(run, &context).await;
         run.recover(&tools);
         loop {
+            if context.cancellation.is_cancelled() {
+                return Err(AgentErrorKind::Cancelled);
+            }
             let instructions = self.0.instructions.as_ref();
             let step = Step { tools: &tools, dialect: self.dialect(), instructions, now: Timestamp::now() };
             match run.next(&step)? {

@@ -7,7 +7,7 @@ use haft_core::{
     StopReason,
 };
 
-use super::{Head, Phase, Run, calls::OpenCalls, guard, hint::hint, outputs};
+use super::{Head, Phase, Run, calls::OpenCalls, guard, mark, outputs};
 
 impl Run {
     /// Takes the reply, if there is one, into the transcript. Afterwards the model is to be asked again, calls are
@@ -92,11 +92,14 @@ impl Run {
     /// Tells the model what is wrong with its reply, unless that happened too often.
     fn object(&mut self, message: AssistantMessage, problem: String) -> Result<(), AgentErrorKind> {
         if !message.is_empty() {
-            self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
+            self.push(mark::unusable(Message::assistant(AssistantMessage {
+                tool_calls: Vec::new(),
+                ..message
+            })));
         }
         let limit = Limit::UnusableReplies(self.head.config.unusable_replies.saturating_add(1));
         self.tolerate(|| AgentErrorKind::LimitReached(limit))?;
-        self.push(hint(problem));
+        self.push(mark::hint(problem));
         Ok(())
     }
 

@@ -1,18 +1,191 @@
 //! Runs of an agent with native calls, by what a user sees.
 
-use haft_core::{Agent as _, testing::ScriptedModel};
-use haft_react::ReactAgent;
+use std::time::Duration;
 
-use crate::tools::calculator;
+use expect_test::expect;
+use futures::StreamExt as _;
+use haft_core::{
+    Agent as _, AssistantMessage, ChatResponse, DynamicTool, ModelProfile, Progress, RunEvent, RunInput,
+    Schema, StopReason, ToolDefinition, ToolName, Toolset, Usage, json, testing::ScriptedModel,
+};
+use haft_react::ReactAgent;
+use tokio::time::Instant;
+
+use crate::{
+    pairing::{assert_paired, assert_request_paired, lines},
+    tools::{add, calculator, wait},
+};
 
 #[tokio::test]
-async fn an_agent_calls_a_tool_and_answers() {
-    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
+async fn steps_and_usage_are_in_the_answer() {
+    let asks = AssistantMessage {
+        reasoning: Some("I add them.".to_owned()),
+        tool_calls: vec![haft_core::ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
+        ..AssistantMessage::default()
+    };
+    let model = ScriptedModel::new()
+        .reply(ChatResponse { usage: Usage::of_request(100, 10), ..ChatResponse::new(asks) })
+        .reply(ChatResponse { usage: Usage::of_request(120, 5), ..ChatResponse::new("It is 42.") });
     let agent = ReactAgent::new(model, calculator()).unwrap();
 
     let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
 
-    assert_eq!(answer.text, "It is 42.");
-    assert_eq!(answer.steps.len(), 1);
-    assert_eq!(answer.steps[0].result.model_text(), "42");
+    assert_eq!((&*answer.text, answer.stop_reason), ("It is 42.", StopReason::Finished));
+    assert_eq!(answer.usage, Usage { requests: 2, ..Usage::of_request(220, 15) });
+    let [step] = answer.steps.as_slice() else { panic!("{:?}", answer.steps) };
+    assert_eq!((step.step_number, &*step.tool_name, &step.tool_args), (1, "add", &json!({"x": 17, "y": 25})));
+    assert_eq!((&*step.result.model_text(), step.reasoning.as_deref()), ("42", Some("I add them.")));
+    assert!(answer.transcript.messages().iter().all(|message| message.created_at().is_some()));
+}
+
+#[tokio::test]
+async fn events_tell_the_run_in_order() {
+    let model = ScriptedModel::new().calls([("call_1", "report", "{}")]).text("Done.");
+    let report = ToolDefinition::new(ToolName::new("report").unwrap(), Schema::object());
+    let report = DynamicTool::new(report, |_, cx| async move {
+        cx.report(Progress { progress: 0.5, ..Progress::default() });
+        "reported"
+    });
+    let agent = ReactAgent::new(model, Toolset::new().with(report)).unwrap();
+
+    let events: Vec<_> = agent.stream("Report.".into()).map(|event| told(&event.unwrap())).collect().await;
+
+    expect![[r#"
+        request_started
+        request_finished
+        call_started
+        call_progress
+        call_finished
+        request_started
+        text_delta
+        request_finished
+        done"#]]
+    .assert_eq(&events.join("\n"));
+}
+
+fn told(event: &RunEvent) -> String {
+    serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
+}
+
+/// BEHAVIOUR B17.
+#[tokio::test(start_paused = true)]
+async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order() {
+    let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
+    let arguments = calls.map(|(id, millis)| (id, format!(r#"{{"millis":{millis}}}"#)));
+    let model = ScriptedModel::new()
+        .calls(arguments.each_ref().map(|(id, arguments)| (*id, "wait", arguments.as_str())))
+        .text("Done.");
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with(wait())).unwrap();
+
+    let started = Instant::now();
+    let output = agent.run("Wait.".into()).await.unwrap();
+
+    assert!(started.elapsed() < Duration::from_millis(150), "{:?}", started.elapsed());
+    let results: Vec<_> = output.results_of("wait").map(|result| result.model_text().into_owned()).collect();
+    assert_eq!(results, ["100", "80", "100", "60", "100"]);
+    assert_paired(&output.answer().unwrap().transcript);
+}
+
+/// BEHAVIOUR C29.
+#[tokio::test]
+async fn ids_of_the_provider_are_kept_and_others_made_unique() {
+    let model = ScriptedModel::new()
+        .calls([("toolu_7", "add", r#"{"x":1,"y":1}"#), ("toolu_8", "add", r#"{"x":2,"y":2}"#)])
+        .calls([
+            ("toolu_7", "add", r#"{"x":3,"y":3}"#),
+            ("", "add", r#"{"x":4,"y":4}"#),
+            ("", "add", r#"{"x":5,"y":5}"#),
+        ])
+        .text("Done.");
+    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+
+    agent.run("Add.".into()).await.unwrap();
+
+    let requests = model.requests();
+    requests.iter().for_each(assert_request_paired);
+    expect![[r#"
+        user: Add.
+        assistant: toolu_7 add{"x":1,"y":1}; toolu_8 add{"x":2,"y":2}
+        tool: toolu_7 2
+        tool: toolu_8 4
+        assistant: call_3 add{"x":3,"y":3}; call_4 add{"x":4,"y":4}; call_5 add{"x":5,"y":5}
+        tool: call_3 6
+        tool: call_4 8
+        tool: call_5 10
+    "#]]
+    .assert_eq(&lines(&requests[2]));
+}
+
+/// BEHAVIOUR C76.
+#[tokio::test]
+async fn a_second_question_knows_the_first() {
+    let model = ScriptedModel::new()
+        .calls([("call_1", "add", r#"{"x":17,"y":25}"#)])
+        .text("It is 42.")
+        .calls([("call_1", "add", r#"{"x":42,"y":1}"#)])
+        .text("It is 43.");
+    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+
+    let first = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let second = agent.run(RunInput::following(first.transcript, "And one more?")).await.unwrap();
+
+    expect![[r#"
+        user: What is 17 plus 25?
+        assistant: call_1 add{"x":17,"y":25}
+        tool: call_1 42
+        assistant: It is 42.
+        user: And one more?
+        assistant: call_2 add{"x":42,"y":1}
+        tool: call_2 43
+    "#]]
+    .assert_eq(&lines(&model.requests()[3]));
+    // The steps and the usage are those of the second run alone.
+    let second = second.into_answer().unwrap();
+    assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run_in_what_the_model_saw() {
+    use haft_core::{ListContext, SourceError, ToolList, ToolSource, async_trait};
+
+    /// Offers `add` before the first request only.
+    struct Vanishing(ToolList);
+
+    #[async_trait]
+    impl ToolSource for Vanishing {
+        fn label(&self) -> &str {
+            "vanishing"
+        }
+
+        async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
+            Ok(if cx.step == 0 { self.0.clone() } else { ToolList::default() })
+        }
+    }
+
+    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":1,"y":1}"#)]).text("2");
+    let source = Vanishing(ToolList::new("vanishing", [add()]));
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(source)).unwrap();
+
+    let output = agent.run("1 + 1?".into()).await.unwrap();
+
+    assert_eq!(output.results_of("add").next().unwrap().model_text(), "2");
+    let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
+    assert_eq!(offered, [1, 0]);
+}
+
+#[tokio::test]
+async fn the_dialect_is_that_of_the_model() {
+    let dialect = |profile| {
+        let model = ScriptedModel::new().with_profile(profile);
+        ReactAgent::new(model, calculator()).unwrap().dialect().name()
+    };
+    assert_eq!(dialect(ModelProfile::new("calls")), "native");
+    assert_eq!(dialect(ModelProfile { native_tools: false, ..ModelProfile::new("plain") }), "json");
+}
+
+#[test]
+fn an_agent_outside_a_runtime_says_so() {
+    let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
+    let error = futures::executor::block_on(agent.run("Hi".into())).unwrap_err();
+    assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
 }

@@ -1,19 +1,94 @@
 //! Tools for agents under test.
 
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
 use haft_core::{
-    Toolset,
+    DynamicTool, Policy, Schema, Tool as _, ToolDefinition, ToolError, ToolName, Toolset, json,
     schemars::{self, JsonSchema},
     tool_fn,
 };
 use serde::Deserialize;
+use tokio::time::sleep;
 
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct Add {
+struct Add {
     x: i64,
     y: i64,
 }
 
 /// `add(x, y)`.
+pub(crate) fn add() -> DynamicTool {
+    tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
+}
+
+/// A toolset of [`add`].
 pub(crate) fn calculator() -> Toolset {
-    Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }))
+    Toolset::new().with(add())
+}
+
+/// A tool without arguments.
+pub(crate) fn plain<F, Fut>(name: &str, function: F) -> DynamicTool
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: haft_core::IntoToolOutput,
+{
+    DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()), move |_, _| {
+        function()
+    })
+}
+
+/// `wait(millis)`: returns `millis` after that time.
+pub(crate) fn wait() -> DynamicTool {
+    let schema = Schema::arguments(json!({"properties": {"millis": {"type": "integer"}}})).unwrap();
+    let definition = ToolDefinition::new(ToolName::new("wait").unwrap(), schema);
+    DynamicTool::new(definition, |arguments, _| async move {
+        let millis = arguments["millis"].as_u64().unwrap_or_default();
+        sleep(Duration::from_millis(millis)).await;
+        millis
+    })
+}
+
+/// `hang()`: never returns, within the given timeout.
+pub(crate) fn hang(timeout: Duration) -> DynamicTool {
+    plain("hang", pending::<()>).with_definition(|it| it.with_policy(Policy { timeout, ..Policy::default() }))
+}
+
+/// `panic()`.
+#[allow(clippy::panic)]
+pub(crate) fn panics() -> DynamicTool {
+    plain("panic", || async {
+        if true {
+            panic!("with a secret")
+        }
+    })
+}
+
+/// `fail()`.
+pub(crate) fn fails() -> DynamicTool {
+    plain("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
+}
+
+/// `retry()`: always asks for another try.
+pub(crate) fn retries() -> DynamicTool {
+    plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
+}
+
+/// A tool that counts how often it ran.
+pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let (tool, ran) = (tool.clone(), Arc::clone(&count));
+    let counted = DynamicTool::new(tool.definition().clone(), move |arguments, cx| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        let tool = tool.clone();
+        async move { tool.call(arguments, &cx).await }
+    });
+    (counted, count)
 }

@@ -27,13 +27,12 @@ impl JsonListener {
         let (mut thought, mut answer) = (String::new(), String::new());
         for written in text.chars() {
             let Some((path, said)) = self.strings.take(written) else { continue };
+            let ends = self.tool_name == FINISH && !self.outputs;
             match path {
                 [top] if top == key::THOUGHT => thought.push(said),
                 [top] if top == key::TOOL_NAME => self.tool_name.push(said),
-                [top, argument] if top == key::TOOL_ARGS && argument == key::ANSWER => {
-                    if self.tool_name == FINISH && !self.outputs {
-                        answer.push(said);
-                    }
+                [top, argument] if ends && top == key::TOOL_ARGS && argument == key::ANSWER => {
+                    answer.push(said)
                 }
                 _ => {}
             }

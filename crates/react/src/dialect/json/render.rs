@@ -6,16 +6,16 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolResult, Val
 use serde_json::json;
 
 use super::{super::FINISH, key};
-use crate::run::{arguments, thought};
+use crate::run::{arguments, is_unusable, thought};
 
 /// A message as it is sent, kept in the slot of the one that it is made of.
 struct Rendered(Arc<Message>);
 
 pub(super) fn message(message: &Arc<Message>) -> Arc<Message> {
     match message.body() {
-        MessageBody::Assistant(reply) => {
-            Arc::clone(&message.rendering(|_| Rendered(Arc::new(Message::assistant(steps(reply))))).0)
-        }
+        MessageBody::Assistant(reply) => Arc::clone(
+            &message.rendering(|message| Rendered(Arc::new(Message::assistant(steps(message, reply))))).0,
+        ),
         MessageBody::Tool(result) => {
             Arc::clone(&message.rendering(|_| Rendered(Arc::new(observation(result)))).0)
         }
@@ -25,7 +25,7 @@ pub(super) fn message(message: &Arc<Message>) -> Arc<Message> {
 }
 
 /// A reply as the steps that this dialect would have had for it; what is no step stays as it was said.
-fn steps(reply: &AssistantMessage) -> String {
+fn steps(message: &Message, reply: &AssistantMessage) -> String {
     let thought = thought(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
         let steps = reply.tool_calls.iter().map(|call| step(&thought, &call.name, &arguments(call)));
@@ -34,6 +34,7 @@ fn steps(reply: &AssistantMessage) -> String {
     let thought = reply.reasoning.as_deref().unwrap_or_default();
     match reply.content.as_slice() {
         [Content::Json { value }] => step(thought, FINISH, value),
+        _ if is_unusable(message) => reply.text(),
         _ if reply.refusal.is_some() => reply.refusal.clone().unwrap_or_default(),
         _ => step(thought, FINISH, &json!({key::ANSWER: reply.text()})),
     }

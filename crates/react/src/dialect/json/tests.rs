@@ -1,1 +1,176 @@
+use expect_test::{Expect, expect};
+use haft_core::{
+    AssistantMessage, ChatEvent, ChatResponse, DynamicTool, ResponseFormat, Schema, ToolDefinition, ToolList,
+    ToolName, Value, View, json,
+};
+use proptest::{collection::vec, prelude::any, prop_assert_eq, proptest, test_runner::Config};
 
+use super::{
+    super::{Delta, Dialect, Prompt},
+    JsonReact, json_object,
+};
+
+fn fold(text: &str) -> AssistantMessage {
+    let reply = JsonReact::new().fold(ChatResponse::new(text), None);
+    assert_eq!(reply.problem, None, "{text}");
+    reply.message
+}
+
+#[track_caller]
+fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
+    let message = fold(text);
+    let [call] = message.tool_calls.as_slice() else { panic!("{message:?}") };
+    assert_eq!((message.reasoning.as_deref(), &*call.name, &*call.arguments), (thought, "add", arguments));
+    assert!(message.content.is_empty());
+}
+
+#[test]
+fn a_call_is_read_however_it_is_written() {
+    check_call(r#"{"thought":"so","tool_name":"add","tool_args":{"x":1}}"#, Some("so"), r#"{"x":1}"#);
+    check_call("```json\r\n{\"tool_name\":\"add\",\r\n \"tool_args\":{}}\r\n```", None, "{}");
+    check_call(r#"{"name":"add","arguments":{"x":1}} and {"name":"sub"}"#, None, r#"{"x":1}"#);
+    check_call(r#"I use {x}: {"action":"add","action_input":"{\"x\":1}"}"#, None, r#"{"x":1}"#);
+    check_call(r#"{"thought":" ","tool":"add","args":null}"#, None, "{}");
+}
+
+#[test]
+fn an_answer_is_read_however_it_is_written() {
+    assert_eq!(fold(r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"42"}}"#).text(), "42");
+    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"42"}"#).text(), "42");
+    assert_eq!(fold(r#"{"tool_name":"finish","answer":42}"#).text(), "42");
+    assert_eq!(fold(r#"{"answer":["a"]}"#).text(), r#"["a"]"#);
+}
+
+#[test]
+fn what_is_no_step_has_a_problem() {
+    for text in ["It is 42.", "{\"thought\":\"hm\"}", "{\"tool_name\":\"add\",", "[]"] {
+        let reply = JsonReact::new().fold(ChatResponse::new(text), None);
+        assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
+    }
+    // Nothing at all is the run's to judge.
+    assert_eq!(JsonReact::new().fold(ChatResponse::new(""), None).problem, None);
+}
+
+#[test]
+fn an_object_is_found_within_bounds() {
+    assert!(json_object(&"{".repeat(1_000_000), |_| true).is_none());
+    assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
+}
+
+/// The schema of a step with one tool that takes these arguments.
+fn step_schema(arguments: Value) -> Schema {
+    let definition =
+        ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::arguments(arguments).unwrap());
+    let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
+    let prompt = Prompt {
+        messages: View::default(),
+        tools: &tools,
+        instructions: None,
+        outputs: None,
+        must_answer: false,
+        settings: &Default::default(),
+    };
+    match JsonReact::new().request(&prompt).response_format {
+        ResponseFormat::JsonSchema { schema, .. } => schema,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check_arguments(arguments: Value, expected: &Expect) {
+    let schema = step_schema(arguments);
+    let root = schema.as_value();
+    let args = &root["anyOf"][0]["properties"]["tool_args"];
+    expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
+}
+
+#[test]
+fn references_follow_a_schema_into_the_step() {
+    check_arguments(
+        json!({"properties": {"n": {"const": {"$ref": "#/data"}}}}),
+        &expect![[r##"{"type":"object","properties":{"n":{"const":{"$ref":"#/data"}}}} null"##]],
+    );
+    let node = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"$ref": {"type": "string"}, "children": {"items": {"$ref": "#/$defs/Node"}}, "self": {"$ref": "#"}},
+        "$defs": {"Node": {"type": "object", "properties": {"children": {"items": {"$ref": "#/$defs/Node"}}}}},
+    });
+    check_arguments(
+        node.clone(),
+        &expect![[
+            r##"{"$ref":"#/$defs/tool"} {"tool":{"type":"object","properties":{"$ref":{"type":"string"},"children":{"items":{"$ref":"#/$defs/tool/$defs/Node"}},"self":{"$ref":"#/$defs/tool"}},"$defs":{"Node":{"type":"object","properties":{"children":{"items":{"$ref":"#/$defs/tool/$defs/Node"}}}}}}}"##
+        ]],
+    );
+    let step = |args: Value| json!({"thought": "", "tool_name": "tool", "tool_args": args});
+    assert!(step_schema(node.clone()).is_valid(&step(json!({"children": [{"children": []}], "$ref": "x"}))));
+    assert!(!step_schema(node).is_valid(&step(json!({"children": [{"children": [1]}]}))));
+}
+
+#[test]
+fn a_schema_that_cannot_be_moved_leaves_its_tool_unconstrained_and_no_other() {
+    check_arguments(
+        json!({"properties": {"n": {"$ref": "#here"}}, "$defs": {"n": {"$anchor": "here", "type": "integer"}}}),
+        &expect![[r#"{"type":"object"} null"#]],
+    );
+}
+
+fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
+    let mut listener = JsonReact::new().listener(None);
+    let (mut thought, mut text) = (String::new(), String::new());
+    for chunk in chunks {
+        for delta in listener.hear(&ChatEvent::TextDelta { text: chunk }) {
+            match delta {
+                Delta::Thought(more) => thought += &more,
+                Delta::Text(more) => text += &more,
+            }
+        }
+    }
+    (thought, text)
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
+    /// Any re-chunking of a reply gives the thought and the answer that the whole reply has.
+    #[test]
+    fn what_is_heard_is_what_is_said(thought: String, answer: String, pretty: bool, ascii: bool, cuts in vec(any::<u8>(), 0..20)) {
+        let step = json!({
+            "thought": thought,
+            "tool_name": "finish",
+            "tool_args": {"more": [{"answer": "no"}], "answer": answer},
+        });
+        let mut written = if pretty { serde_json::to_string_pretty(&step).unwrap() } else { step.to_string() };
+        if ascii {
+            written = escaped(&written);
+        }
+        let mut chunks = vec![String::new()];
+        let mut cuts = cuts.into_iter().cycle();
+        for char in written.chars() {
+            if cuts.next().is_some_and(|cut| cut % 4 == 0) {
+                chunks.push(String::new());
+            }
+            chunks.last_mut().unwrap().push(char);
+        }
+        prop_assert_eq!(deltas(chunks), (thought, answer));
+    }
+}
+
+/// JSON text with every character outside ASCII escaped, as some servers write it.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for char in text.chars() {
+        if char.is_ascii() {
+            escaped.push(char);
+        } else {
+            escaped.extend(char.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}")));
+        }
+    }
+    escaped
+}
+
+#[test]
+fn a_call_streams_its_thought_only() {
+    let step = r#"{"thought":"I look.","tool_name":"search","tool_args":{"answer":"protocol"}}"#;
+    assert_eq!(deltas([step.to_owned()]), ("I look.".to_owned(), String::new()));
+    assert_eq!(deltas(["Sure! \"thought\": \"x\"".to_owned()]), (String::new(), String::new()));
+}

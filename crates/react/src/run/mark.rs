@@ -1,0 +1,40 @@
+//! What a run notes on messages, for whoever shows a conversation.
+
+use haft_core::{Message, Value};
+use serde_json::Map;
+
+/// The key of what a run, and no person, said to the model.
+const HINT: &str = "hint";
+/// The key of what a model said and nobody could use.
+const UNUSABLE: &str = "unusable";
+
+/// Makes what a run tells the model by itself: what is wrong with a reply, or that it must answer now.
+pub(super) fn hint(text: impl Into<String>) -> Message {
+    marked(Message::user(text.into()), HINT)
+}
+
+/// Notes that a reply is neither calls nor an answer.
+pub(super) fn unusable(reply: Message) -> Message {
+    marked(reply, UNUSABLE)
+}
+
+/// Whether a message was said by a run and not by a person: a hint to the model about its last reply.
+///
+/// Programs that show a conversation will want to leave it out.
+pub fn is_hint(message: &Message) -> bool {
+    is_marked(message, HINT)
+}
+
+/// Whether a message is a reply that was neither calls nor an answer: what follows is a [hint](is_hint), or the end of
+/// a run that failed.
+pub fn is_unusable(message: &Message) -> bool {
+    is_marked(message, UNUSABLE)
+}
+
+fn marked(message: Message, key: &str) -> Message {
+    message.with_metadata(Map::from_iter([(key.to_owned(), Value::Bool(true))]))
+}
+
+fn is_marked(message: &Message, key: &str) -> bool {
+    message.metadata().get(key) == Some(&Value::Bool(true))
+}

@@ -1,0 +1,128 @@
+//! Answers as data, and the way to them.
+
+use expect_test::expect;
+use haft_core::{Agent as _, AgentErrorKind, Limit, Schema, ToolChoice, json, testing::ScriptedModel};
+use haft_react::{JsonReact, NativeCalls, ReactAgent, Trajectory, is_hint};
+
+use crate::{
+    pairing::{assert_paired, lines},
+    tools::{add, calculator, plain},
+};
+
+fn sum() -> Schema {
+    Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": false}))
+        .unwrap()
+}
+
+/// BEHAVIOUR C23, with JSON.
+#[tokio::test]
+async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
+    let model = ScriptedModel::new()
+        .text(r#"{"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}"#)
+        .text(r#"{"thought":"That is it.","tool_name":"finish","tool_args":{"sum":42}}"#);
+    let agent = ReactAgent::builder(model)
+        .tools(calculator())
+        .dialect(JsonReact::new())
+        .outputs(sum())
+        .build()
+        .unwrap();
+
+    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!(answer.outputs["sum"], 42);
+    assert_eq!(answer.text, r#"{"sum":42}"#);
+    expect![[r#"
+        {
+          "thought_0": "I add them.",
+          "tool_name_0": "add",
+          "tool_args_0": {
+            "x": 17,
+            "y": 25
+          },
+          "observation_0": "42",
+          "thought_1": "That is it.",
+          "tool_name_1": "finish",
+          "tool_args_1": {
+            "sum": 42
+          },
+          "observation_1": "Completed."
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
+}
+
+/// BEHAVIOUR C23, with native calls.
+#[tokio::test]
+async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":17,"y":25}"#), ("b", "finish", r#"{"sum":0}"#)])
+        .calls([("c", "finish", r#"{"sum":42}"#)]);
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum()).build().unwrap();
+
+    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!(answer.outputs["sum"], 42);
+    assert_paired(&answer.transcript);
+    let first = &model.requests()[0];
+    assert_eq!(first.tool_choice, ToolChoice::Required);
+    assert_eq!(first.tools.names().map(|name| name.as_str()).collect::<Vec<_>>(), ["add", "finish"]);
+    let trajectory = Trajectory::of(&answer.transcript);
+    assert_eq!(trajectory.steps.len(), 2);
+    assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
+}
+
+/// BEHAVIOUR C31.
+#[tokio::test]
+async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
+    let model = ScriptedModel::new()
+        .calls([("a", "finish", r#"{"sum":"x"}"#)])
+        .text("It is three.")
+        .calls([("b", "finish", r#"{"sum":"3"}"#)]);
+    let agent = ReactAgent::builder(model.clone()).outputs(sum()).build().unwrap();
+
+    let answer = agent.run("What is 1 plus 2?".into()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!(answer.outputs["sum"], 3);
+    expect![[r#"
+        user: What is 1 plus 2?
+        assistant: {"sum":"x"}
+        user: The answer does not have the form that it must have:
+        /sum: expected integer, received string "x"
+        Give it again.
+        assistant: It is three.
+        user: The answer must be one JSON object of this schema: {"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"],"additionalProperties":false}
+    "#]]
+    .assert_eq(&lines(&model.requests()[2]));
+    let hints = answer.transcript.messages().iter().filter(|message| is_hint(message)).count();
+    assert_eq!(hints, 2);
+}
+
+#[tokio::test]
+async fn outputs_that_never_fit_are_an_error() {
+    let model = ScriptedModel::new().text("1").text("2").text("3");
+    let agent = ReactAgent::builder(model).outputs(sum()).build().unwrap();
+    let error = agent.run("Sum?".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+}
+
+/// BEHAVIOUR C28.
+#[test]
+fn a_tool_named_finish_is_an_error_at_construction() {
+    let tools = || calculator().with(plain("finish", || async {}));
+    let json = ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(JsonReact::new()).build();
+    let native =
+        ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(NativeCalls).outputs(sum()).build();
+    assert_eq!(
+        json.err().unwrap().to_string(),
+        r#"no tool can be named "finish": the dialect json ends a run by this name; rename or prefix the tool"#
+    );
+    assert!(native.is_err());
+    // Where the dialect does not need the name it is free.
+    assert!(ReactAgent::new(ScriptedModel::new(), tools()).is_ok());
+}
+
+#[test]
+fn tools_that_do_not_go_together_are_an_error_at_construction() {
+    let twice = calculator().with(add());
+    let error = ReactAgent::new(ScriptedModel::new(), twice).err().unwrap().to_string();
+    assert!(error.starts_with(r#"two tools are named "add""#), "{error}");
+}

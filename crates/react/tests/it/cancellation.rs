@@ -1,0 +1,176 @@
+//! Runs that end before their time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt as _;
+use haft_core::{
+    Agent as _, AgentErrorKind, DynamicTool, FailureKind, Policy, RunContext, RunEvent, RunInput, Schema,
+    ToolDefinition, ToolName, testing::ScriptedModel,
+};
+use haft_react::ReactAgent;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    pairing::{assert_paired, assert_request_paired},
+    tools::{calculator, hang, plain},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn cancelled_by(token: &CancellationToken) -> RunContext {
+    RunContext { cancellation: token.clone(), ..RunContext::default() }
+}
+
+/// FAULTS T4.
+#[tokio::test(start_paused = true)]
+async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_turn_accepted() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
+        .step(|request| {
+            assert_request_paired(request);
+            Ok(haft_core::ChatResponse::new("Fine."))
+        });
+    let agent = ReactAgent::new(model, calculator().with(hang(HOUR))).unwrap();
+    let token = CancellationToken::new();
+
+    let started = Instant::now();
+    let mut events = agent.stream(RunInput::new("Go.").with_context(cancelled_by(&token)));
+    let error = loop {
+        match events.next().await.unwrap() {
+            Ok(RunEvent::CallFinished { result }) if result.call_id == "a" => token.cancel(),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error:?}");
+    assert_paired(&error.transcript);
+    let texts: Vec<_> = error.transcript.messages().iter().skip(2).map(|message| message.text()).collect();
+    assert_eq!(texts, ["2", "cancelled", "cancelled"]);
+    let next = agent.run(RunInput::following(error.transcript, "Never mind.")).await.unwrap();
+    assert_eq!(next.text(), "Fine.");
+}
+
+/// The driver does not depend on tools that listen.
+#[tokio::test(start_paused = true)]
+async fn a_model_that_never_replies_is_cancelled_at_once() {
+    struct Silent(haft_core::ModelProfile);
+
+    #[haft_core::async_trait]
+    impl haft_core::ChatModel for Silent {
+        async fn chat(
+            &self,
+            _: &haft_core::ChatRequest,
+        ) -> Result<haft_core::ChatResponse, haft_core::ModelError> {
+            std::future::pending().await
+        }
+
+        fn profile(&self) -> &haft_core::ModelProfile {
+            &self.0
+        }
+    }
+
+    let agent = ReactAgent::new(Silent(haft_core::ModelProfile::new("silent")), calculator()).unwrap();
+    let token = CancellationToken::new();
+    let run = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
+    let cancel = async {
+        sleep(Duration::from_secs(60)).await;
+        token.cancel();
+        Instant::now()
+    };
+
+    let (ended, cancelled) = tokio::join!(async { (run.await, Instant::now()) }, cancel);
+
+    assert!(matches!(*ended.0.unwrap_err().kind, AgentErrorKind::Cancelled));
+    assert!(ended.1 - cancelled < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_cancelled_token_asks_nothing() {
+    let token = CancellationToken::new();
+    token.cancel();
+    let model = ScriptedModel::new();
+    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+    let error = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token))).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
+    assert_eq!((model.requests().len(), error.transcript.len()), (0, 1));
+}
+
+/// A dropped stream takes its calls with it.
+#[tokio::test]
+async fn dropping_the_stream_aborts_its_calls() {
+    struct Flag(Arc<AtomicBool>);
+
+    impl Drop for Flag {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    let dropped = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&dropped);
+    let definition = ToolDefinition::new(ToolName::new("held").unwrap(), Schema::object());
+    let held = DynamicTool::new(definition, move |_, cx| {
+        let flag = Flag(Arc::clone(&seen));
+        async move {
+            cx.report(haft_core::Progress::default());
+            std::future::pending::<()>().await;
+            drop(flag);
+        }
+    });
+    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
+    let agent = ReactAgent::new(model, calculator().with(held)).unwrap();
+
+    let mut events = agent.stream("Go.".into());
+    while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
+    drop(events);
+    while !dropped.load(Ordering::Acquire) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A run that stays with the caller can be closed, or driven on, after its stream was dropped.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_drive_leaves_the_run_with_its_caller() {
+    let idempotent = Policy { idempotent: true, timeout: HOUR, ..Policy::default() };
+    let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
+    let model = ScriptedModel::new()
+        .calls([("a", "hang", "{}"), ("b", "look", "{}"), ("c", "add", r#"{"x":1,"y":1}"#)])
+        .text("Done.");
+    let agent = ReactAgent::new(model, calculator().with(hang(HOUR)).with(look)).unwrap();
+    let mut run = agent.begin("Go.".into()).unwrap();
+
+    let mut events = agent.drive(&mut run, RunContext::default());
+    while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallStarted { call } if call.id == "c") {
+    }
+    drop(events);
+
+    let open: Vec<_> = run.interrupted().into_iter().map(|call| call.id).collect();
+    assert_eq!(open, ["a", "b", "c"]);
+
+    let mut closed = run.clone();
+    closed.cancel();
+    assert_paired(closed.transcript());
+
+    // Driven on, the idempotent call goes again, and what happened to the others nobody knows.
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))));
+    let kinds: Vec<_> = run
+        .transcript()
+        .messages()
+        .iter()
+        .filter_map(|message| match message.body() {
+            haft_core::MessageBody::Tool(result) => Some(result.failure().map(|failure| failure.kind)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None, Some(FailureKind::Unconfirmed)]);
+}

@@ -1,0 +1,233 @@
+//! What a mistake of the model, of a tool or of the provider costs.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use expect_test::expect;
+use haft_core::{
+    Agent as _, AgentErrorKind, AssistantMessage, ChatResponse, FailureKind, FinishReason, Limit, ModelError,
+    StopReason, ToolCall, ToolError, Toolset, testing::ScriptedModel,
+};
+use haft_react::ReactAgent;
+
+use crate::{
+    pairing::{assert_paired, assert_request_paired, lines},
+    tools::{add, calculator, counted, fails, hang, panics, plain, retries, wait},
+};
+
+/// FAULTS T1.
+#[tokio::test]
+async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
+    let (add, ran) = counted(&add());
+    let malformed = [r#"{"x":1"#, "not json", "[1]", "null"];
+    let model =
+        malformed.iter().fold(ScriptedModel::new(), |model, arguments| model.calls([("", "add", arguments)]));
+    let model = model.text("I give up.");
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with(add)).unwrap();
+
+    let output = agent.run("Add.".into()).await.unwrap();
+
+    assert_eq!((output.text(), ran.load(Ordering::Relaxed)), ("I give up.", 0));
+    assert!(output.results_of("add").all(|it| it.failure().unwrap().kind == FailureKind::InvalidArguments));
+    expect![[r#"
+        user: Add.
+        assistant: call_1 add{"x":1
+        tool: call_1 invalid arguments: not JSON: EOF while parsing an object at line 1 column 6; write one JSON object
+        assistant: call_2 addnot json
+        tool: call_2 invalid arguments: not JSON: expected ident at line 1 column 2; write one JSON object
+        assistant: call_3 add[1]
+        tool: call_3 invalid arguments: /: expected object, received array [1]
+        assistant: call_4 addnull
+        tool: call_4 invalid arguments: /: expected object, received null
+    "#]]
+    .assert_eq(&lines(&model.requests()[4]));
+}
+
+/// BEHAVIOUR B19, FAULTS T2 and T3.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
+    let flood = plain("flood", || async { "x".repeat(50_000_000) });
+    let tools = calculator().with(panics()).with(hang(Duration::from_millis(50))).with(flood).with(fails());
+    let model = ScriptedModel::new()
+        .calls([
+            ("a", "add", r#"{"x":17,"y":25}"#),
+            ("b", "fail", "{}"),
+            ("c", "panic", "{}"),
+            ("d", "hang", "{}"),
+            ("e", "flood", "{}"),
+        ])
+        .text("Done.");
+    let agent = ReactAgent::new(model.clone(), tools).unwrap();
+
+    let answer = agent.run("All at once.".into()).await.unwrap().into_answer().unwrap();
+
+    assert_paired(&answer.transcript);
+    let read: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
+    assert_eq!(read[..2], ["42", "no luck"]);
+    assert_eq!(read[2], "the tool panicked; it may have done a part of its work");
+    assert_eq!(read[3], "timed out after 50 ms");
+    assert!(read[4].len() < 200_000 && read[4].contains("bytes in 1 pieces are cut"), "{}", read[4].len());
+}
+
+/// FAULTS T2: on a multi-thread runtime a tool that blocks its thread holds up nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Mutex::new(blocked);
+    let block = std::sync::Arc::new(move || {
+        let _ = blocked.lock().unwrap().recv();
+    });
+    let blocks = plain("block", move || {
+        let block = std::sync::Arc::clone(&block);
+        async move { block() }
+    });
+    let policy = haft_core::Policy { timeout: Duration::from_millis(50), ..haft_core::Policy::default() };
+    let tools = calculator().with(blocks.with_definition(|it| it.with_policy(policy)));
+    let model =
+        ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
+    let agent = ReactAgent::new(model, tools).unwrap();
+
+    let output = agent.run("Block.".into()).await.unwrap();
+
+    assert_eq!(output.results_of("block").next().unwrap().model_text(), "timed out after 50 ms");
+    assert_eq!(output.results_of("add").next().unwrap().model_text(), "2");
+    drop(release);
+}
+
+/// BEHAVIOUR B21.
+#[tokio::test]
+async fn an_unknown_tool_is_told_with_what_there_is() {
+    let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
+    let agent = ReactAgent::new(model, calculator().with(wait())).unwrap();
+
+    let output = agent.run("Add.".into()).await.unwrap();
+
+    assert_eq!(output.text(), "Done.");
+    let told = output.results_of("ad").next().unwrap().model_text();
+    assert_eq!(told, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
+}
+
+/// FAULTS M8: a reply that was cut.
+#[tokio::test]
+async fn half_a_call_never_runs() {
+    let (add, ran) = counted(&add());
+    let half = AssistantMessage {
+        tool_calls: vec![
+            ToolCall::new("a", "add", r#"{"x":1,"y":1}"#),
+            ToolCall::new("b", "add", r#"{"x":1"#),
+        ],
+        ..AssistantMessage::default()
+    };
+    let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(half.clone()) };
+    let agent = ReactAgent::new(ScriptedModel::new().reply(cut), Toolset::new().with(add)).unwrap();
+
+    let error = agent.run("Add.".into()).await.unwrap_err();
+
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+    assert_paired(&error.transcript);
+    match *error.kind {
+        AgentErrorKind::Model(ModelError::Truncated { partial, .. }) => assert_eq!(*partial, half),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// FAULTS M8: a reply that a filter stopped.
+#[tokio::test]
+async fn a_content_filter_is_an_error_of_its_own() {
+    let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
+    let agent = ReactAgent::new(ScriptedModel::new().reply(filtered), calculator()).unwrap();
+    let error = agent.run("Tell me.".into()).await.unwrap_err();
+    assert!(matches!(&*error.kind, AgentErrorKind::UnusableReply(_)), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "the model did not give a usable reply: a content filter of the provider stopped it"
+    );
+}
+
+/// FAULTS M8: a refusal.
+#[tokio::test]
+async fn a_refusal_is_an_answer_that_says_so() {
+    let refusal =
+        AssistantMessage { refusal: Some("I would rather not.".to_owned()), ..AssistantMessage::default() };
+    let agent =
+        ReactAgent::new(ScriptedModel::new().reply(ChatResponse::new(refusal)), calculator()).unwrap();
+    let answer = agent.run("Tell me.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refused));
+}
+
+/// FAULTS M10, as far as the run goes.
+#[tokio::test]
+async fn empty_replies_are_asked_again_and_then_an_error() {
+    let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
+    let agent = ReactAgent::new(model, calculator()).unwrap();
+    assert_eq!(agent.run("Hi".into()).await.unwrap().text(), "Hello.");
+
+    let model = ScriptedModel::new().text("").text(" ").fail(ModelError::EmptyResponse);
+    let agent = ReactAgent::new(model, calculator()).unwrap();
+    let error = agent.run("Hi".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::EmptyResponse)), "{error:?}");
+    assert_eq!((error.usage.requests, error.transcript.len()), (3, 1));
+}
+
+#[tokio::test]
+async fn an_error_of_the_model_ends_the_run_with_what_was_done() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":1}"#)])
+        .fail(ModelError::Unauthorized("no such key".to_owned()));
+    let agent = ReactAgent::new(model, calculator()).unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::Unauthorized(_))), "{error:?}");
+    assert_eq!(error.transcript.len(), 3);
+    assert_paired(&error.transcript);
+}
+
+#[tokio::test]
+async fn a_fatal_error_of_a_tool_stops_the_run() {
+    let fatal = plain("fatal", || async { Err::<(), _>(ToolError::Fatal("no such account".to_owned())) });
+    let model = ScriptedModel::new().calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
+    let agent = ReactAgent::new(model, calculator().with(fatal)).unwrap();
+    let error = agent.run("Go.".into()).await.unwrap_err();
+    assert_eq!(error.to_string(), r#"tool "fatal" stopped the run: no such account"#);
+    assert_paired(&error.transcript);
+}
+
+/// BEHAVIOUR B20.
+#[tokio::test]
+async fn a_tool_may_ask_for_another_try_within_its_budget() {
+    let model = ScriptedModel::new()
+        .calls([("a", "retry", "{}")])
+        .calls([("b", "fail", "{}"), ("c", "retry", "{}")])
+        .text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with(retries()).with(fails())).unwrap();
+
+    let output = agent.run("Go.".into()).await.unwrap();
+
+    let results: Vec<_> = output.results_of("retry").map(|result| result.failure().unwrap()).collect();
+    assert_eq!((results[0].kind, &*results[0].message), (FailureKind::Retry, "try again"));
+    assert_eq!(results[1].kind, FailureKind::Failed);
+    assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
+}
+
+/// BEHAVIOUR B22.
+#[tokio::test]
+async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
+    let (add, ran) = counted(&add());
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":2}"#)])
+        .calls([("b", "add", r#"{"y":2, "x":1}"#)])
+        .calls([("c", "add", r#"{"x":1,"y":2}"#)])
+        .step(|request| {
+            assert_request_paired(request);
+            assert!(
+                lines(request).contains("c 3\nWarning: this is the same call as before, 3 times in a row")
+            );
+            let call = ToolCall::new("d", "add", r#"{"x":1,"y":2}"#);
+            Ok(ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() }))
+        });
+    let agent = ReactAgent::new(model, Toolset::new().with(add)).unwrap();
+
+    let error = agent.run("Add.".into()).await.unwrap_err();
+
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert_eq!(ran.load(Ordering::Relaxed), 3);
+    assert_paired(&error.transcript);
+}

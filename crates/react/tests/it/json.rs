@@ -1,0 +1,184 @@
+//! Runs in the JSON dialect.
+
+use expect_test::expect;
+use futures::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
+use haft_core::{
+    Agent as _, AgentErrorKind, ChatEvent, ChatModel, ChatRequest, ChatResponse, Limit, ModelError,
+    ModelProfile, ResponseFormat, RunEvent, RunInput, async_trait, json, testing::ScriptedModel,
+};
+use haft_react::{JsonReact, NativeCalls, ReactAgent};
+
+use crate::{pairing::lines, tools::calculator};
+
+const ADD: &str = r#"{"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}"#;
+const FINISH: &str = r#"{"thought":"Known.","tool_name":"finish","tool_args":{"answer":"It is \"42\"."}}"#;
+
+fn agent(model: impl ChatModel + 'static) -> ReactAgent {
+    ReactAgent::builder(model)
+        .tools(calculator())
+        .instructions("Be brief.")
+        .dialect(JsonReact::new())
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_run_in_json_asks_with_one_alternative_a_tool() {
+    let model = ScriptedModel::new().text(ADD).text(FINISH);
+
+    let output = agent(model.clone()).run("What is 17 plus 25?".into()).await.unwrap();
+
+    assert_eq!(output.text(), r#"It is "42"."#);
+    let requests = model.requests();
+    expect![[r#"
+        Be brief.
+
+        You work in steps. Each of your replies is one step, written as one JSON object and nothing else:
+        {"thought": "what to do next, and why", "tool_name": "one of the tools below", "tool_args": {its arguments}}
+        After each step you are told the observation: what the tool returned. When the observations answer the question, the next step is "finish".
+
+        Tools:
+        1. add: Adds two integers. Arguments: {"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x","y"]}
+        2. finish: Gives the final answer and ends. Use it as soon as the observations answer the question. Arguments: {"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"],"additionalProperties":false}"#]]
+    .assert_eq(&requests[0].instructions.as_ref().unwrap().text());
+    expect![[r#"
+        user: What is 17 plus 25?
+        assistant: {"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}
+        user: Observation from add: 42
+    "#]]
+    .assert_eq(&lines(&requests[1]));
+    assert!(requests.iter().all(|request| request.tools.is_empty()));
+
+    let ResponseFormat::JsonSchema { schema, .. } = &requests[0].response_format else { panic!() };
+    let fits = |text: &str| schema.is_valid(&serde_json::from_str(text).unwrap());
+    assert!(fits(ADD) && fits(FINISH));
+    assert!(!fits(r#"{"thought":"","tool_name":"add","tool_args":{"x":1}}"#));
+    assert!(!fits(r#"{"thought":"","tool_name":"sub","tool_args":{}}"#));
+    assert!(!fits(r#"{"thought":"","tool_name":"finish","tool_args":{}}"#));
+}
+
+/// What is rendered once is sent again as it is: neither instructions nor messages are made anew at each step.
+#[tokio::test]
+async fn a_step_renders_only_what_is_new() {
+    let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);
+    agent(model.clone()).run("Add.".into()).await.unwrap();
+    let requests = model.requests();
+    let (second, third) = (&requests[1], &requests[2]);
+    let same = |(a, b): (&std::sync::Arc<_>, &std::sync::Arc<_>)| std::sync::Arc::ptr_eq(a, b);
+    assert_eq!(second.all_messages().count(), 4);
+    assert!(second.all_messages().zip(third.all_messages()).all(same));
+}
+
+#[tokio::test]
+async fn a_model_that_ignores_the_schema_is_understood() {
+    let model = ScriptedModel::new()
+        .text("Let me see {really}.\n```json\n{\"name\": \"add\", \"arguments\": \"{\\\"x\\\":17,\\\"y\\\":25}\"}\n```\nThat's it.")
+        .text("{\"answer\": 42}");
+    let output = agent(model).run("What is 17 plus 25?".into()).await.unwrap();
+    assert_eq!((output.text(), output.results_of("add").count()), ("42", 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
+    let model = ScriptedModel::new().text("I think it is 42.").text(FINISH);
+    let output = agent(model.clone()).run("17 + 25?".into()).await.unwrap();
+    assert_eq!(output.text(), r#"It is "42"."#);
+    expect![[r#"
+        user: 17 + 25?
+        assistant: I think it is 42.
+        user: Your reply cannot be read. Write one JSON object and nothing else: {"thought": "why", "tool_name": "a tool, or finish", "tool_args": {its arguments}}
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+
+    let model = ScriptedModel::new().text("No.").text("No!").text("{}");
+    let error = agent(model).run("17 + 25?".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+}
+
+/// A conversation that one dialect began, another goes on with.
+#[tokio::test]
+async fn dialects_share_the_transcript() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)])
+        .text("2 and 4.")
+        .text(ADD)
+        .text(FINISH)
+        .text("Bye.");
+    let native = ReactAgent::builder(model.clone()).tools(calculator()).dialect(NativeCalls).build().unwrap();
+    let json = agent(model.clone());
+
+    let first = native.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let second =
+        json.run(RunInput::following(first.transcript, "17 + 25?")).await.unwrap().into_answer().unwrap();
+    native.run(RunInput::following(second.transcript, "Bye.")).await.unwrap();
+
+    expect![[r#"
+        user: Add.
+        assistant: {"thought":"","tool_name":"add","tool_args":{"x":1,"y":1}}
+        {"thought":"","tool_name":"add","tool_args":{"x":2,"y":2}}
+        user: Observation from add: 2
+        user: Observation from add: 4
+        assistant: {"thought":"","tool_name":"finish","tool_args":{"answer":"2 and 4."}}
+        user: 17 + 25?
+    "#]]
+    .assert_eq(&lines(&model.requests()[2]));
+    expect![[r#"
+        user: Add.
+        assistant: a add{"x":1,"y":1}; b add{"x":2,"y":2}
+        tool: a 2
+        tool: b 4
+        assistant: 2 and 4.
+        user: 17 + 25?
+        assistant: call_3 add{"x":17,"y":25}
+        tool: call_3 42
+        assistant: It is "42".
+        user: Bye.
+    "#]]
+    .assert_eq(&lines(&model.requests()[4]));
+}
+
+/// Gives the text of a reply in pieces of three characters.
+struct Chunked(ScriptedModel);
+
+#[async_trait]
+impl ChatModel for Chunked {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        let chunks = stream::once(self.chat(request)).flat_map(|response| {
+            let response = response.unwrap();
+            let text: Vec<char> = response.message.text().chars().collect();
+            let chunks: Vec<_> =
+                text.chunks(3).map(|chunk| ChatEvent::TextDelta { text: chunk.iter().collect() }).collect();
+            stream::iter(chunks.into_iter().chain([ChatEvent::Finished(response)]).map(Ok))
+        });
+        chunks.boxed()
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+/// BEHAVIOUR C77, for this dialect.
+#[tokio::test]
+async fn thought_and_answer_stream_without_the_protocol() {
+    let model = Chunked(ScriptedModel::new().text(ADD).text(FINISH));
+    let events: Vec<_> = agent(model).stream("17 + 25?".into()).map(Result::unwrap).collect().await;
+
+    let mut told = String::new();
+    for event in &events {
+        match event {
+            RunEvent::ThoughtDelta { text } => told += &format!("<{text}>"),
+            RunEvent::TextDelta { text } => told += &format!("[{text}]"),
+            _ => {}
+        }
+    }
+    expect![[r#"<I a><dd ><the><m.><Kno><wn.>[It][ is][ "][42][".]"#]].assert_eq(&told);
+    assert_eq!(json!(events.last())["type"], "done");
+}

@@ -1,0 +1,52 @@
+//! What every provider demands of a conversation.
+
+use std::{collections::HashSet, sync::Arc};
+
+use haft_core::{ChatRequest, Message, MessageBody, Transcript};
+
+/// Asserts that each call has exactly one result, right behind its reply and in call order, and that ids are unique.
+#[track_caller]
+pub(crate) fn assert_paired(transcript: &Transcript) {
+    assert_all_paired(transcript.messages());
+}
+
+/// The same of what a model was sent.
+#[track_caller]
+pub(crate) fn assert_request_paired(request: &ChatRequest) {
+    let messages: Vec<_> = request.messages.iter().cloned().collect();
+    assert_all_paired(&messages);
+}
+
+#[track_caller]
+fn assert_all_paired(messages: &[Arc<Message>]) {
+    let mut ids = HashSet::new();
+    let mut messages = messages.iter();
+    while let Some(message) = messages.next() {
+        assert!(!matches!(message.body(), MessageBody::Tool(_)), "a result without a call: {message:?}");
+        for call in message.tool_calls() {
+            assert!(!call.id.is_empty() && ids.insert(&call.id), "the id {:?} is not unique", call.id);
+            match messages.next().map(|message| message.body()) {
+                Some(MessageBody::Tool(result)) => {
+                    assert_eq!((&result.call_id, &result.name), (&call.id, &call.name))
+                }
+                other => panic!("{call:?} is followed by {other:?}"),
+            }
+        }
+    }
+}
+
+/// What a model was sent, one line a message.
+pub(crate) fn lines(request: &ChatRequest) -> String {
+    let lines = request.messages.iter().map(|message| {
+        let calls: Vec<_> =
+            message.tool_calls().iter().map(|it| format!("{} {}{}", it.id, it.name, it.arguments)).collect();
+        let (role, text) = match message.body() {
+            MessageBody::System { .. } => ("system", message.text()),
+            MessageBody::User { .. } => ("user", message.text()),
+            MessageBody::Assistant(_) => ("assistant", [message.text(), calls.join("; ")].concat()),
+            MessageBody::Tool(result) => ("tool", format!("{} {}", result.call_id, message.text())),
+        };
+        format!("{role}: {text}\n")
+    });
+    lines.collect()
+}
