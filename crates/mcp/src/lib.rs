@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+
+mod config;
+mod connection;
+mod link;
+mod listing;
+mod process;
+mod result;
+mod server;
+mod session;
+mod source;
+mod stdio;
+mod tool;
+mod wire;
+
+pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
+pub use server::{ServeError, serve, serve_stdio};
+pub use source::McpSource;
+pub use stdio::StdioServer;
+pub use tool::{McpTool, mcp_tool};

@@ -1,0 +1,114 @@
+use haft_core::{Content, FailureKind, ResourceBody, ToolOutcome, ToolOutput};
+use serde_json::{Value, json};
+
+use super::outcome;
+
+fn output(written: Value) -> ToolOutput {
+    match outcome(written).unwrap() {
+        ToolOutcome::Done(output) => output,
+        pending => panic!("{pending:?}"),
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// BEHAVIOUR F42.
+#[test]
+fn texts_are_one_or_several_or_none() {
+    assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
+    assert_eq!(output(json!({"content": [text("a"), text("b")]})).to_value(), json!(["a", "b"]));
+    assert_eq!(output(json!({"content": []})).to_value(), json!(""));
+}
+
+/// BEHAVIOUR F42: text and an image is both, and every other kind is what it was.
+#[test]
+fn every_kind_of_content_is_kept_in_order() {
+    let written = json!({"content": [
+        text("see"),
+        {"type": "image", "data": "iVBO", "mimeType": "image/png"},
+        {"type": "audio", "data": "UklG", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "A"}},
+        {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAE="}},
+        {"type": "resource_link", "uri": "file:///c", "name": "c", "description": "C", "mimeType": "text/csv"},
+    ]});
+    let output = output(written);
+    let expected = [
+        Content::text("see"),
+        Content::blob(*b"\x89PN", "image/png"),
+        Content::blob(*b"RIF", "audio/wav"),
+        Content::Resource {
+            uri: "file:///a".to_owned(),
+            media_type: Some("text/plain".to_owned()),
+            body: ResourceBody::Text("A".to_owned()),
+        },
+        Content::Resource {
+            uri: "file:///b".to_owned(),
+            media_type: None,
+            body: ResourceBody::Blob([0, 1].into()),
+        },
+        Content::ResourceLink {
+            uri: "file:///c".to_owned(),
+            name: "c".to_owned(),
+            description: Some("C".to_owned()),
+            media_type: Some("text/csv".to_owned()),
+        },
+    ];
+    assert_eq!(output.content, expected);
+    assert!(output.warnings.is_empty());
+}
+
+/// BEHAVIOUR F42.
+#[test]
+fn structured_content_is_exact() {
+    assert_eq!(output(json!({"content": [], "structuredContent": null})).structured, Some(Value::Null));
+    assert_eq!(output(json!({"content": []})).structured, None);
+    let structured = json!({"b": [1.0, 1, "1", null], "a": {}});
+    let both = output(json!({"content": [text("short")], "structuredContent": structured}));
+    assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
+}
+
+/// BEHAVIOUR F42: a model reads text, so what is structured only becomes text too.
+#[test]
+fn structured_content_alone_is_readable() {
+    let alone = output(json!({"structuredContent": {"sum": 42}}));
+    assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
+}
+
+/// BEHAVIOUR F43.
+#[test]
+fn an_error_is_a_failed_call_with_its_text() {
+    let failed = |written| {
+        let error = outcome(written).unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Failed);
+        error.to_string()
+    };
+    assert_eq!(failed(json!({"isError": true, "content": [text("no"), text("really")]})), "no\nreally");
+    assert_eq!(failed(json!({"isError": true, "structuredContent": {"code": 7}})), r#"{"code":7}"#);
+    assert_eq!(failed(json!({"isError": true})), "the tool failed and does not say why");
+    assert_eq!(failed(json!([1])), "the server answered with what is no result");
+}
+
+/// FAULTS P9: what is unknown is noted, not dropped.
+#[test]
+fn unknown_content_is_kept_as_json() {
+    let video = json!({"type": "video", "data": "AAAA"});
+    let broken = json!({"type": "image", "data": "not base64!", "mimeType": "image/png"});
+    let output = output(json!({"content": [text("a"), video, broken]}));
+    assert_eq!(output.content, [Content::text("a"), Content::json(video), Content::json(broken)]);
+    let [unknown, unreadable] = &output.warnings[..] else { panic!("{:?}", output.warnings) };
+    assert!(unknown.starts_with("content of type \"video\" is kept as JSON: unknown variant"), "{unknown}");
+    assert!(
+        unreadable.starts_with("content of type \"image\" is kept as JSON: Invalid symbol"),
+        "{unreadable}"
+    );
+}
+
+/// FAULTS P9, P10: an answer that is no result yet is a failure, not an empty success.
+#[test]
+fn another_type_of_result_is_a_failure() {
+    let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
+    assert_eq!(error.to_string(), "the server answers with \"input_required\", which is not supported");
+    assert!(outcome(json!({"resultType": "complete", "content": []})).is_ok());
+}

@@ -1,0 +1,289 @@
+use std::{sync::Arc, time::Duration};
+
+use expect_test::expect;
+use haft_core::{
+    Content, DynamicTool, Json, Progress, ResourceBody, Schema, ToolDefinition, ToolName, ToolOutput,
+    Toolset,
+    schemars::{self, JsonSchema},
+    tool_fn,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{
+        AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+        duplex, split,
+    },
+    sync::Notify,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{ServeError, serve};
+
+/// A client that writes its messages by hand.
+struct Client {
+    output: WriteHalf<DuplexStream>,
+    input: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    server: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Client {
+    fn of(tools: Toolset) -> Self {
+        let (ours, theirs) = duplex(1 << 20);
+        let (reader, writer) = split(theirs);
+        let server = tokio::spawn(serve(tools, reader, writer));
+        let (input, output) = split(ours);
+        Self { output, input: BufReader::new(input).lines(), server }
+    }
+
+    async fn greeted(tools: Toolset) -> Self {
+        let mut client = Self::of(tools);
+        let info = json!({"name": "by hand", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        client.send(json!({"id": 0, "method": "initialize", "params": params})).await;
+        assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-11-25");
+        client.send(json!({"method": "notifications/initialized"})).await;
+        client
+    }
+
+    async fn send(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = timeout(Duration::from_secs(10), self.input.next_line()).await.unwrap().unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn call(&mut self, name: &str, arguments: Value) -> Value {
+        let params = json!({"name": name, "arguments": arguments});
+        self.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+        self.hear().await
+    }
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Add {
+    x: i64,
+    y: i64,
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Nothing {}
+
+fn add() -> DynamicTool {
+    tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) })
+}
+
+/// BEHAVIOUR F56 (stdio).
+#[tokio::test]
+async fn tools_are_listed_with_their_schemas() {
+    let mut client = Client::greeted(Toolset::new().with(add())).await;
+    client.send(json!({"id": 1, "method": "tools/list"})).await;
+    let listed = client.hear().await;
+    expect![[r#"
+        {
+          "tools": [
+            {
+              "name": "add",
+              "description": "Adds two integers.",
+              "inputSchema": {
+                "type": "object",
+                "properties": {
+                  "x": {
+                    "type": "integer"
+                  },
+                  "y": {
+                    "type": "integer"
+                  }
+                },
+                "required": [
+                  "x",
+                  "y"
+                ]
+              },
+              "outputSchema": {
+                "type": "object",
+                "properties": {
+                  "result": {
+                    "type": "integer"
+                  }
+                },
+                "required": [
+                  "result"
+                ]
+              }
+            }
+          ]
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&listed["result"]).unwrap());
+    let sum = client.call("add", json!({"x": "17", "y": 25})).await;
+    expect![[
+        r#"{"content":[{"type":"text","text":"42"}],"structuredContent":{"result":42},"isError":false}"#
+    ]]
+    .assert_eq(&sum["result"].to_string());
+}
+
+/// BEHAVIOUR F56: the newer era, without a handshake.
+#[tokio::test]
+async fn a_client_of_the_newer_era_is_served() {
+    let mut client = Client::of(Toolset::new().with(add()));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    client.send(json!({"id": 1, "method": "server/discover", "params": {"_meta": meta}})).await;
+    let versions = client.hear().await["result"]["supportedVersions"].clone();
+    assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{versions}");
+    let params = json!({"name": "add", "arguments": {"x": 1, "y": 2}, "_meta": meta});
+    client.send(json!({"id": 2, "method": "tools/call", "params": params})).await;
+    let sum = client.hear().await;
+    assert_eq!(sum["result"]["structuredContent"], json!({"result": 3}));
+    assert_eq!(sum["result"]["resultType"], "complete");
+}
+
+/// BEHAVIOUR F56.
+#[tokio::test]
+async fn failures_are_answered_each_in_its_way() {
+    let panics = tool_fn("panics", "", |Nothing {}| async move {
+        if true {
+            panic!("at the disco");
+        }
+    });
+    let mut client = Client::greeted(Toolset::new().with(add()).with(panics)).await;
+    let panicked = client.call("panics", json!({})).await;
+    assert_eq!(panicked["result"]["isError"], json!(true));
+    let invalid = client.call("add", json!({"x": "abc"})).await;
+    assert_eq!(invalid["result"]["isError"], json!(true));
+    let reason = invalid["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(reason.contains(r#"/x: expected integer, received string "abc""#), "{reason}");
+    let unknown = client.call("sub", json!({})).await;
+    assert_eq!(unknown["error"], json!({"code": -32602, "message": "unknown tool: sub"}));
+    assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
+}
+
+/// BEHAVIOUR F56: a cancelled call is dropped, and so is one whose client is gone.
+#[tokio::test]
+async fn a_cancelled_call_ends() {
+    struct Ends(Arc<Notify>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
+    let forever = tool_fn("forever", "", move |Nothing {}| {
+        let (begins, end) = (Arc::clone(&begins), Ends(Arc::clone(&ends)));
+        async move {
+            let _end = end;
+            begins.notify_one();
+            std::future::pending::<()>().await;
+        }
+    });
+    let mut client = Client::greeted(Toolset::new().with(forever).with(add())).await;
+    let call = json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}});
+    client.send(call.clone()).await;
+    begun.notified().await;
+    client.send(json!({"method": "notifications/cancelled", "params": {"requestId": 7}})).await;
+    timeout(Duration::from_secs(5), ended.notified()).await.unwrap();
+    assert_eq!(
+        client.call("add", json!({"x": 1, "y": 1})).await["id"],
+        json!(1),
+        "no answer to the cancelled one"
+    );
+}
+
+/// The server ends when its input does.
+#[tokio::test]
+async fn the_end_of_input_is_the_end() {
+    let mut client = Client::greeted(Toolset::new().with(add())).await;
+    client.output.shutdown().await.unwrap();
+    timeout(Duration::from_secs(5), client.server).await.unwrap().unwrap().unwrap();
+    let mut silent = Client::of(Toolset::new());
+    silent.output.shutdown().await.unwrap();
+    timeout(Duration::from_secs(5), silent.server).await.unwrap().unwrap().unwrap();
+}
+
+/// Progress goes to the client that asked for it, before the answer.
+#[tokio::test]
+async fn progress_is_told() {
+    let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
+    let steps = DynamicTool::new(definition, |_arguments, cx| async move {
+        for step in 1..=2 {
+            cx.report(Progress { progress: step.into(), total: Some(2.0), message: None });
+        }
+        "done"
+    });
+    let mut client = Client::greeted(Toolset::new().with(steps)).await;
+    let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
+    client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+    for step in [1.0, 2.0] {
+        let report = client.hear().await;
+        assert_eq!(report["params"], json!({"progressToken": "p", "progress": step, "total": 2.0}));
+    }
+    assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
+}
+
+/// Every kind of content and every warning reaches the client.
+#[tokio::test]
+async fn content_is_written_without_loss() {
+    let content = vec![
+        Content::text("a"),
+        Content::blob(*b"\x89PN", "image/png"),
+        Content::blob(*b"RIF", "audio/wav"),
+        Content::blob([0, 1], "application/pdf"),
+        Content::Resource { uri: "file:///a".into(), media_type: None, body: ResourceBody::Text("A".into()) },
+        Content::ResourceLink {
+            uri: "file:///c".into(),
+            name: "c".into(),
+            description: None,
+            media_type: None,
+        },
+        Content::json(json!({"k": null})),
+    ];
+    let output = ToolOutput { content, ..ToolOutput::default() }.with_warning("rounded");
+    let definition = ToolDefinition::new(ToolName::new("all").unwrap(), Schema::object());
+    let all = DynamicTool::new(definition, move |_arguments, _cx| {
+        let output = output.clone();
+        async move { output }
+    });
+    let mut client = Client::greeted(Toolset::new().with(all)).await;
+    let written = client.call("all", json!({})).await;
+    let blocks: Vec<_> =
+        written["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
+    expect![[r#"
+        {"type":"text","text":"a"}
+        {"type":"image","data":"iVBO","mimeType":"image/png"}
+        {"type":"audio","data":"UklG","mimeType":"audio/wav"}
+        {"type":"resource","resource":{"uri":"result://content/3","mimeType":"application/pdf","blob":"AAE="}}
+        {"type":"resource","resource":{"uri":"file:///a","text":"A"}}
+        {"type":"resource_link","uri":"file:///c","name":"c"}
+        {"type":"text","text":"{\"k\":null}"}
+        {"type":"text","text":"Warning: rounded"}"#]]
+    .assert_eq(&blocks.join("\n"));
+}
+
+/// A schema of anything but objects is wrapped, and its references still find their places.
+#[tokio::test]
+async fn output_schemas_are_objects() {
+    let node = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": {"leaf": {"type": "integer"}},
+        "anyOf": [{"$ref": "#/$defs/leaf"}, {"type": "array", "items": {"$ref": "#"}, "default": {"$ref": "#"}}],
+    });
+    let definition = ToolDefinition::new(ToolName::new("tree").unwrap(), Schema::object())
+        .with_output_schema(Schema::new(node).unwrap());
+    let tree =
+        DynamicTool::new(definition, |_arguments, _cx| async { ToolOutput::structured(json!([1, [2]])) });
+    let mut client = Client::greeted(Toolset::new().with(tree)).await;
+    client.send(json!({"id": 1, "method": "tools/list"})).await;
+    let schema = client.hear().await["result"]["tools"][0]["outputSchema"].clone();
+    expect![[r##"{"type":"object","properties":{"result":{"$defs":{"leaf":{"type":"integer"}},"anyOf":[{"$ref":"#/properties/result/$defs/leaf"},{"type":"array","items":{"$ref":"#/properties/result"},"default":{"$ref":"#"}}]}},"required":["result"],"$schema":"https://json-schema.org/draft/2020-12/schema"}"##]]
+    .assert_eq(&schema.to_string());
+    let structured = client.call("tree", json!({})).await["result"]["structuredContent"].clone();
+    assert_eq!(structured, json!({"result": [1, [2]]}));
+    assert!(Schema::new(schema).unwrap().is_valid(&structured));
+}

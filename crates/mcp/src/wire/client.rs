@@ -1,0 +1,265 @@
+use std::{collections::HashMap, future, sync::Arc, time::Duration};
+
+use haft_core::limits;
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, CustomResult, ErrorCode, ErrorData, JsonRpcMessage,
+        RequestId, ServerJsonRpcMessage, ServerResult,
+    },
+    transport::Transport,
+};
+use serde_json::value::RawValue;
+use tokio::{
+    io::{self, AsyncRead, AsyncWrite},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Notices,
+    envelope::{Envelope, salvage_id, salvage_last_id},
+    lines::{Line, Lines},
+    writer::Writer,
+};
+
+/// How long a server may take to say whether it knows `server/discover`. One that says nothing is taken for
+/// one of the era before it.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The client's end of a connection.
+pub(crate) struct ClientWire<R, W> {
+    lines: Lines<R>,
+    writer: Writer<W>,
+    awaited: HashMap<RequestId, Awaited>,
+    probe: Option<(RequestId, Instant)>,
+    notices: Arc<Notices>,
+    noise: u64,
+}
+
+/// How the answer to a request is read.
+#[derive(Clone, Copy)]
+enum Awaited {
+    /// Kept as it is: what rmcp makes of it loses details.
+    Raw,
+    /// Read by rmcp.
+    Typed,
+    /// As `Typed`; what is no proper answer means that the server does not know the request.
+    Probe,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R, W> {
+    pub(crate) fn new(reader: R, writer: W, notices: Arc<Notices>) -> Self {
+        let lines = Lines::new(reader, limits::LINE_BYTES);
+        Self { lines, writer: Writer::new(writer), awaited: HashMap::new(), probe: None, notices, noise: 0 }
+    }
+
+    fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                let awaited = match request.request.method() {
+                    "tools/list" | "tools/call" => Awaited::Raw,
+                    "server/discover" => Awaited::Probe,
+                    _ => Awaited::Typed,
+                };
+                if matches!(awaited, Awaited::Probe) {
+                    self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
+                }
+                self.awaited.insert(request.id.clone(), awaited);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.awaited.remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    /// Makes a message of a line, unless it is noise or the answer to nothing.
+    fn read(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong { head, tail, length } => {
+                let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
+                return self
+                    .fail(id, format!("it is {length} bytes long, at most {} are read", limits::LINE_BYTES));
+            }
+        };
+        let Ok(text) = str::from_utf8(&line) else {
+            return self.fail(salvage_id(&line), "it is not UTF-8".to_owned());
+        };
+        if !text.trim_start().starts_with('{') {
+            self.hear_noise(text);
+            return None;
+        }
+        match serde_json::from_str::<Envelope<'_>>(text) {
+            Ok(envelope) if envelope.method.is_some() => self.read_unasked(&envelope, text),
+            Ok(envelope) => self.read_answer(&envelope),
+            Err(error) => match salvage_id(&line) {
+                None => {
+                    self.hear_noise(text);
+                    None
+                }
+                id => self.fail(id, error.to_string()),
+            },
+        }
+    }
+
+    fn read_answer(&mut self, envelope: &Envelope<'_>) -> Option<ServerJsonRpcMessage> {
+        let (id, awaited) = self.take_awaited(envelope.id.clone())?;
+        let answer = match (envelope.result, envelope.error) {
+            (Some(result), _) => read_result(awaited, result).map_err(|error| error.to_string()),
+            (None, Some(error)) => match serde_json::from_str::<ErrorData>(error.get()) {
+                Ok(error) => return Some(JsonRpcMessage::error(error, Some(id))),
+                Err(_) => return Some(JsonRpcMessage::error(foreign_error(error), Some(id))),
+            },
+            (None, None) => Err("it has neither a result nor an error".to_owned()),
+        };
+        Some(match answer {
+            Ok(result) => JsonRpcMessage::response(result, id),
+            Err(reason) => unreadable(id, awaited, &reason),
+        })
+    }
+
+    /// Fails the call that an unreadable answer belongs to.
+    fn fail(&mut self, id: Option<RequestId>, reason: String) -> Option<ServerJsonRpcMessage> {
+        let Some((id, awaited)) = self.take_awaited(id) else {
+            tracing::warn!(reason, "dropped a message that cannot be read and answers nothing");
+            return None;
+        };
+        Some(unreadable(id, awaited, &reason))
+    }
+
+    /// The request that an answer belongs to. One without an id belongs to the only request there is.
+    fn take_awaited(&mut self, id: Option<RequestId>) -> Option<(RequestId, Awaited)> {
+        let id = match id {
+            Some(RequestId::String(text)) if !self.awaited.contains_key(&RequestId::String(text.clone())) => {
+                RequestId::Number(text.parse().ok()?)
+            }
+            Some(id) => id,
+            None if self.awaited.len() == 1 => self.awaited.keys().next()?.clone(),
+            None => return None,
+        };
+        let Some(awaited) = self.awaited.remove(&id) else {
+            tracing::debug!(%id, "dropped an answer that nobody waits for");
+            return None;
+        };
+        self.probe.take_if(|(probe, _)| *probe == id);
+        Some((id, awaited))
+    }
+
+    fn read_unasked(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
+        match (envelope.method.as_deref(), envelope.params) {
+            (Some("notifications/progress"), Some(params)) => {
+                if let Ok(report) = serde_json::from_str(params.get()) {
+                    self.notices.progress(report);
+                }
+                return None;
+            }
+            // It goes on to rmcp as well, which may have a subscription for it.
+            (Some("notifications/tools/list_changed"), _) => self.notices.list_changed.notify_one(),
+            _ => {}
+        }
+        serde_json::from_str(text)
+            .inspect_err(|error| tracing::warn!(%error, "dropped a message that cannot be read"))
+            .ok()
+    }
+
+    /// A server should write nothing but messages. It is told once, in the log.
+    fn hear_noise(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        self.noise += 1;
+        if self.noise == 1 {
+            tracing::warn!(
+                line = shortened(text),
+                "the server writes what is no message to its standard output"
+            );
+        }
+    }
+
+    /// What rmcp is told when the probe found nobody.
+    fn give_up_probe(&mut self) -> Option<ServerJsonRpcMessage> {
+        let (id, _) = self.probe.take()?;
+        self.awaited.remove(&id);
+        Some(unreadable(id, Awaited::Probe, "no answer in time"))
+    }
+}
+
+fn read_result(awaited: Awaited, result: &RawValue) -> serde_json::Result<ServerResult> {
+    match awaited {
+        Awaited::Raw => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
+        Awaited::Typed => serde_json::from_str(result.get()),
+        Awaited::Probe => serde_json::from_str(result.get()).map(ServerResult::DiscoverResult),
+    }
+}
+
+fn unreadable(id: RequestId, awaited: Awaited, reason: &str) -> ServerJsonRpcMessage {
+    let code = match awaited {
+        Awaited::Probe => ErrorCode::METHOD_NOT_FOUND,
+        Awaited::Raw | Awaited::Typed => ErrorCode::PARSE_ERROR,
+    };
+    JsonRpcMessage::error(
+        ErrorData::new(code, format!("the answer cannot be read: {reason}"), None),
+        Some(id),
+    )
+}
+
+/// Some servers send a text or an object of their own where an error belongs.
+fn foreign_error(error: &RawValue) -> ErrorData {
+    ErrorData::internal_error(shortened(error.get()).to_owned(), None)
+}
+
+fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(200)).unwrap_or(text)
+}
+
+impl<R, W> Transport<RoleClient> for ClientWire<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.note_sent(&message);
+        self.writer.send(&message)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let probe = self.probe.as_ref().map(|(_, deadline)| *deadline);
+            let given_up = async {
+                match probe {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => future::pending().await,
+                }
+            };
+            let message = tokio::select! {
+                biased;
+                line = self.lines.next() => match line {
+                    Ok(Some(line)) => self.read(line),
+                    Ok(None) | Err(_) => {
+                        self.notices.ended.cancel();
+                        return None;
+                    }
+                },
+                () = given_up => self.give_up_probe(),
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.writer.close().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use rmcp::{
+    RoleClient, RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ListToolsRequest, RequestId,
+        ServerJsonRpcMessage,
+    },
+    transport::Transport,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+
+use super::{
+    ClientWire, Notices, ServerWire,
+    envelope::{salvage_id, salvage_last_id},
+    lines::{Line, Lines},
+};
+
+async fn lines_of(bytes: &'static [u8], limit: usize) -> Vec<String> {
+    let mut lines = Lines::new(bytes, limit);
+    let mut read = Vec::new();
+    while let Some(line) = lines.next().await.unwrap() {
+        read.push(match line {
+            Line::Whole(line) => String::from_utf8(line).unwrap(),
+            Line::TooLong { head, tail, length } => {
+                format!("{length}: {}…{}", String::from_utf8_lossy(&head), String::from_utf8_lossy(&tail))
+            }
+        });
+    }
+    read
+}
+
+#[tokio::test]
+async fn lines_are_whole_or_too_long() {
+    assert_eq!(lines_of(b"a\n\nbc\n", 2).await, ["a", "", "bc"]);
+    assert_eq!(lines_of(b"a\nlast", 9).await, ["a", "last"]);
+    assert_eq!(lines_of(b"abc\nd\n", 2).await, ["3: …abc", "d"]);
+}
+
+#[test]
+fn an_id_is_found_in_what_is_broken() {
+    let seven = Some(RequestId::Number(7));
+    assert_eq!(salvage_id(br#"{"jsonrpc":"2.0","id":7,"result":{"con"#), seven);
+    assert_eq!(salvage_id(b"{\"result\":\"\xff\",\"id\":7}"), seven);
+    assert_eq!(salvage_id(br#"{"result":{"con"#), None);
+    assert_eq!(salvage_id(b"[1]"), None);
+    assert_eq!(salvage_last_id(br#"xxx"},"jsonrpc":"2.0","id":7}"#), seven);
+    assert_eq!(salvage_last_id(br#"xxx","id":7,"x":"#), None);
+}
+
+struct Server {
+    _input: ReadHalf<DuplexStream>,
+    output: WriteHalf<DuplexStream>,
+}
+
+type Client = ClientWire<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+fn connected() -> (Client, Server) {
+    let (ours, theirs) = duplex(1 << 16);
+    let (reader, writer) = split(ours);
+    let (_input, output) = split(theirs);
+    (ClientWire::new(reader, writer, Arc::new(Notices::default())), Server { _input, output })
+}
+
+async fn ask(client: &mut Client, id: i64) {
+    let request = ClientRequest::ListToolsRequest(ListToolsRequest::default());
+    client.send(ClientJsonRpcMessage::request(request, RequestId::Number(id))).await.unwrap();
+}
+
+async fn hear(client: &mut Client) -> Value {
+    let message: ServerJsonRpcMessage = Transport::<RoleClient>::receive(client).await.unwrap();
+    serde_json::to_value(message).unwrap()
+}
+
+/// FAULTS P4, P5: what answers nothing is dropped, what answers something does so exactly.
+#[tokio::test]
+async fn noise_and_stray_answers_are_dropped() {
+    let (mut client, mut server) = connected();
+    ask(&mut client, 1).await;
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"x": 1.0, "a": null}});
+    let written = format!("hello\n\n{{oops\n{{\"id\":9,\"result\":{{}}}}\n{answer}\n{answer}\n{{\"x\":1}}\n");
+    server.output.write_all(written.as_bytes()).await.unwrap();
+    assert_eq!(hear(&mut client).await.to_string(), answer.to_string());
+    drop(server);
+    assert!(Transport::<RoleClient>::receive(&mut client).await.is_none(), "the second answer is nobody's");
+}
+
+#[tokio::test]
+async fn an_error_without_an_id_belongs_to_the_only_request() {
+    let (mut client, mut server) = connected();
+    ask(&mut client, 1).await;
+    server
+        .output
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"no\"}}\n")
+        .await
+        .unwrap();
+    let error = hear(&mut client).await;
+    assert_eq!((&error["id"], &error["error"]["message"]), (&json!(1), &json!("no")));
+}
+
+#[tokio::test]
+async fn a_number_may_come_back_as_text() {
+    let (mut client, mut server) = connected();
+    ask(&mut client, 1).await;
+    server.output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"result\":{}}\n").await.unwrap();
+    assert_eq!(hear(&mut client).await["id"], json!(1));
+}
+
+/// Our server tells its client what it could not read, and goes on.
+#[tokio::test]
+async fn a_server_answers_what_it_cannot_read() {
+    let (ours, theirs) = duplex(1 << 16);
+    let (reader, writer) = split(theirs);
+    let mut wire = ServerWire::new(reader, writer);
+    let (mut input, mut output) = split(ours);
+    let sent = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\nnonsense\n\
+        {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":3}\n{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\"}\n";
+    output.write_all(sent).await.unwrap();
+    let message = Transport::<RoleServer>::receive(&mut wire).await.unwrap();
+    assert!(matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(6)));
+    drop(wire);
+    let mut answers = String::new();
+    input.read_to_string(&mut answers).await.unwrap();
+    let answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> = answers.iter().map(|answer| (&answer["id"], &answer["error"]["code"])).collect();
+    assert_eq!(seen, [(&Value::Null, &json!(-32700)), (&json!(5), &json!(-32700))]);
+}

@@ -1,0 +1,122 @@
+//! The other side: this binary again, started as a server or as a program that owns one.
+
+mod answers;
+mod owner;
+
+pub(crate) use owner::launcher;
+
+use std::{
+    env,
+    io::{self, BufRead as _, Write as _},
+    process, thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+const MODE: &str = "mode:";
+
+/// What makes this binary a child: it runs only [`child`], and leaves its standard output alone.
+pub(crate) fn arguments(mode: &str) -> Vec<String> {
+    ["child::child", "--exact", "--nocapture", "--test-threads=1"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("{MODE}{mode}")])
+        .collect()
+}
+
+/// No test of its own: what a child process runs.
+#[test]
+fn child() {
+    let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
+        return;
+    };
+    // The harness may have begun a line of its own.
+    write_line(b"");
+    match mode.split_once('=') {
+        Some(("own", how)) => owner::run(how),
+        _ if mode == "toolset" => crate::serving::child(),
+        _ => serve(&mode),
+    }
+    process::exit(0);
+}
+
+/// Speaks MCP by hand, message by message, with the faults of `mode`.
+fn serve(mode: &str) {
+    let mut cancelled = Vec::new();
+    if mode == "noisy" {
+        make_noise();
+    }
+    for line in io::stdin().lock().lines() {
+        let Ok(message) = serde_json::from_str::<Value>(&line.unwrap()) else { continue };
+        let method = message["method"].as_str().unwrap_or_default();
+        if method == "notifications/cancelled" {
+            cancelled.push(message["params"]["requestId"].clone());
+        }
+        if message["id"].is_null() {
+            continue;
+        }
+        match (method, mode) {
+            (_, "mute") => {}
+            ("server/discover", "ends_when_probed") => process::exit(1),
+            ("server/discover", "ignores_probe") => {}
+            ("server/discover", "modern") => reply(
+                &message,
+                json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                    "ttlMs": 0, "cacheScope": "private",
+                }),
+            ),
+            ("initialize", "modern") => refuse(&message, -32022, "unsupported version"),
+            ("initialize", _) => reply(
+                &message,
+                json!({
+                    "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {"listChanged": true}},
+                    "serverInfo": {"name": "faulty", "version": "1"},
+                }),
+            ),
+            ("tools/list", "modern")
+                if message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() =>
+            {
+                refuse(&message, -32602, "no version in _meta");
+            }
+            ("tools/list", _) => answers::list(mode, &message),
+            ("tools/call", _) => answers::call(&message, &cancelled),
+            _ => refuse(&message, -32601, "method not found"),
+        }
+    }
+}
+
+fn make_noise() {
+    println!("Welcome to the noisy server!");
+    for line in 0..2000 {
+        println!("[info] {line} things happened");
+    }
+    let mut stderr = io::stderr().lock();
+    for _ in 0..2048 {
+        stderr.write_all(&[b'x'; 1024]).unwrap();
+    }
+}
+
+fn reply(request: &Value, result: Value) {
+    write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+}
+
+fn refuse(request: &Value, code: i32, message: &str) {
+    write(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}));
+}
+
+fn write(message: &Value) {
+    write_line(message.to_string().as_bytes());
+}
+
+fn write_line(line: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line).unwrap();
+    stdout.write_all(b"\n").unwrap();
+    stdout.flush().unwrap();
+}
+
+fn pause(millis: u64) {
+    thread::sleep(Duration::from_millis(millis));
+}

@@ -1,0 +1,28 @@
+use std::{future, io::Write as _, process};
+
+use haft_mcp::{McpSource, StdioServer};
+
+/// A program that owns a server and ends in one way or another once it is told to.
+pub(super) fn run(how: &str) {
+    let (how, marker) = how.split_once(',').unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let _source = McpSource::connect("owned", launcher(marker)).await.unwrap();
+        std::io::stdout().write_all(b"owner is ready\n").unwrap();
+        match how {
+            "waits" => future::pending().await,
+            "exits" => process::exit(0),
+            "panics" => panic!("the owner panics"),
+            _returns => {}
+        }
+    });
+}
+
+/// A shell that starts a server and something else besides, which nothing but force can end.
+pub(crate) fn launcher(marker: &str) -> StdioServer {
+    let program = std::env::current_exe().unwrap();
+    let arguments = super::arguments("legacy").join(" ");
+    let stubborn = format!("trap '' TERM HUP; while :; do sleep 1; done; : {marker}");
+    let script = format!("sh -c \"{stubborn}\" & {} {arguments} {marker}; wait", program.display());
+    StdioServer::new("sh").with_args(["-c", &script]).with_env("PATH", "/usr/bin:/bin")
+}

@@ -1,0 +1,38 @@
+use haft_core::ListContext;
+use haft_core::{ToolSource as _, Toolset};
+use haft_mcp::McpConfig;
+use serde_json::json;
+
+use crate::server;
+
+/// BEHAVIOUR F53: from the file to the call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_becomes_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mcp.json");
+    let server = server("legacy");
+    let entry = json!({"command": server.command, "args": server.args, "disabled": false});
+    std::fs::write(&path, json!({"mcpServers": {"one": entry}}).to_string()).unwrap();
+    let sources = McpConfig::from_path(&path).unwrap().start().unwrap();
+    let mut tools = Toolset::new();
+    for source in sources {
+        source.ready().await.unwrap();
+        assert_eq!(source.label(), "mcp:one");
+        tools = tools.with_source(source);
+    }
+    assert!(tools.list(&ListContext::default()).await.diagnostics().is_empty());
+    assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
+}
+
+/// BEHAVIOUR F53: an error of a file names it.
+#[test]
+fn an_error_names_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mcp.json");
+    std::fs::write(&path, "{\"mcpServers\": {\n  \"a\": {\"command\": }\n}}").unwrap();
+    let error = McpConfig::from_path(&path).unwrap_err().to_string();
+    assert_eq!(error, format!("{}: not JSON: expected value at line 2 column 20", path.display()));
+    let missing = folder.path().join("none.json");
+    let error = McpConfig::from_path(&missing).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: cannot be read: ", missing.display())), "{error}");
+}

@@ -1,0 +1,47 @@
+use haft_core::{
+    FailureKind, Json, ListContext, Toolset,
+    schemars::{self, JsonSchema},
+    tool_fn,
+};
+use haft_mcp::{McpSource, serve_stdio};
+use serde_json::json;
+
+use crate::server;
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Add {
+    x: i64,
+    y: i64,
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// What the child process serves.
+pub(crate) fn child() {
+    let tools = Toolset::new()
+        .with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
+        .with(tool_fn("panic", "Panics.", |Nothing {}| async move {
+            if true {
+                panic!("at the disco");
+            }
+        }));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(serve_stdio(tools)).unwrap();
+}
+
+/// BEHAVIOUR F56 (stdio), F41: our server and our client, in separate processes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_toolset_is_a_server() {
+    let source = McpSource::connect("haft", server("toolset")).await.unwrap();
+    let tools = Toolset::new().with_source(source);
+    let list = tools.list(&ListContext::default()).await;
+    assert_eq!(list.names().map(|name| name.as_str()).collect::<Vec<_>>(), ["add", "panic"]);
+    let sum = tools.call("add", json!({"x": 17, "y": 25})).await.into_output().unwrap();
+    assert_eq!(sum.structured, Some(json!({"result": 42})));
+    assert_eq!(sum.text(), "42");
+    let failure = tools.call("panic", json!({})).await.into_output().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Failed);
+    assert_eq!(failure.message, "the tool panicked; it may have done a part of its work");
+    assert_eq!(tools.call("add", json!({"x": 1, "y": 1})).await.model_text(), "2");
+}
