@@ -7,6 +7,7 @@ mod error;
 mod guard;
 mod hear;
 mod ids;
+mod limits;
 mod mark;
 mod outputs;
 mod park;
@@ -24,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use crate::{Prompt, Reply};
 use calls::OpenCalls;
 use ids::CallIds;
-use mark::hint;
 
 pub use config::{AtLimit, RunConfig};
 pub use effect::{CallBatch, Effect, Step};
@@ -351,38 +351,6 @@ impl Run {
         let now = self.head.now;
         self.transcript
             .extend(calls.close(kind, why, now).map(|result| Message::tool(result).at(now).into()));
-    }
-
-    /// The limit that leaves no request, if there is one.
-    fn exhausted(&self) -> Option<Limit> {
-        let Head { config, requests, usage, .. } = &self.head;
-        let of_requests = config.limits.requests.filter(|limit| requests >= limit).map(Limit::Requests);
-        let total_tokens = usage.total_tokens();
-        let of_tokens = config.limits.total_tokens.filter(|limit| total_tokens >= *limit);
-        of_requests.or(of_tokens.map(Limit::TotalTokens))
-    }
-
-    /// Does what is configured for a limit that is reached. A model that is made to answer gets no second chance.
-    fn reach(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
-        match (self.head.config.at_limit, self.head.last_request) {
-            (AtLimit::Fail, _) | (AtLimit::Answer, Some(_)) => Err(AgentErrorKind::LimitReached(limit)),
-            (AtLimit::Answer, None) => {
-                self.head.last_request = Some(limit);
-                self.push(hint(format!(
-                    "{limit}. No more calls can be made: answer now with what you have."
-                )));
-                Ok(())
-            }
-        }
-    }
-
-    /// Lets an unusable reply pass, unless there were too many in a row.
-    fn tolerate(&mut self, error: impl FnOnce() -> AgentErrorKind) -> Result<(), AgentErrorKind> {
-        if let Some(limit) = self.head.last_request {
-            return Err(AgentErrorKind::LimitReached(limit));
-        }
-        self.head.unusable_replies += 1;
-        if self.head.unusable_replies > self.head.config.unusable_replies { Err(error()) } else { Ok(()) }
     }
 
     fn answer(&self, stop_reason: StopReason) -> RunAnswer {

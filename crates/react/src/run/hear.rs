@@ -7,7 +7,7 @@ use haft_core::{
     StopReason,
 };
 
-use super::{Head, Phase, Run, calls::OpenCalls, guard, mark, outputs};
+use super::{Phase, Run, calls::OpenCalls, guard, mark, outputs};
 
 impl Run {
     /// Takes the reply, if there is one, into the transcript. Afterwards the model is to be asked again, calls are
@@ -62,15 +62,6 @@ impl Run {
                 self.reach(limit)
             }
         }
-    }
-
-    /// The limit that forbids the calls of a reply; `tool_calls` is how many the run has with them.
-    fn forbids(&self, tool_calls: u32) -> Option<Limit> {
-        let Head { config, last_request, identical_calls, .. } = &self.head;
-        let insists =
-            config.identical_calls.filter(|limit| identical_calls > limit).map(Limit::IdenticalCalls);
-        let too_many = config.limits.tool_calls.filter(|limit| tool_calls > *limit).map(Limit::ToolCalls);
-        last_request.or(insists).or(too_many)
     }
 
     /// Takes an answer, if it has the form that was asked for.

@@ -1,7 +1,9 @@
 //! Answers as data, and the way to them.
 
 use expect_test::expect;
-use haft_core::{Agent as _, AgentErrorKind, Limit, Schema, ToolChoice, json, testing::ScriptedModel};
+use haft_core::{
+    Agent as _, AgentErrorKind, Limit, Schema, ToolChoice, ToolName, json, testing::ScriptedModel,
+};
 use haft_react::{JsonReact, NativeCalls, ReactAgent, Trajectory, is_hint};
 
 use crate::{
@@ -64,7 +66,7 @@ async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
     assert_paired(&answer.transcript);
     let first = &model.requests()[0];
     assert_eq!(first.tool_choice, ToolChoice::Required);
-    assert_eq!(first.tools.names().map(|name| name.as_str()).collect::<Vec<_>>(), ["add", "finish"]);
+    assert_eq!(first.tools.names().map(ToolName::as_str).collect::<Vec<_>>(), ["add", "finish"]);
     let trajectory = Trajectory::of(&answer.transcript);
     assert_eq!(trajectory.steps.len(), 2);
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));

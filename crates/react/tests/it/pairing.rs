@@ -27,7 +27,7 @@ fn assert_all_paired(messages: &[Arc<Message>]) {
             assert!(!call.id.is_empty() && ids.insert(&call.id), "the id {:?} is not unique", call.id);
             match messages.next().map(|message| message.body()) {
                 Some(MessageBody::Tool(result)) => {
-                    assert_eq!((&result.call_id, &result.name), (&call.id, &call.name))
+                    assert_eq!((&result.call_id, &result.name), (&call.id, &call.name));
                 }
                 other => panic!("{call:?} is followed by {other:?}"),
             }

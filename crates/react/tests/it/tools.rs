@@ -62,7 +62,6 @@ pub(crate) fn hang(timeout: Duration) -> DynamicTool {
 }
 
 /// `panic()`.
-#[allow(clippy::panic)]
 pub(crate) fn panics() -> DynamicTool {
     plain("panic", || async {
         if true {

@@ -32,7 +32,7 @@ impl JsonListener {
                 [top] if top == key::THOUGHT => thought.push(said),
                 [top] if top == key::TOOL_NAME => self.tool_name.push(said),
                 [top, argument] if ends && top == key::TOOL_ARGS && argument == key::ANSWER => {
-                    answer.push(said)
+                    answer.push(said);
                 }
                 _ => {}
             }
