@@ -9,9 +9,10 @@ use crate::workspace::Package;
 const README: &str = "README.md";
 const QUICKSTART: &str = "examples/quickstart/src/main.rs";
 const DOCTESTS: &str = "tests/src/book.rs";
+const DOCTESTS_PARENT: &str = "tests/src/lib.rs";
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings: Vec<_> = unused_doctests(tree).into_iter().collect();
     for (path, page) in tree.files("", ".md") {
         let blocks = markdown::code_blocks(page);
         findings.extend(blocks.iter().filter_map(|block| differs(path, block, tree)));
@@ -41,6 +42,15 @@ fn differs(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
         Some(_) => format!("the block is not what `{source}` holds; copy the file into it"),
     };
     Some(Finding::new(path, block.line, message))
+}
+
+fn unused_doctests(tree: &Tree) -> Option<Finding> {
+    let is_used = tree.text(DOCTESTS_PARENT).is_some_and(|text| text.contains("mod book;"));
+    (tree.contains(DOCTESTS) && !is_used).then(|| {
+        let message =
+            format!("nobody compiles this file; write `#[cfg(doctest)] mod book;` in `{DOCTESTS_PARENT}`");
+        Finding::new(DOCTESTS, 1, message)
+    })
 }
 
 fn uncompiled(path: &str, tree: &Tree) -> Option<Finding> {

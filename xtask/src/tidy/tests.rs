@@ -230,11 +230,12 @@ fn shown_code_is_code_that_compiles() {
         &[],
         tree,
         &expect![[r#"
-        docs/src/other.md:1: the Rust of this chapter is not compiled; list the chapter in `tests/src/book.rs`
-        docs/src/other.md:3: the block is not what `examples/quickstart/src/main.rs` holds; copy the file into it
-        docs/src/other.md:8: the block shows `gone.rs`, which is not there
-        docs/src/other.md:11: ignored code rots; let it run, or compile it with `no_run`
-    "#]],
+            docs/src/other.md:1: the Rust of this chapter is not compiled; list the chapter in `tests/src/book.rs`
+            docs/src/other.md:3: the block is not what `examples/quickstart/src/main.rs` holds; copy the file into it
+            docs/src/other.md:8: the block shows `gone.rs`, which is not there
+            docs/src/other.md:11: ignored code rots; let it run, or compile it with `no_run`
+            tests/src/book.rs:1: nobody compiles this file; write `#[cfg(doctest)] mod book;` in `tests/src/lib.rs`
+        "#]],
     );
     check(
         samples::check,

@@ -1,0 +1,13 @@
+//! The Rust of the book, compiled and run as doctests.
+
+#[doc = include_str!("../../docs/src/writing-a-tool.md")]
+mod writing_a_tool {}
+
+#[doc = include_str!("../../docs/src/mcp-servers.md")]
+mod mcp_servers {}
+
+#[doc = include_str!("../../docs/src/models.md")]
+mod models {}
+
+#[doc = include_str!("../../docs/src/how-a-run-works.md")]
+mod how_a_run_works {}
