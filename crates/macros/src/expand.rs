@@ -21,7 +21,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
         #function
         #marker
         #(#conditions)*
-        #[allow(deprecated)]
+        #[allow(deprecated, clippy::unused_unit)]
         const _: () = {
             #implementation
         };

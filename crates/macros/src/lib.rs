@@ -1,8 +1,9 @@
 #![doc = include_str!("../README.md")]
 //!
-//! From attributes to code, one file a step: [`settings`] are the grammar of an attribute, [`options`] and
-//! [`parameter`] give them meaning, [`tool`] puts the typed model together, [`check`] collects every mistake,
-//! [`expand`] writes the code, and [`fallback`] what stands in for it when there were mistakes.
+//! From attributes to code, one file a step: `settings` are the grammar of an attribute, `options` and
+//! `parameter` give them meaning, `tool` puts the typed model together, `check` collects every mistake, `expand`
+//! writes the code, and `fallback` what stands in for it when there were mistakes. What all tools have in common is
+//! not written out each time: it is in `haft_core::__private`.
 
 mod check;
 mod docs;
@@ -19,7 +20,7 @@ mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of a function. Documented where it is used: `haft_core::tool`.
+/// Implemented by `haft-macros`, and used as `haft_core::tool`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::derive(options.into(), item.into()).into()

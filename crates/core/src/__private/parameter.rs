@@ -1,6 +1,6 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
-    Deserialize, Deserializer, Serialize,
+    Deserializer, Serialize,
     de::{DeserializeOwned, Error as _, Visitor, value},
     forward_to_deserialize_any,
 };

@@ -35,7 +35,8 @@ fn a_function_does_not_run_by_wrong_arguments() {
     expect![[r#"
         invalid arguments: /: missing required property "y" (integer)
         /x: expected integer, received string "abc"
-        /z: expected integer, received boolean true"#]].assert_eq(&result.model_text());
+        /z: expected integer, received boolean true"#]]
+    .assert_eq(&result.model_text());
     assert_eq!(RUNS.load(Ordering::Relaxed), 0);
 
     assert_eq!(Add.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
@@ -216,7 +217,7 @@ mod hygiene {
     #[tool(blocking)]
     fn r#type(
         r#match: i64,
-        #[tool(state)] this: std::string::String,
+        #[tool(state)] this: String,
         #[tool(context)] ctx: &haft_core::ToolContext,
     ) -> Result<i64> {
         Ok(r#match + this.len() as i64 + ctx.call_id().len() as i64)

@@ -20,7 +20,9 @@ fn check(tool: impl Tool, expected: Expect) {
 /// BEHAVIOUR A1.
 #[test]
 fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
-    check(Add, expect![[r#"
+    check(
+        Add,
+        expect![[r#"
         {
           "name": "add",
           "description": "Add two integers.",
@@ -40,7 +42,8 @@ fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
             ],
             "additionalProperties": false
           }
-        }"#]]);
+        }"#]],
+    );
     assert_eq!(add(17, 25), 42, "the function stays a function");
 }
 
@@ -122,7 +125,8 @@ fn a_schema_by_hand_that_is_none_is_a_defect() {
     #[tool(schema = json!({"type": "array"}))]
     fn broken() {}
 
-    expect!["its arguments: invalid schema at /: the arguments of a tool must be an object"].assert_eq(Broken.definition().defect().unwrap_or_default());
+    expect!["its arguments: invalid schema at /: the arguments of a tool must be an object"]
+        .assert_eq(Broken.definition().defect().unwrap_or_default());
 }
 
 /// BEHAVIOUR A7.
@@ -133,7 +137,9 @@ fn no_arguments_are_an_object_without_properties() {
         "pong"
     }
 
-    check(Ping, expect![[r#"
+    check(
+        Ping,
+        expect![[r#"
         {
           "name": "ping",
           "description": "",
@@ -141,7 +147,8 @@ fn no_arguments_are_an_object_without_properties() {
             "type": "object",
             "properties": {}
           }
-        }"#]]);
+        }"#]],
+    );
     assert_eq!(Ping.invoke_blocking(json!({})).model_text(), "pong");
     assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
 }
@@ -194,7 +201,8 @@ fn doc_comments_are_trimmed_and_keep_their_paragraphs() {
         Give it:
           - words
 
-        Not a sentence."#]].assert_eq(Search.definition().description());
+        Not a sentence."#]]
+    .assert_eq(Search.definition().description());
     let description = Search.args()[0].1["description"].as_str().unwrap();
     assert_eq!(description, "What to look for,\nin one line.");
 }
