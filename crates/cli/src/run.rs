@@ -1,0 +1,137 @@
+//! `haft run`: a question, a model, tools, and the answer.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use futures::StreamExt as _;
+use haft_core::{
+    Agent as _, AgentError, AgentErrorKind, ModelError, RunContext, RunEvent, RunInput, RunLimits, RunOutput,
+    Toolset,
+};
+use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent};
+
+use crate::{
+    failure::Failure,
+    language_model::ModelOptions,
+    terminal,
+    toolbox::{ToolOptions, Toolbox},
+    trace::Trace,
+};
+
+/// Ask a model, with tools.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The question or task.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    prompt: String,
+    #[command(flatten)]
+    model: ModelOptions,
+    #[command(flatten)]
+    tools: ToolOptions,
+    /// Offer these tools only.
+    #[arg(id = "names", long = "tools", value_name = "A,B", value_delimiter = ',')]
+    names: Option<Vec<String>>,
+    /// How the model is spoken to: by function calls, or by JSON of a schema.
+    #[arg(long, value_enum, default_value_t = DialectName::Auto)]
+    dialect: DialectName,
+    /// The most rounds of thinking and calling; then the model must answer with what it has.
+    #[arg(long, value_name = "N")]
+    max_iters: Option<u32>,
+    /// Write one JSON event a line; the last is the answer or the error.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DialectName {
+    /// What fits the model.
+    Auto,
+    /// Function calls.
+    Native,
+    /// JSON of a schema.
+    Json,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let toolbox = arguments.tools.open().await?;
+    toolbox.check()?;
+    let tools = arguments.offered(&toolbox).await?;
+    let model = arguments.model.open().await?;
+    let limits =
+        RunLimits { requests: arguments.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
+    let builder = ReactAgent::builder(model).tools(tools).limits(limits).at_limit(AtLimit::Answer);
+    let builder = match arguments.dialect {
+        DialectName::Auto => builder,
+        DialectName::Native => builder.dialect(NativeCalls),
+        DialectName::Json => builder.dialect(JsonReact::new()),
+    };
+    let agent = builder.build().map_err(|error| Failure::of(&error))?;
+    let output = watch(&agent, arguments.prompt, arguments.json).await?;
+    match output {
+        RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
+        RunOutput::Parked(_) if arguments.json => Ok(ExitCode::FAILURE),
+        RunOutput::Parked(_) => Err(Failure::new("the run waits for an answer, which cannot be given here")),
+    }
+}
+
+impl Arguments {
+    async fn offered(&self, toolbox: &Toolbox) -> Result<Toolset, Failure> {
+        toolbox.list().await;
+        match &self.names {
+            None => Ok(toolbox.tools.clone()),
+            Some(names) => {
+                let names = names.iter().map(|name| name.trim());
+                toolbox.tools.subset(names).await.map_err(|error| Failure::usage(error.to_string()))
+            }
+        }
+    }
+}
+
+/// Runs to the end, and tells what happens. An interrupt cancels the run.
+async fn watch(agent: &ReactAgent, prompt: String, json: bool) -> Result<RunOutput, Failure> {
+    let context = RunContext::default();
+    let cancellation = context.cancellation.clone();
+    let interrupts = tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            cancellation.cancel();
+        }
+    });
+    let mut trace = (!json).then(Trace::new);
+    let mut events = agent.stream(RunInput::new(prompt).with_context(context));
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|error| failed(&error))?;
+        match &mut trace {
+            Some(trace) => trace.tell(&event)?,
+            None => terminal::write(&json_line(&event)?)?,
+        }
+        if let RunEvent::Done { output } = event {
+            last = Some(output);
+        }
+    }
+    interrupts.abort();
+    last.ok_or_else(|| failed(&AgentErrorKind::Incomplete.into()))
+}
+
+/// The end is the answer itself, so that the last line is `{"type":"answer",…}`.
+fn json_line(event: &RunEvent) -> Result<String, Failure> {
+    let json = match event {
+        RunEvent::Done { output } => serde_json::to_string(output),
+        event => serde_json::to_string(event),
+    };
+    Ok(json.map_err(|error| Failure::of(&error))? + "\n")
+}
+
+fn failed(error: &AgentError) -> Failure {
+    let advice = match &*error.kind {
+        AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the right key in OPENAI_API_KEY"),
+        AgentErrorKind::Model(ModelError::Unreachable { .. }) => {
+            Some("start the server, or say by --base-url where it is")
+        }
+        AgentErrorKind::Model(ModelError::ContextTooLong(_)) => {
+            Some("offer fewer tools by --tools, or choose another model by --model")
+        }
+        _ => None,
+    };
+    Failure::new(terminal::plain(&error.to_string())).with_advice(advice)
+}

@@ -1,0 +1,72 @@
+//! `haft tools`: what there is to call.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use anstyle::Style;
+use clap::Args;
+use haft_core::{ToolDefinition, Value, schema::Property};
+
+use crate::{
+    failure::Failure,
+    terminal::{self, paint, plain},
+    toolbox::ToolOptions,
+};
+
+/// List the tools and what they take.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    tools: ToolOptions,
+    /// Write one JSON object a tool and line, with its schemas.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let toolbox = arguments.tools.open().await?;
+    for tool in toolbox.list().await.tools() {
+        let definition = tool.definition();
+        terminal::write(&if arguments.json { json_line(definition)? } else { for_people(definition) })?;
+    }
+    Ok(if toolbox.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn json_line(definition: &ToolDefinition) -> Result<String, Failure> {
+    let json = serde_json::to_string(definition).map_err(|error| Failure::of(&error))?;
+    Ok(format!("{json}\n"))
+}
+
+fn for_people(definition: &ToolDefinition) -> String {
+    let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
+    for line in plain(definition.description()).lines().filter(|line| !line.trim().is_empty()) {
+        let _ = writeln!(text, "  {line}");
+    }
+    for property in definition.input_schema().properties() {
+        text.push_str(&argument(&property));
+    }
+    text + "\n"
+}
+
+fn argument(property: &Property<'_>) -> String {
+    let default = property.schema.get("default").map(|default| format!(" = {default}")).unwrap_or_default();
+    let optional = if property.required || !default.is_empty() { "" } else { "?" };
+    let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let separator = if description.is_empty() { "" } else { "  " };
+    let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();
+    let dim = Style::new().dimmed();
+    let name = plain(property.name);
+    let kind = paint(dim, &format!("{}{default}", kind(property.schema)));
+    format!("    {name}{optional}: {kind}{separator}{}\n", words.join(" "))
+}
+
+/// What a value is, in a word or a few.
+fn kind(schema: &Value) -> String {
+    if let Some(Value::Array(words)) = schema.get("enum") {
+        return words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
+        _ => "any".to_owned(),
+    }
+}
