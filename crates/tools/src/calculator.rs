@@ -40,12 +40,13 @@ pub struct Calculation {
 /// # Errors
 ///
 /// Fails with the [`CalculatorError`] that says what is wrong with the expression, and where.
+// An example in numbers would be copied: small models call with it, whatever they are asked.
 #[tool(
-    description = "Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.",
+    description = "Works out an arithmetic expression with + - * / % ^ ! and functions such as sqrt, and tells the result.",
     idempotent
 )]
 pub fn calculator(
-    /// The expression. `%` is the remainder of a division: write 15 percent as 15/100. Angles are in radians.
+    /// The expression, in numbers. `%` is the remainder of a division, and angles are in radians.
     expression: String,
 ) -> Result<Json<Calculation>, CalculatorError> {
     if expression.len() > MAX_LENGTH {

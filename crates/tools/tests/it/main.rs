@@ -118,13 +118,13 @@ async fn models_are_shown_names_descriptions_and_schemas() {
         }
         {
           "name": "calculator",
-          "description": "Works out an arithmetic expression and tells the result, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.",
+          "description": "Works out an arithmetic expression with + - * / % ^ ! and functions such as sqrt, and tells the result.",
           "input_schema": {
             "type": "object",
             "properties": {
               "expression": {
                 "type": "string",
-                "description": "The expression. `%` is the remainder of a division: write 15 percent as 15/100. Angles are in radians."
+                "description": "The expression, in numbers. `%` is the remainder of a division, and angles are in radians."
               }
             },
             "required": [
