@@ -70,8 +70,7 @@ pub enum Delta {
 }
 
 impl Delta {
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         match self {
             Self::Text(text) | Self::Thought(text) => text.is_empty(),
         }

@@ -102,6 +102,19 @@ impl ReactAgentBuilder {
         self
     }
 
+    /// Sets how often in a row the same calls are tolerated; `None` is without end, for tools that are asked until
+    /// something has happened. Default: [`limits::IDENTICAL_CALLS`].
+    pub fn identical_calls(mut self, times: impl Into<Option<u32>>) -> Self {
+        self.config.identical_calls = times.into();
+        self
+    }
+
+    /// Sets how many replies in a row may be unusable before a run fails. Default: 2.
+    pub fn unusable_replies(mut self, replies: u32) -> Self {
+        self.config.unusable_replies = replies;
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors

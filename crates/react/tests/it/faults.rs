@@ -231,3 +231,20 @@ async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
     assert_eq!(ran.load(Ordering::Relaxed), 3);
     assert_paired(&error.transcript);
 }
+
+/// Some tools are there to be asked again and again.
+#[tokio::test]
+async fn the_guard_against_repetition_can_be_taken_off() {
+    let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with(fails())).identical_calls(None).build().unwrap();
+    let output = agent.run("Ask until it works.".into()).await.unwrap();
+    assert!(output.results_of("fail").all(|result| result.model_text() == "no luck"));
+}
+
+#[tokio::test]
+async fn how_many_unusable_replies_are_too_many_can_be_set() {
+    let model = ScriptedModel::new().text("");
+    let agent = ReactAgent::builder(model).unusable_replies(0).build().unwrap();
+    assert_eq!(agent.run("Hi".into()).await.unwrap_err().usage.requests, 1);
+}

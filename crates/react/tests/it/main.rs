@@ -11,4 +11,5 @@ mod pairing;
 mod parked;
 mod property;
 mod saved;
+mod spans;
 mod tools;

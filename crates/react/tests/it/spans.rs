@@ -1,0 +1,54 @@
+//! What a trace says of a run.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use expect_test::expect;
+use haft_core::{Agent as _, RunContext, RunInput, testing::ScriptedModel};
+use haft_react::ReactAgent;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::tools::calculator;
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn spans_have_the_names_of_opentelemetry() {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .with_span_events(FmtSpan::NEW)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .finish();
+    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("42");
+    let agent = ReactAgent::new(model, calculator()).unwrap();
+    let context = RunContext { run_id: "run_1".to_owned(), ..RunContext::default() };
+
+    let guard = tracing::subscriber::set_default(subscriber);
+    agent.run(RunInput::new("17 + 25?").with_context(context)).await.unwrap();
+    drop(guard);
+
+    let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    expect![[r#"
+         INFO invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}: new
+         INFO invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}: new
+         INFO invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:execute_tool{gen_ai.operation.name="execute_tool" gen_ai.tool.name="add" gen_ai.tool.call.id="call_1"}: new
+         INFO invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}: new
+    "#]].assert_eq(&written);
+}
