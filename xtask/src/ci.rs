@@ -18,9 +18,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
-    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    clippy(&["--workspace", "--all-targets"])?;
+    bare_crates()?;
     doc::run(&[])?;
     packages()
+}
+
+fn clippy(scope: &[&str]) -> Result<(), Failure> {
+    run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
+}
+
+/// What has features by default compiles without them, too.
+fn bare_crates() -> Result<(), Failure> {
+    let workspace = Workspace::load()?;
+    let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
+    crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
 }
 
 /// Each crate packages for the registry. The packages are not built again, which would take as long as all the
