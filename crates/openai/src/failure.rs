@@ -22,11 +22,11 @@ pub(crate) struct Complaint {
 impl Complaint {
     /// Reads the body of a reply whose status says that it failed, whatever it is made of.
     #[cfg(feature = "client")]
-    pub(crate) fn of_body(body: &[u8]) -> Self {
-        serde_json::from_slice(body)
+    pub(crate) fn of_body(body: &str) -> Self {
+        serde_json::from_str(body)
             .ok()
             .and_then(|value| Self::of_value(&value))
-            .unwrap_or_else(|| Self { message: excerpt(&String::from_utf8_lossy(body)), ..Self::default() })
+            .unwrap_or_else(|| Self { message: excerpt(body), ..Self::default() })
     }
 
     /// Reads `{"error": …}` and the like; `None` for JSON that says nothing.
@@ -65,15 +65,6 @@ impl Complaint {
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message },
         }
-    }
-
-    /// Removes a secret that a server repeats.
-    #[cfg(feature = "client")]
-    pub(crate) fn without(mut self, secret: &str) -> Self {
-        if !secret.is_empty() {
-            self.message = self.message.replace(secret, "[key]");
-        }
-        self
     }
 
     fn is_about_quota(&self) -> bool {

@@ -1,7 +1,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{env, fmt, time::Duration};
+use std::{env, fmt, sync::Arc, time::Duration};
 
 use haft_core::{BoxError, ModelProfile};
 use reqwest::{
@@ -10,7 +10,6 @@ use reqwest::{
     redirect::Policy,
 };
 use secrecy::{ExposeSecret as _, SecretString};
-use std::sync::Arc;
 
 use super::{
     ChatCompletions, Inner,
@@ -93,10 +92,14 @@ impl ChatCompletionsBuilder {
 
     /// Takes `OPENAI_BASE_URL` and `OPENAI_API_KEY` from the environment, where they are set and not empty.
     #[must_use]
-    pub fn from_env(mut self) -> Self {
-        let variable = |name| env::var(name).ok().filter(|value| !value.trim().is_empty());
-        self.base_url = variable("OPENAI_BASE_URL").unwrap_or(self.base_url);
-        self.api_key = variable("OPENAI_API_KEY").map_or(self.api_key, SecretString::from);
+    pub fn from_env(self) -> Self {
+        self.from_variables(|name| env::var(name).ok())
+    }
+
+    fn from_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let filled = |name| variable(name).filter(|value| !value.trim().is_empty());
+        self.base_url = filled("OPENAI_BASE_URL").unwrap_or(self.base_url);
+        self.api_key = filled("OPENAI_API_KEY").map_or(self.api_key, SecretString::from);
         self.from_env = true;
         self
     }

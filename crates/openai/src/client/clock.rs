@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 pub struct Timeouts {
     /// Until there is a connection: 10 s.
     pub connect: Duration,
-    /// From the connection until the reply begins: 5 min. A server that does not stream thinks first and answers then,
+    /// From the request, connection included, until the reply begins: 5 min. A server that does not stream thinks first and answers then,
     /// one on a small machine reads a long conversation first.
     pub first_byte: Duration,
     /// Between two pieces of a reply: 2 min.
@@ -58,6 +58,11 @@ impl Clock {
         timeout(limit.min(left), what).await.map_err(|_elapsed| {
             if left < limit { self.over() } else { ModelError::TimedOut { phase, after: limit } }
         })
+    }
+
+    /// Waits from now on at most this long between two pieces of the reply.
+    pub(super) fn hurry(&mut self, idle: Duration) {
+        self.timeouts.idle = self.timeouts.idle.min(idle);
     }
 
     /// What is left for the whole request.

@@ -1,4 +1,4 @@
-use std::{collections::VecDeque, mem};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use futures::stream::{self, Stream};
 use haft_core::{ChatEvent, ChatResponse, ModelError, TimeoutPhase};
@@ -13,6 +13,9 @@ use crate::{
     reply::{Fold, response_of_body, unreadable},
     wire::Completion,
 };
+
+/// How long `[DONE]` and the usage may take after the reason to stop: some servers keep the connection without a word.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A reply that comes in pieces. Nothing is read ahead of who reads it: the server waits.
 pub(super) struct ReplyStream {
@@ -98,10 +101,18 @@ impl ReplyStream {
             return self.finish();
         }
         match serde_json::from_slice::<Completion>(data) {
-            Ok(chunk) => self.fold.add(chunk, false, &mut Some(&mut self.events)),
+            Ok(chunk) => self.add(chunk),
             Err(error) if error.is_eof() => Err(self.cut(error.to_string())),
             Err(error) => Err(unreadable(&error, data)),
         }
+    }
+
+    fn add(&mut self, chunk: Completion) -> Result<(), ModelError> {
+        self.fold.add(chunk, false, &mut Some(&mut self.events))?;
+        if self.fold.is_finished() {
+            self.clock.hurry(FAREWELL);
+        }
+        Ok(())
     }
 
     /// Ends with the connection: well only if the server had said so before.

@@ -105,6 +105,12 @@ impl<'a> Body<'a> {
     }
 }
 
+impl Body<'_> {
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream
+    }
+}
+
 impl<'a> Calling<'a> {
     fn new(request: &'a ChatRequest) -> Option<Self> {
         let tool_choice = match &request.tool_choice {

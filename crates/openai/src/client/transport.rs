@@ -4,6 +4,9 @@
 //! async-openai drops the status of errors whose body is foreign, reads replies without a bound, and passes streams
 //! through a channel without a bound that cannot tell `[DONE]` from a lost connection.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     error::Error,
     sync::{Arc, Mutex, PoisonError},
@@ -20,7 +23,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::IgnoredAny};
 use tower::service_fn;
 
-use super::{clock::Clock, profile::Server};
+use super::{clock::Clock, profile::Server, request::Body};
 use crate::failure::Complaint;
 
 /// How much of the body of an error is read.
@@ -34,6 +37,15 @@ pub(super) struct Endpoint {
     pub(super) server: Server,
     pub(super) key: SecretString,
     pub(super) headers: HeaderMap,
+}
+
+impl Endpoint {
+    /// Takes out what a server repeats of what is secret.
+    fn redact(&self, text: String) -> String {
+        let headers = self.headers.values().filter_map(|value| value.to_str().ok());
+        let secrets = headers.chain([self.key.expose_secret()]).filter(|secret| !secret.is_empty());
+        secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
+    }
 }
 
 impl Config for Endpoint {
@@ -81,14 +93,15 @@ impl Transport {
     }
 
     /// Sends a request and waits for the head of a reply that says that it went well.
-    pub(super) async fn send(&self, body: &impl Serialize, clock: &Clock) -> Result<Reply, ModelError> {
+    pub(super) async fn send(&self, body: &Body<'_>, clock: &Clock) -> Result<Reply, ModelError> {
         let exchange = self.exchange(body);
         let response = clock.wait(TimeoutPhase::FirstByte, exchange).await?;
         let response = response.map_err(|error| self.unreachable(error, clock))?;
-        if response.status().is_success() {
-            return Ok(Reply(response));
+        let reply = Reply::new(response, body.is_streaming());
+        if reply.response.status().is_success() {
+            return Ok(reply);
         }
-        Err(self.refusal(Reply(response), clock).await)
+        Err(self.refusal(reply, clock).await)
     }
 
     async fn exchange(&self, body: &impl Serialize) -> Result<Response, OpenAIError> {
@@ -110,15 +123,15 @@ impl Transport {
 
     /// What a status that is no success means.
     async fn refusal(&self, mut reply: Reply, clock: &Clock) -> ModelError {
-        let status = reply.0.status().as_u16();
-        let retry_after = retry_after(reply.0.headers());
-        let location = reply.0.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        let complaint = match location {
-            Some(location) => Complaint::of_body(format!("it has moved to {location}").as_bytes()),
+        let status = reply.response.status().as_u16();
+        let retry_after = retry_after(reply.response.headers());
+        let location = reply.response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let body = match location {
+            Some(location) => format!("it has moved to {location}"),
             // The status is known and decides: what breaks while the body is read matters no more.
-            None => Complaint::of_body(&reply.beginning(ERROR_BYTES, clock).await),
+            None => String::from_utf8_lossy(&reply.beginning(ERROR_BYTES, clock).await).into_owned(),
         };
-        complaint.without(self.endpoint.key.expose_secret()).into_error(status, retry_after)
+        Complaint::of_body(&self.endpoint.redact(body)).into_error(status, retry_after)
     }
 
     fn unreachable(&self, error: OpenAIError, clock: &Clock) -> ModelError {
@@ -137,20 +150,29 @@ impl Transport {
     }
 }
 
-/// A reply whose status says that it is one.
-pub(super) struct Reply(Response);
+/// A reply of which the head has come.
+pub(super) struct Reply {
+    response: Response,
+    is_event_stream: bool,
+}
 
 impl Reply {
-    /// Whether the server streams, whatever it was asked for.
+    fn new(response: Response, asked_to_stream: bool) -> Self {
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+        let is_json = content_type.contains("json");
+        let is_event_stream = content_type.contains("event-stream") || (asked_to_stream && !is_json);
+        Self { response, is_event_stream }
+    }
+
+    /// Whether the server streams. Some do unasked, some do not although they were asked.
     pub(super) fn is_event_stream(&self) -> bool {
-        let content_type = self.0.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        content_type
-            .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+        self.is_event_stream
     }
 
     /// The next bytes; `None` at the end. An error says why there are no more.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, String> {
-        self.0.chunk().await.map_err(|error| root_cause(&error.without_url()))
+        self.response.chunk().await.map_err(|error| root_cause(&error.without_url()))
     }
 
     /// All bytes, of a reply that does not stream.

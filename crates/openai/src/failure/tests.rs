@@ -3,7 +3,7 @@ use haft_core::{ModelError, json};
 use super::{Complaint, excerpt};
 
 fn error(status: u16, body: &str) -> ModelError {
-    Complaint::of_body(body.as_bytes()).into_error(status, None)
+    Complaint::of_body(body).into_error(status, None)
 }
 
 #[track_caller]

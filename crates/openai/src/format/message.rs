@@ -1,7 +1,10 @@
+#[cfg(test)]
+mod tests;
+
 use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolResult, Value};
-use serde::{Serialize, Serializer, ser::SerializeSeq as _};
+use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
 use serde_json::{json, value::RawValue};
 
 use super::{content::WireContent, raw};
@@ -116,16 +119,16 @@ enum WireMessage<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename = "function")]
 struct WireCall<'a> {
     id: &'a str,
+    r#type: &'static str,
     function: CalledFunction<'a>,
 }
 
 #[derive(Serialize)]
 struct CalledFunction<'a> {
     name: &'a str,
-    arguments: &'a str,
+    arguments: Cow<'a, str>,
 }
 
 impl<'a> WireMessage<'a> {
@@ -154,8 +157,22 @@ impl<'a> WireMessage<'a> {
 
 impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
-        // The API asks for JSON, and servers that parse it fail on no text at all.
-        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-        Self { id: &call.id, function: CalledFunction { name: &call.name, arguments } }
+        let function = CalledFunction { name: &call.name, arguments: arguments_object(&call.arguments) };
+        Self { id: &call.id, r#type: "function", function }
+    }
+}
+
+/// The arguments as they are if they are an object, and else within one.
+///
+/// The API takes any text here, but llama.cpp, vLLM and others parse it, and answer what is no object with an error. One
+/// malformed call would end every later request of its conversation.
+fn arguments_object(arguments: &str) -> Cow<'_, str> {
+    let text = arguments.trim();
+    if text.is_empty() {
+        Cow::Borrowed("{}")
+    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        Cow::Borrowed(arguments)
+    } else {
+        Cow::Owned(json!({"malformed_arguments": arguments}).to_string())
     }
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use haft_core::{ChatModel as _, ChatResponse, ModelError, TimeoutPhase, Value, json};
 use haft_openai::{ChatCompletions, Timeouts};
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::{Instant, timeout},
+};
 
 use crate::server::{STREAM, Server, Step, header, hello, ok, reply, timeouts};
 
@@ -112,6 +115,24 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
+/// FAULTS M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
+#[tokio::test]
+async fn connecting_ends() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(Ok(waiting)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+        queue.push(waiting);
+    }
+    let short = timeouts(|it| it.connect = Duration::from_millis(50));
+    let model =
+        ChatCompletions::builder("m").base_url(format!("http://{address}")).timeouts(short).build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
+}
+
 /// FAULTS M5: each wait is its own error.
 #[tokio::test]
 async fn every_wait_ends() {
@@ -145,6 +166,7 @@ async fn a_redirect_is_not_followed_but_told() {
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
+/// FAULTS X3.
 #[tokio::test]
 async fn the_key_is_sent_and_never_shown() {
     let server = Server::replying([fine()]).await;

@@ -58,63 +58,63 @@ async fn two_calls_are_answered_in_order() {
     check(
         request,
         expect![[r#"
-        {
-          "model": "test-model",
-          "messages": [
             {
-              "role": "user",
-              "content": "Draw, and tell the time."
-            },
-            {
-              "role": "assistant",
-              "content": null,
-              "tool_calls": [
+              "model": "test-model",
+              "messages": [
                 {
-                  "type": "function",
-                  "id": "id-1",
-                  "function": {
-                    "name": "draw",
-                    "arguments": "{\"of\":\"a cat\"}"
-                  }
+                  "role": "user",
+                  "content": "Draw, and tell the time."
                 },
                 {
-                  "type": "function",
-                  "id": "id-2",
-                  "function": {
-                    "name": "now",
-                    "arguments": "{}"
-                  }
-                }
-              ]
-            },
-            {
-              "role": "tool",
-              "tool_call_id": "id-1",
-              "content": "done\n[image/png, 3 bytes]"
-            },
-            {
-              "role": "tool",
-              "tool_call_id": "id-2",
-              "content": "noon"
-            },
-            {
-              "role": "user",
-              "content": [
-                {
-                  "type": "text",
-                  "text": "What draw returned for call id-1:"
+                  "role": "assistant",
+                  "content": null,
+                  "tool_calls": [
+                    {
+                      "id": "id-1",
+                      "type": "function",
+                      "function": {
+                        "name": "draw",
+                        "arguments": "{\"of\":\"a cat\"}"
+                      }
+                    },
+                    {
+                      "id": "id-2",
+                      "type": "function",
+                      "function": {
+                        "name": "now",
+                        "arguments": "{}"
+                      }
+                    }
+                  ]
                 },
                 {
-                  "type": "image_url",
-                  "image_url": {
-                    "url": "data:image/png;base64,Y2F0"
-                  }
+                  "role": "tool",
+                  "tool_call_id": "id-1",
+                  "content": "done\n[image/png, 3 bytes]"
+                },
+                {
+                  "role": "tool",
+                  "tool_call_id": "id-2",
+                  "content": "noon"
+                },
+                {
+                  "role": "user",
+                  "content": [
+                    {
+                      "type": "text",
+                      "text": "What draw returned for call id-1:"
+                    },
+                    {
+                      "type": "image_url",
+                      "image_url": {
+                        "url": "data:image/png;base64,Y2F0"
+                      }
+                    }
+                  ]
                 }
-              ]
-            }
-          ],
-          "stream": false
-        }"#]],
+              ],
+              "stream": false
+            }"#]],
     )
     .await;
 }

@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Stall,
     /// Breaks the connection off, as a crashed process does.
     Reset,
+    /// Tells that all before it was sent.
+    Reached(oneshot::Sender<()>),
     /// Waits until the client closes, and tells.
     Closed(oneshot::Sender<()>),
 }
@@ -86,6 +88,9 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
                 Step::Stall => {
                     open.push(socket);
                     break;
+                }
+                Step::Reached(tell) => {
+                    let _ = tell.send(());
                 }
                 Step::Reset => {
                     socket.set_zero_linger().unwrap();

@@ -9,7 +9,7 @@ use haft_core::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::server::{STREAM, Server, Step, chunks, hello, ok, stream};
+use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream};
 
 async fn events(model: &impl ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
     model.stream(&hello()).try_collect().await
@@ -244,6 +244,40 @@ async fn a_server_that_does_not_stream_is_understood() {
     let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
     let reply = last(ok(&whole)).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
+}
+
+/// Nobody waits two minutes for a server that said why it stopped, and then nothing more.
+#[tokio::test]
+async fn a_finished_reply_does_not_wait_for_done() {
+    let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);
+    let server = Server::start([vec![Step::Send(whole), Step::Stall]]).await;
+    let events = timeout(Duration::from_secs(30), events(&server.model())).await.unwrap().unwrap();
+    assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_stream_without_a_content_type_is_understood() {
+    let events = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+    assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
+}
+
+/// FAULTS M15: what is not read waits at the server, outside of this process.
+#[tokio::test]
+async fn a_slow_reader_slows_the_server() {
+    const PIECE: usize = 1 << 20;
+    let piece = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));
+    let piece = piece.repeat(PIECE / piece.len());
+    let (tell, all_is_sent) = oneshot::channel();
+    let pieces = (0..64).map(|_| Step::Send(piece.clone().into()));
+    let script = [Step::Send(STREAM.into())].into_iter().chain(pieces).chain([Step::Reached(tell)]);
+    let server = Server::start([script.collect()]).await;
+    let (model, request) = (server.model(), hello());
+    let mut stream = model.stream(&request);
+    for _ in 0..100 {
+        assert!(stream.try_next().await.unwrap().is_some());
+    }
+    // The system's own buffers take a few MiB of the 64.
+    assert!(timeout(Duration::from_millis(500), all_is_sent).await.is_err());
 }
 
 /// FAULTS M16.

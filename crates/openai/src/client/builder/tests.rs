@@ -40,11 +40,24 @@ fn the_key_is_not_shown_by_the_endpoint_either() {
     assert!(!format!("{:?} {:?}", endpoint.headers, endpoint.key).contains("sk-"));
 }
 
+fn from_variables(variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
+    let find =
+        |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    ChatCompletionsBuilder::new("m".into()).from_variables(find)
+}
+
 #[test]
 fn openai_needs_a_key_where_the_environment_should_have_one() {
-    let mut builder = builder("https://api.openai.com/v1");
-    builder.from_env = true;
-    let error = builder.clone().build().unwrap_err();
-    assert!(error.to_string().contains("set OPENAI_API_KEY"), "{error}");
-    assert!(builder.api_key("sk-1").build().is_ok());
+    for none in [from_variables(&[]), from_variables(&[("OPENAI_API_KEY", " "), ("OPENAI_BASE_URL", "")])] {
+        let error = none.build().unwrap_err();
+        assert!(error.to_string().contains("set OPENAI_API_KEY"), "{error}");
+    }
+    assert!(from_variables(&[("OPENAI_API_KEY", "sk-1")]).build().is_ok());
+}
+
+#[test]
+fn another_server_of_the_environment_needs_no_key() {
+    let endpoint = from_variables(&[("OPENAI_BASE_URL", "http://localhost:1234/v1")]).endpoint().unwrap();
+    assert_eq!(endpoint.base_url, "http://localhost:1234/v1");
+    assert!(endpoint.headers.is_empty());
 }

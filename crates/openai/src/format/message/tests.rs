@@ -1,0 +1,47 @@
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json};
+
+use super::{Arranged, Rendering, Style};
+
+const WITH_IMAGES: Style = Style { images: true };
+const TEXT_ONLY: Style = Style { images: false };
+
+#[test]
+fn a_message_is_serialised_once() {
+    let message = Arc::new(Message::user("Hi"));
+    let (one, two) = (Rendering::of(&message, TEXT_ONLY), Rendering::of(&message.clone(), TEXT_ONLY));
+    assert!(Arc::ptr_eq(&one, &two));
+}
+
+/// Two models may share a conversation: what the first one's abilities made of it is not sent to the second.
+#[test]
+fn another_style_is_rendered_afresh() {
+    let content = vec![Content::blob(*b"cat", "image/png")];
+    let message = Arc::new(Message::new(MessageBody::User { content }));
+    let rendered = |style| serde_json::to_string(&Arranged::new([&message], style)).unwrap();
+    assert_eq!(rendered(TEXT_ONLY), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
+    assert!(rendered(WITH_IMAGES).contains("data:image/png;base64,"));
+    assert_eq!(rendered(TEXT_ONLY), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
+}
+
+#[track_caller]
+fn check_echo(arguments: &str, expect: Expect) {
+    let tool_calls = vec![ToolCall::new("a", "add", arguments)];
+    let said = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let wire = super::message(&Message::assistant(said));
+    expect.assert_eq(wire["tool_calls"][0]["function"]["arguments"].as_str().unwrap());
+    assert_eq!(wire["content"], json!(null));
+}
+
+/// FAULTS T1: servers that parse the arguments of earlier calls go on after a malformed one.
+#[test]
+fn malformed_arguments_are_sent_within_an_object() {
+    check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);
+    check_echo(" ", expect!["{}"]);
+    check_echo(r#"{"x": 1"#, expect![[r#"{"malformed_arguments":"{\"x\": 1"}"#]]);
+    check_echo("not json", expect![[r#"{"malformed_arguments":"not json"}"#]]);
+    check_echo("[1]", expect![[r#"{"malformed_arguments":"[1]"}"#]]);
+    check_echo("null", expect![[r#"{"malformed_arguments":"null"}"#]]);
+}
