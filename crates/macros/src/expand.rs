@@ -18,6 +18,8 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let conditions = function.conditions();
     let implementation = implementation(tool);
     quote! {
+        // What a model gives is owned, also where the function only reads it.
+        #[allow(clippy::needless_pass_by_value)]
         #function
         #marker
         #(#conditions)*
