@@ -66,7 +66,7 @@ impl ChatCompletions {
     ///
     /// Fails when a variable holds what cannot be used, or when OpenAI's server is meant and there is no key.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
-        Self::builder(model).from_env().build()
+        Self::builder(model).read_env().build()
     }
 
     /// Begins to describe a model; without further settings it is at OpenAI, and has no key.

@@ -1,6 +1,6 @@
 //! What servers say in place of a reply, as a [`ModelError`].
 
-#[cfg(test)]
+#[cfg(all(test, feature = "client"))]
 mod tests;
 
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub struct ChatCompletionsBuilder {
     timeouts: Timeouts,
     retry: RetryPolicy,
     profile: Option<ModelProfile>,
-    from_env: bool,
+    has_read_env: bool,
 }
 
 /// Why a model cannot be made.
@@ -86,21 +86,21 @@ impl ChatCompletionsBuilder {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             profile: None,
-            from_env: false,
+            has_read_env: false,
         }
     }
 
     /// Takes `OPENAI_BASE_URL` and `OPENAI_API_KEY` from the environment, where they are set and not empty.
     #[must_use]
-    pub fn from_env(self) -> Self {
-        self.from_variables(|name| env::var(name).ok())
+    pub fn read_env(self) -> Self {
+        self.read_variables(|name| env::var(name).ok())
     }
 
-    fn from_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+    fn read_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name| variable(name).filter(|value| !value.trim().is_empty());
         self.base_url = filled("OPENAI_BASE_URL").unwrap_or(self.base_url);
         self.api_key = filled("OPENAI_API_KEY").map_or(self.api_key, SecretString::from);
-        self.from_env = true;
+        self.has_read_env = true;
         self
     }
 
@@ -175,7 +175,7 @@ impl ChatCompletionsBuilder {
     fn endpoint(&self) -> Result<Endpoint, BuildError> {
         let url = self.url()?;
         let server = Server::at(&url);
-        if self.from_env && server.is_openai() && self.api_key.expose_secret().is_empty() {
+        if self.has_read_env && server.is_openai() && self.api_key.expose_secret().is_empty() {
             return Err(BuildError::NoApiKey);
         }
         Ok(Endpoint {

@@ -97,7 +97,7 @@ impl ReplyStream {
     }
 
     fn take(&mut self, data: &[u8]) -> Result<(), ModelError> {
-        if data.trim_ascii() == b"[DONE]" {
+        if is_done(data) {
             return self.finish();
         }
         match serde_json::from_slice::<Completion>(data) {
@@ -117,27 +117,34 @@ impl ReplyStream {
 
     /// Ends with the connection: well only if the server had said so before.
     fn close(&mut self) -> Result<(), ModelError> {
-        if let Some(data) = self.parser.last_event() {
-            // An event that was cut cannot be read; then the reply was cut, and that is the error.
-            let _ = self.take(&data);
+        let last = self.parser.last_event().unwrap_or_default();
+        if is_done(&last) {
+            return self.finish();
         }
-        if self.is_over || self.fold.is_finished() {
+        // An event that was cut cannot be read; then the reply was cut, and that is the error.
+        if let Ok(chunk) = serde_json::from_slice(&last) {
+            self.add(chunk)?;
+        }
+        if self.fold.is_finished() {
             return self.finish();
         }
         Err(self.cut("the connection was closed in the middle of it"))
     }
 
     fn finish(&mut self) -> Result<(), ModelError> {
-        if !mem::replace(&mut self.is_over, true) {
-            let response = mem::take(&mut self.fold).finish()?;
-            self.events.push_back(ChatEvent::Finished(response));
-        }
+        self.is_over = true;
+        let response = mem::take(&mut self.fold).finish()?;
+        self.events.push_back(ChatEvent::Finished(response));
         Ok(())
     }
 
     fn cut(&mut self, reason: impl Into<String>) -> ModelError {
         mem::take(&mut self.fold).into_truncated(reason)
     }
+}
+
+fn is_done(data: &[u8]) -> bool {
+    data.trim_ascii() == b"[DONE]"
 }
 
 fn too_long() -> ModelError {

@@ -21,6 +21,7 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::IgnoredAny};
+use tokio::time::timeout;
 use tower::service_fn;
 
 use super::{clock::Clock, profile::Server, request::Body};
@@ -28,6 +29,9 @@ use crate::failure::Complaint;
 
 /// How much of the body of an error is read.
 const ERROR_BYTES: usize = 64 << 10;
+
+/// How long is waited for it. The status is there already.
+const ERROR_WAIT: Duration = Duration::from_secs(5);
 
 /// Where a server is, and what it is told with each request.
 pub(super) struct Endpoint {
@@ -101,9 +105,10 @@ impl Transport {
         if reply.response.status().is_success() {
             return Ok(reply);
         }
-        Err(self.refusal(reply, clock).await)
+        Err(self.refusal(reply).await)
     }
 
+    /// Lets async-openai make the request and send it, and takes the reply out of its hands.
     async fn exchange(&self, body: &impl Serialize) -> Result<Response, OpenAIError> {
         let taken = Arc::new(Mutex::new(None));
         let (http, slot) = (self.http.clone(), taken.clone());
@@ -122,14 +127,14 @@ impl Transport {
     }
 
     /// What a status that is no success means.
-    async fn refusal(&self, mut reply: Reply, clock: &Clock) -> ModelError {
+    async fn refusal(&self, mut reply: Reply) -> ModelError {
         let status = reply.response.status().as_u16();
         let retry_after = retry_after(reply.response.headers());
         let location = reply.response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let body = match location {
             Some(location) => format!("it has moved to {location}"),
             // The status is known and decides: what breaks while the body is read matters no more.
-            None => String::from_utf8_lossy(&reply.beginning(ERROR_BYTES, clock).await).into_owned(),
+            None => String::from_utf8_lossy(&reply.beginning().await).into_owned(),
         };
         Complaint::of_body(&self.endpoint.redact(body)).into_error(status, retry_after)
     }
@@ -190,15 +195,19 @@ impl Reply {
         }
     }
 
-    /// The first bytes, as many as come.
-    async fn beginning(&mut self, limit: usize, clock: &Clock) -> Vec<u8> {
+    /// The first bytes of an error, as many as come soon.
+    async fn beginning(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
-        while body.len() < limit {
-            match clock.wait(TimeoutPhase::Idle, self.chunk()).await {
-                Ok(Ok(Some(bytes))) => body.extend_from_slice(bytes.as_ref()),
-                _ => break,
+        let reading = async {
+            while let Ok(Some(bytes)) = self.chunk().await {
+                body.extend_from_slice(bytes.as_ref());
+                if body.len() > ERROR_BYTES {
+                    break;
+                }
             }
-        }
+        };
+        // What came until then is enough.
+        let _ = timeout(ERROR_WAIT, reading).await;
         body
     }
 }

@@ -153,6 +153,17 @@ async fn a_stream_that_just_ends_is_truncated() {
     assert_eq!(partial.text(), "Once upon");
 }
 
+/// FAULTS M11: cut inside an event, the text before it is kept; ended by `[DONE]` with nothing before it, it is empty.
+#[tokio::test]
+async fn how_a_stream_ends_decides_what_is_left() {
+    let half_event =
+        [chunks([&delta(json!({"content": "Once"}))]), b"data: {\"choices\":[{\"de".to_vec()].concat();
+    let error = last(half_event).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
+    let nothing = [chunks([]), b"data: [DONE]".to_vec()].concat();
+    assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
+}
+
 /// FAULTS M11: one of them is enough, also without the line break after it.
 #[tokio::test]
 async fn a_reason_or_done_ends_a_stream() {

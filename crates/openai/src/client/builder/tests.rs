@@ -43,7 +43,7 @@ fn the_key_is_not_shown_by_the_endpoint_either() {
 fn from_variables(variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
     let find =
         |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    ChatCompletionsBuilder::new("m".into()).from_variables(find)
+    ChatCompletionsBuilder::new("m".into()).read_variables(find)
 }
 
 #[test]
