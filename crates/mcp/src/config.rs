@@ -32,6 +32,7 @@ use crate::{McpSource, StdioServer};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpConfig {
+    path: Option<PathBuf>,
     servers: Vec<(String, ServerConfig)>,
 }
 
@@ -98,7 +99,8 @@ impl McpConfig {
         let path = path.as_ref();
         let of_file = |problem| McpConfigError { path: Some(path.to_owned()), problem };
         let text = fs::read_to_string(path).map_err(|error| of_file(McpConfigProblem::Read(error)))?;
-        read(&text, &|name| env::var(name).ok()).map_err(of_file)
+        let servers = read(&text, &|name| env::var(name).ok()).map_err(of_file)?;
+        Ok(Self { path: Some(path.to_owned()), servers })
     }
 
     /// Reads text; variables are those of this process.
@@ -120,7 +122,8 @@ impl McpConfig {
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, McpConfigError> {
-        read(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })
+        let servers = read(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })?;
+        Ok(Self { path: None, servers })
     }
 
     /// The servers with their names, in the order of the file.
@@ -143,15 +146,16 @@ impl McpConfig {
             ServerConfig::Stdio(server) => Ok((name, server)),
             ServerConfig::Http(_) => Err(entry_error(name, "servers behind a \"url\" are not supported yet")),
         });
-        let servers: Vec<_> =
-            servers.collect::<Result<_, _>>().map_err(|problem| McpConfigError { path: None, problem })?;
+        let servers: Vec<_> = servers
+            .collect::<Result<_, _>>()
+            .map_err(|problem| McpConfigError { path: self.path.clone(), problem })?;
         Ok(servers.into_iter().map(|(name, server)| McpSource::start(name, server.clone())).collect())
     }
 }
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn read(text: &str, lookup: Lookup<'_>) -> Result<McpConfig, McpConfigProblem> {
+fn read(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
     let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::Syntax)?;
     let Value::Object(root) = root else {
         return Err(McpConfigProblem::Root(format!("this is {}", kind(&root))));
@@ -165,7 +169,7 @@ fn read(text: &str, lookup: Lookup<'_>) -> Result<McpConfig, McpConfigProblem> {
         let server = read_entry(entry, lookup).map_err(|reason| entry_error(name, reason))?;
         Ok((name.clone(), server))
     });
-    Ok(McpConfig { servers: servers.collect::<Result<_, _>>()? })
+    servers.collect()
 }
 
 #[derive(Deserialize)]

@@ -11,10 +11,11 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     runtime::Handle,
+    sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 
-use crate::wire::{Notices, Watch};
+use crate::wire::{self, Notices};
 
 /// How long it may take after a request that could not be sent until the connection is known to be closed.
 const LOSS_NOTICED: Duration = Duration::from_millis(500);
@@ -80,22 +81,22 @@ impl Connection {
     /// Dropping the future tells the server that the result is not wanted any more.
     pub(crate) async fn request(
         &self,
-        request: ClientRequest,
+        mut request: ClientRequest,
         mut report: impl FnMut(Progress),
     ) -> Result<Value, RequestError> {
+        let mut reports = self.heard.as_ref().map(|_| wire::subscribe(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|_closed| RequestError::NotSent)?;
-        let mut watch = self.heard.as_ref().map(|heard| heard.notices.watch(handle.progress_token.clone()));
         let idle_timeout = self.heard.as_ref().map(|heard| heard.idle_timeout);
         let mut pending = Pending(Some(handle));
         let mut silence = pin!(sleep(idle_timeout.unwrap_or_default()));
         loop {
             tokio::select! {
                 biased;
-                progress = next_report(&mut watch) => {
+                progress = next_report(&mut reports) => {
                     report(progress);
                     silence.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
                 }
@@ -108,9 +109,9 @@ impl Connection {
     }
 }
 
-async fn next_report(watch: &mut Option<Watch<'_>>) -> Progress {
-    if let Some(watch) = watch
-        && let Some(progress) = watch.reports.recv().await
+async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress {
+    if let Some(reports) = reports
+        && let Some(progress) = reports.recv().await
     {
         return progress;
     }

@@ -4,10 +4,10 @@ mod stderr;
 
 use std::{env, io, path::Path, process::ExitStatus, process::Stdio, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::StdioServer;
@@ -67,6 +67,13 @@ impl Group {
         let _ = self.server.wait().await;
         self.ended = true;
         let _ = self.keeper.wait().await;
+        // What the server started is reaped by the system, which takes a moment.
+        let gone = async {
+            while test_kill_process_group(self.id).is_ok() {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let _ = timeout(GRACE, gone).await;
     }
 
     fn signal(&self, signal: Signal) {

@@ -95,7 +95,7 @@ impl Life {
                 timeout(LAST_WORDS, self.group.exited()).await.ok().and_then(Result::ok)
             }
         };
-        ending(status, &self.stderr)
+        ending(status, &mut self.stderr).await
     }
 }
 
@@ -146,7 +146,8 @@ async fn greet(
     deadline: Instant,
     closed: &CancellationToken,
 ) -> Result<(Session, Greeting), Refusal> {
-    let (mut group, Streams { stdin, stdout, stderr }) = Group::spawn(server).map_err(Refusal::NotStarted)?;
+    let (mut group, Streams { stdin, stdout, mut stderr }) =
+        Group::spawn(server).map_err(Refusal::NotStarted)?;
     let notices = Arc::new(Notices::default());
     let wire = ClientWire::new(stdout, stdin, Arc::clone(&notices));
     let greeted = tokio::select! {
@@ -166,7 +167,7 @@ async fn greet(
             ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. },
         )) => {
             let status = timeout(LAST_WORDS, group.exited()).await.ok().and_then(Result::ok);
-            return Err(Refusal::Ended { group, reason: ending(status, &stderr) });
+            return Err(Refusal::Ended { group, reason: ending(status, &mut stderr).await });
         }
         Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
             format!("the handshake failed in the words of either era: {discover}; {fallback}")
@@ -216,7 +217,7 @@ fn config() -> ClientConfig {
 }
 
 /// How a server ended, with the last lines that it had to say.
-fn ending(status: Option<ExitStatus>, stderr: &StderrTail) -> String {
+async fn ending(status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("it ended ({status})"),
         None => "it closed its output".to_owned(),
@@ -224,7 +225,7 @@ fn ending(status: Option<ExitStatus>, stderr: &StderrTail) -> String {
     if status.and_then(|status| status.code()) == Some(127) {
         text += "; a script that starts other programs needs PATH: name it in the server's environment";
     }
-    let last_lines = stderr.last_lines();
+    let last_lines = stderr.last_lines(LAST_WORDS).await;
     if !last_lines.is_empty() {
         text += "; it last wrote:\n";
         text += &last_lines;

@@ -8,7 +8,7 @@ use rmcp::{
     RoleClient,
     service::{RunningService, Service},
 };
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
@@ -55,7 +55,7 @@ pub struct McpSource {
     status: watch::Receiver<Status>,
     closing: DropGuard,
     /// What a given connection needs to live.
-    _given: Option<Box<dyn Any + Send + Sync>>,
+    given: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Names a server in errors and logs.
@@ -67,14 +67,17 @@ impl McpSource {
     /// Starts a server in the background. Until it has listed its tools the source says that it starts, and
     /// nobody waits for it.
     ///
-    /// Must be called in a tokio runtime, which the server does not outlive.
+    /// This needs a tokio runtime with its I/O and time enabled, which the server does not outlive.
     pub fn start(name: &str, server: StdioServer) -> Self {
         let label = label(name);
         let (sender, status) = watch::channel(Status::Starting);
         let closed = CancellationToken::new();
         let link = Link::new(label.clone(), status.clone(), closed.clone());
-        tokio::spawn(supervisor::run(server, link, sender, closed.clone()));
-        Self { label, status, closing: closed.drop_guard(), _given: None }
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(supervisor::run(server, link, sender, closed.clone()))),
+            Err(error) => drop(sender.send_replace(Status::Failed { reason: error.to_string() })),
+        }
+        Self { label, status, closing: closed.drop_guard(), given: None }
     }
 
     /// Starts a server and waits for its tools.
@@ -114,7 +117,7 @@ impl McpSource {
         let listing = Listing::read(&connection, &link, None).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
         sender.send_replace(Status::Ready { connection, tools });
-        Ok(Self { label, status, closing: closed.drop_guard(), _given: Some(Box::new(service)) })
+        Ok(Self { label, status, closing: closed.drop_guard(), given: Some(Box::new((service, sender))) })
     }
 
     /// Waits until the server has listed its tools, or failed to.
@@ -128,8 +131,12 @@ impl McpSource {
         match started.as_deref() {
             Ok(Status::Failed { reason }) => Err(SourceError::new(&self.label, reason)),
             Ok(_) => Ok(()),
-            Err(_) => Err(SourceError::new(&self.label, "its runtime is gone")),
+            Err(_) => Err(self.abandoned()),
         }
+    }
+
+    fn abandoned(&self) -> SourceError {
+        SourceError::new(&self.label, "the runtime that kept it is gone, or has no I/O enabled")
     }
 
     /// Ends the server and waits until it and everything that it started are gone.
@@ -148,7 +155,14 @@ impl ToolSource for McpSource {
     }
 
     async fn tools(&self, _cx: &ListContext) -> Result<ToolList, SourceError> {
+        if self.status.has_changed().is_err() {
+            return Err(self.abandoned());
+        }
         match &*self.status.borrow() {
+            // A server of ours would be started again.
+            Status::Ready { connection, .. } if self.given.is_some() && connection.is_closed() => {
+                Err(SourceError::new(&self.label, "the connection is closed"))
+            }
             Status::Ready { tools, .. } | Status::Restarting { tools } => Ok(tools.clone()),
             Status::Starting => Err(SourceError::new(&self.label, "it is still starting")),
             Status::Failed { reason } => Err(SourceError::new(&self.label, reason)),

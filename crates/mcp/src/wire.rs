@@ -7,11 +7,13 @@ mod client;
 mod envelope;
 mod lines;
 mod notices;
+mod reports;
 mod server;
 mod writer;
 
 pub(crate) use client::ClientWire;
-pub(crate) use notices::{Notices, Watch};
+pub(crate) use notices::Notices;
+pub(crate) use reports::subscribe;
 pub(crate) use server::ServerWire;
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::ChildStderr,
+    time::timeout,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -17,18 +19,22 @@ const SHOWN_LINES: usize = 5;
 /// Reads a server's standard error for as long as this lives, so that it never blocks, and keeps the end of it.
 pub(crate) struct StderrTail {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    _reader: AbortOnDropHandle<()>,
+    reader: AbortOnDropHandle<()>,
 }
 
 impl StderrTail {
     pub(super) fn read(stderr: ChildStderr) -> Self {
         let kept = Arc::default();
         let reader = tokio::spawn(drain(stderr, Arc::clone(&kept)));
-        Self { kept, _reader: AbortOnDropHandle::new(reader) }
+        Self { kept, reader: AbortOnDropHandle::new(reader) }
     }
 
-    /// The last lines, for an error message.
-    pub(crate) fn last_lines(&self) -> String {
+    /// The last lines of a server that ended, for an error message. What it wrote may still be on its way, for as
+    /// long as `patience`.
+    pub(crate) async fn last_lines(&mut self, patience: Duration) -> String {
+        if !self.reader.is_finished() {
+            let _ = timeout(patience, &mut self.reader).await;
+        }
         let kept: Vec<u8> =
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept);

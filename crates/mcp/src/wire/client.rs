@@ -19,6 +19,7 @@ use super::{
     Notices,
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
+    reports::Subscriber,
     writer::Writer,
 };
 
@@ -30,10 +31,16 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) struct ClientWire<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
-    awaited: HashMap<RequestId, Awaited>,
+    awaited: HashMap<RequestId, Asked>,
     probe: Option<(RequestId, Instant)>,
     notices: Arc<Notices>,
     noise: u64,
+}
+
+/// A request that has no answer yet.
+struct Asked {
+    awaited: Awaited,
+    subscriber: Option<Subscriber>,
 }
 
 /// How the answer to a request is read.
@@ -64,7 +71,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
                 if matches!(awaited, Awaited::Probe) {
                     self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
                 }
-                self.awaited.insert(request.id.clone(), awaited);
+                let subscriber = Subscriber::of(&request.request);
+                self.awaited.insert(request.id.clone(), Asked { awaited, subscriber });
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -142,7 +150,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
             None if self.awaited.len() == 1 => self.awaited.keys().next()?.clone(),
             None => return None,
         };
-        let Some(awaited) = self.awaited.remove(&id) else {
+        let Some(Asked { awaited, .. }) = self.awaited.remove(&id) else {
             tracing::debug!(%id, "dropped an answer that nobody waits for");
             return None;
         };
@@ -154,7 +162,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
         match (envelope.method.as_deref(), envelope.params) {
             (Some("notifications/progress"), Some(params)) => {
                 if let Ok(report) = serde_json::from_str(params.get()) {
-                    self.notices.progress(report);
+                    self.awaited
+                        .values()
+                        .filter_map(|asked| asked.subscriber.as_ref())
+                        .for_each(|it| it.tell(&report));
                 }
                 return None;
             }

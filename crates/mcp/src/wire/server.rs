@@ -1,7 +1,9 @@
 use haft_core::limits;
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
     transport::Transport,
 };
 use tokio::io::{self, AsyncRead, AsyncWrite};
@@ -16,12 +18,9 @@ use super::{
 pub(crate) struct ServerWire<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
-    /// Whether a request came. Before that rmcp takes anything else for the end of the conversation.
+    /// Whether the conversation began. Before that rmcp takes what is no request for the end of it.
     begun: bool,
 }
-
-/// A message, or what its sender is told.
-type Read = Result<ClientJsonRpcMessage, (Option<RequestId>, ErrorData)>;
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerWire<R, W> {
     pub(crate) fn new(reader: R, writer: W) -> Self {
@@ -29,21 +28,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerWire<R,
     }
 }
 
-fn read(line: Line) -> Read {
+/// Makes a message of a line, or what its sender is told.
+fn read(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+    let objection = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
     let line = match line {
         Line::Whole(line) => line,
         Line::TooLong { head, tail, length } => {
             let reason =
                 format!("the message is {length} bytes long, at most {} are read", limits::LINE_BYTES);
             let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
-            return Err((id, ErrorData::invalid_request(reason, None)));
+            return Err(objection(ErrorData::invalid_request(reason, None), id));
         }
     };
     match serde_json::from_slice::<Envelope<'_>>(&line) {
-        Err(error) => Err((salvage_id(&line), ErrorData::parse_error(error.to_string(), None))),
+        Err(error) => Err(objection(ErrorData::parse_error(error.to_string(), None), salvage_id(&line))),
         Ok(envelope) => serde_json::from_slice(&line)
-            .map_err(|error| (envelope.id, ErrorData::invalid_request(error.to_string(), None))),
+            .map_err(|error| objection(ErrorData::invalid_request(error.to_string(), None), envelope.id)),
     }
+}
+
+/// Whether a message is a request that is more than a question whether, and in which era, somebody is there.
+fn begins(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    !matches!(request.request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_))
 }
 
 impl<R, W> Transport<RoleServer> for ServerWire<R, W>
@@ -68,16 +75,12 @@ where
             }
             match read(line) {
                 Ok(message) => {
-                    self.begun |= matches!(message, JsonRpcMessage::Request(_));
-                    if self.begun {
+                    self.begun |= begins(&message);
+                    if self.begun || matches!(message, JsonRpcMessage::Request(_)) {
                         return Some(message);
                     }
                 }
-                Err((id, error)) => {
-                    // Nobody waits for the answer to a notification or an answer; others learn what was wrong.
-                    let answer = ServerJsonRpcMessage::error(error, id);
-                    self.writer.send(&answer).await.ok()?;
-                }
+                Err(objection) => self.writer.send(&*objection).await.ok()?,
             }
         }
     }

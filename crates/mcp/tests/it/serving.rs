@@ -1,5 +1,5 @@
 use haft_core::{
-    FailureKind, Json, ListContext, Toolset,
+    FailureKind, Json, ListContext, ToolName, Toolset,
     schemars::{self, JsonSchema},
     tool_fn,
 };
@@ -36,7 +36,7 @@ async fn a_toolset_is_a_server() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();
     let tools = Toolset::new().with_source(source);
     let list = tools.list(&ListContext::default()).await;
-    assert_eq!(list.names().map(|name| name.as_str()).collect::<Vec<_>>(), ["add", "panic"]);
+    assert_eq!(list.names().map(ToolName::as_str).collect::<Vec<_>>(), ["add", "panic"]);
     let sum = tools.call("add", json!({"x": 17, "y": 25})).await.into_output().unwrap();
     assert_eq!(sum.structured, Some(json!({"result": 42})));
     assert_eq!(sum.text(), "42");

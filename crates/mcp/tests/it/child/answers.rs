@@ -39,10 +39,11 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
     let arguments = &request["params"]["arguments"];
     match request["params"]["name"].as_str().unwrap() {
         "add" => {
-            text(request, &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string())
+            text(request, &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string());
         }
         "die" => {
             note(arguments);
+            pause(arguments["pause"].as_u64().unwrap_or(0));
             process::abort();
         }
         "count" => {
@@ -55,7 +56,7 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         ),
         "echo" => reply(request, arguments.clone()),
         "error" => {
-            reply(request, json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}))
+            reply(request, json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}));
         }
         "rpc_error" => refuse(request, -32000, "out of paper"),
         "progress" => {
