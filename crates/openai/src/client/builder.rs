@@ -71,8 +71,8 @@ pub enum BuildError {
         /// Its name.
         name: String,
     },
-    /// The HTTP client cannot be made.
-    #[error("the HTTP client cannot be made")]
+    /// The HTTP client cannot be made, as on a system without certificates.
+    #[error("the HTTP client cannot be made; does the system have its CA certificates?")]
     Http(#[source] BoxError),
 }
 
@@ -161,15 +161,22 @@ impl ChatCompletionsBuilder {
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let endpoint = self.endpoint()?;
-        // A redirect would turn the request into another one, or take the key elsewhere.
-        let http = reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
-        let http = http.build().map_err(|error| BuildError::Http(error.into()))?;
+        let http = self.http_client(&endpoint).map_err(|error| BuildError::Http(error.into()))?;
         Ok(ChatCompletions(Arc::new(Inner {
             profile: self.profile.unwrap_or_else(|| profile_of(&self.model)),
             transport: Transport::new(endpoint, http),
             retry: self.retry,
             timeouts: self.timeouts,
         })))
+    }
+
+    fn http_client(&self, endpoint: &Endpoint) -> reqwest::Result<reqwest::Client> {
+        // A redirect would turn the request into another one, or take the key elsewhere.
+        let client =
+            reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        // Without TLS there is no need for the system's certificates, which a small container does not have.
+        let needs_no_tls = endpoint.base_url.starts_with("http:");
+        if needs_no_tls { client.tls_certs_only([]).build() } else { client.build() }
     }
 
     fn endpoint(&self) -> Result<Endpoint, BuildError> {
