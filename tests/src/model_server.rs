@@ -1,0 +1,216 @@
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use serde_json::{Value, json};
+
+/// A server of the Chat Completions API on the loopback interface, whose replies are given beforehand.
+///
+/// Replies are streamed when the request asks for it, one character of text or arguments a chunk.
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the server does with one request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Says this.
+    Text(&'static str),
+    /// Asks for these calls: id, name and arguments of each.
+    Calls(Vec<(&'static str, &'static str, &'static str)>),
+    /// Refuses with a status and a body.
+    Status(u16, &'static str),
+    /// Accepts, and says nothing until the client goes away.
+    Silence,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    replies: Vec<Reply>,
+    requests: Vec<Request>,
+    is_closed: bool,
+}
+
+struct Request {
+    head: String,
+    body: Value,
+}
+
+impl ModelServer {
+    /// Starts a server that gives these replies in order, and 500 after the last.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no port to listen on.
+    pub fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::default());
+        shared.lock().replies = replies.into_iter().collect();
+        let thread = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || serve(&listener, &shared)
+        });
+        Ok(Self { address, shared, thread: Some(thread) })
+    }
+
+    /// Where the API is.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The bodies of the requests so far.
+    pub fn requests(&self) -> Vec<Value> {
+        self.shared.lock().requests.iter().map(|request| request.body.clone()).collect()
+    }
+
+    /// The heads of the requests so far, in lower case.
+    pub fn heads(&self) -> Vec<String> {
+        self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
+    }
+
+    /// Waits until there was a request.
+    pub fn wait_for_request(&self) {
+        let state = self.shared.lock();
+        drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        // Wakes the server, so that it sees that it is closed.
+        drop(TcpStream::connect(self.address));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the request and finds its reply.
+    fn answer(&self, request: Request) -> Reply {
+        let mut state = self.lock();
+        let reply = state.replies.get(state.requests.len()).cloned();
+        state.requests.push(request);
+        self.changed.notify_all();
+        reply.unwrap_or(Reply::Status(500, "the test has no reply for this request"))
+    }
+}
+
+fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept() {
+        if shared.lock().is_closed {
+            return;
+        }
+        let shared = Arc::clone(shared);
+        // A client that goes away ends its own thread only.
+        thread::spawn(move || converse(&stream, &shared));
+    }
+}
+
+fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+    let request = read(stream)?;
+    let is_streamed = request.body["stream"] == true;
+    match shared.answer(request) {
+        Reply::Silence => stream.take(u64::MAX).bytes().try_for_each(|byte| byte.map(drop)),
+        Reply::Status(status, body) => write(stream, status, "application/json", body),
+        reply if is_streamed => write(stream, 200, "text/event-stream", &events(&reply)),
+        reply => write(stream, 200, "application/json", &completion(&reply).to_string()),
+    }
+}
+
+fn read(stream: &TcpStream) -> io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    head.make_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Request { head, body: serde_json::from_slice(&body)? })
+}
+
+fn write(mut stream: &TcpStream, status: u16, media_type: &str, body: &str) -> io::Result<()> {
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status} Status\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+fn completion(reply: &Reply) -> Value {
+    let (message, finish_reason) = match reply {
+        Reply::Calls(calls) => {
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|(id, name, arguments)| {
+                    json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+                })
+                .collect();
+            (json!({ "role": "assistant", "content": null, "tool_calls": calls }), "tool_calls")
+        }
+        other => (json!({ "role": "assistant", "content": text_of(other) }), "stop"),
+    };
+    json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "scripted",
+        "choices": [{ "index": 0, "message": message, "finish_reason": finish_reason }],
+        "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 },
+    })
+}
+
+fn text_of(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn events(reply: &Reply) -> String {
+    let mut deltas = vec![json!({ "role": "assistant" })];
+    deltas.extend(text_of(reply).chars().map(|piece| json!({ "content": piece.to_string() })));
+    let mut finish_reason = "stop";
+    if let Reply::Calls(calls) = reply {
+        finish_reason = "tool_calls";
+        for (index, (id, name, arguments)) in calls.iter().enumerate() {
+            let begin = json!({ "index": index, "id": id, "type": "function", "function": { "name": name, "arguments": "" } });
+            deltas.push(json!({ "tool_calls": [begin] }));
+            deltas.extend(arguments.chars().map(|piece| {
+                json!({ "tool_calls": [{ "index": index, "function": { "arguments": piece.to_string() } }] })
+            }));
+        }
+    }
+    let mut events: Vec<_> = deltas.into_iter().map(|delta| chunk(&delta, None)).collect();
+    events.push(chunk(&json!({}), Some(finish_reason)));
+    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
+    events.push(json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [], "usage": usage }));
+    let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    lines + "data: [DONE]\n\n"
+}
+
+fn chunk(delta: &Value, finish_reason: Option<&str>) -> Value {
+    json!({
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted",
+        "choices": [{ "index": 0, "delta": delta, "finish_reason": finish_reason }],
+    })
+}

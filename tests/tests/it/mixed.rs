@@ -1,0 +1,73 @@
+//! One agent with Rust functions, built-in tools and the tools of a child process.
+
+use expect_test::expect;
+use haft_core::{Agent as _, FailureKind, Toolset, testing::ScriptedModel};
+use haft_mcp::McpSource;
+use haft_react::ReactAgent;
+use haft_tools::Calculator;
+
+use crate::{Add, child};
+
+async fn tools() -> Toolset {
+    let server = McpSource::connect("child", child::server()).await.unwrap();
+    Toolset::new().with(Add).with(Calculator).with_source(server)
+}
+
+/// BEHAVIOUR F41: a tool is the same over stdio and in the process.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
+    let model = ScriptedModel::new()
+        .calls([
+            ("a", "add", r#"{"x": 17, "y": "25"}"#),
+            ("b", "get_current_datetime", r#"{"format": "date", "timezone": "Asia/Tokyo"}"#),
+            ("c", "calculator", r#"{"expression": "2^10"}"#),
+        ])
+        .text("Done.");
+    let agent = ReactAgent::new(model, tools().await).unwrap();
+    let output = agent.run("Add, and tell the date.".into()).await.unwrap();
+
+    let answer = output.answer().unwrap();
+    let steps: Vec<_> = answer.steps.iter().map(|step| (step.step_number, step.tool_name.as_str())).collect();
+    assert_eq!(steps, [(1, "add"), (1, "get_current_datetime"), (1, "calculator")]);
+    assert_eq!(output.results_of("add").next().unwrap().model_text(), "42");
+    assert_eq!(output.results_of("add").next().unwrap().repairs.len(), 1, "\"25\" is read as 25");
+    let date = output.results_of("get_current_datetime").next().unwrap().to_json();
+    assert_eq!(date["result"]["timezone"], "Asia/Tokyo");
+    assert_eq!(date["result"]["datetime"].as_str().map(str::len), Some("2026-11-21".len()));
+}
+
+/// BEHAVIOUR F43: a failure of a server's tool reaches the model, and the run goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
+    let model = ScriptedModel::new()
+        .calls([
+            ("a", "fail", "{}"),
+            ("b", "get_current_datetime", r#"{"timezone": "Asia/Tokio"}"#),
+            ("c", "get_current_datetime", r#"{"format": "epoch"}"#),
+        ])
+        .text("It failed.");
+    let agent = ReactAgent::new(model, tools().await).unwrap();
+    let output = agent.run("Try.".into()).await.unwrap();
+
+    let results: Vec<_> = output.answer().unwrap().steps.iter().map(|step| &step.result).collect();
+    let failures: Vec<_> = results.iter().map(|result| result.failure().unwrap()).collect();
+    assert_eq!(failures[0].message, "the disk is full");
+    assert!(failures[1].message.contains("did you mean \"Asia/Tokyo\"?"), "{}", failures[1]);
+    assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the server's schema is enforced here");
+}
+
+/// BEHAVIOUR F52.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_sees_only_the_environment_that_it_is_given() {
+    let seen = tools().await.call("environment", ()).await;
+    expect!["HAFT_TESTS_SERVE"].assert_eq(&seen.model_text());
+}
+
+/// BEHAVIOUR A7, A64: what is known of a tool is the same on both sides of a wire.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_is_the_same_over_stdio() {
+    let here = Toolset::new().with(haft_tools::GetCurrentDatetime);
+    let there = tools().await;
+    assert_eq!(there.info("get_current_datetime").await, here.info("get_current_datetime").await);
+    assert_eq!(there.info("environment").await.unwrap().input_schema.as_value()["type"], "object");
+}
