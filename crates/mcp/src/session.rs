@@ -1,6 +1,11 @@
 //! One life of a server: started, greeted, listed, until it ends.
 
-use std::{io, process::ExitStatus, sync::Arc, time::Duration};
+use std::{
+    io,
+    process::ExitStatus,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use haft_core::limits;
 use rmcp::{
@@ -8,7 +13,10 @@ use rmcp::{
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, SubscriptionFilter},
     service::{ClientInitializeError, ClientLifecycleMode, Peer, RunningService},
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{
+    process::{ChildStdin, ChildStdout},
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -153,7 +161,7 @@ async fn greet(
     let greeted = tokio::select! {
         biased;
         () = closed.cancelled() => return Err(Refusal::Failed { group, reason: "it was closed".to_owned() }),
-        greeted = timeout_at(deadline, config().serve_with_lifecycle(wire, greeting.mode())) => greeted,
+        greeted = timeout_at(deadline, converse(wire, greeting, &notices)) => greeted,
     };
     let reason = match greeted {
         Ok(Ok(service)) => {
@@ -178,6 +186,27 @@ async fn greet(
     Err(Refusal::Failed { group, reason })
 }
 
+/// Greets a server. One of the newer era that was slow to start is greeted again in its own words, when it has
+/// refused those of the other.
+async fn converse(
+    wire: ClientWire<ChildStdout, ChildStdin>,
+    greeting: Greeting,
+    notices: &Notices,
+) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
+    let again = wire.again();
+    match config().serve_with_lifecycle(wire, greeting.mode()).await {
+        Err(_) if notices.discovered.load(Ordering::Relaxed) => {
+            config()
+                .serve_with_lifecycle(
+                    again,
+                    ClientLifecycleMode::Discover { preferred_versions: newer_era() },
+                )
+                .await
+        }
+        greeted => greeted,
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -195,7 +224,7 @@ impl Greeting {
     fn mode(self) -> ClientLifecycleMode {
         match self {
             Self::Any => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                preferred_versions: newer_era(),
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
             Self::Initialize => ClientLifecycleMode::Initialize,
@@ -208,6 +237,10 @@ impl Greeting {
             _ => self,
         }
     }
+}
+
+fn newer_era() -> Vec<ProtocolVersion> {
+    vec![ProtocolVersion::V_2026_07_28]
 }
 
 fn config() -> ClientConfig {

@@ -1,4 +1,9 @@
-use std::{collections::HashMap, future, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use haft_core::limits;
 use rmcp::{
@@ -12,6 +17,7 @@ use rmcp::{
 use serde_json::value::RawValue;
 use tokio::{
     io::{self, AsyncRead, AsyncWrite},
+    sync::Mutex,
     time::{Instant, sleep_until},
 };
 
@@ -25,11 +31,11 @@ use super::{
 
 /// How long a server may take to say whether it knows `server/discover`. One that says nothing is taken for
 /// one of the era before it.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The client's end of a connection.
+/// The client's end of a connection. A second one can go on where a first failed.
 pub(crate) struct ClientWire<R, W> {
-    lines: Lines<R>,
+    lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
     awaited: HashMap<RequestId, Asked>,
     probe: Option<(RequestId, Instant)>,
@@ -52,12 +58,21 @@ enum Awaited {
     Typed,
     /// As `Typed`; what is no proper answer means that the server does not know the request.
     Probe,
+    /// A probe that rmcp does not wait for any more.
+    LateProbe,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R, W> {
     pub(crate) fn new(reader: R, writer: W, notices: Arc<Notices>) -> Self {
-        let lines = Lines::new(reader, limits::LINE_BYTES);
+        let lines = Arc::new(Mutex::new(Lines::new(reader, limits::LINE_BYTES)));
         Self { lines, writer: Writer::new(writer), awaited: HashMap::new(), probe: None, notices, noise: 0 }
+    }
+
+    /// Another wire over the same streams, for when rmcp has let go of this one.
+    pub(crate) fn again(&self) -> Self {
+        let (lines, writer) = (Arc::clone(&self.lines), self.writer.clone());
+        let notices = Arc::clone(&self.notices);
+        Self { lines, writer, awaited: HashMap::new(), probe: None, notices, noise: 0 }
     }
 
     fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
@@ -117,6 +132,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
 
     fn read_answer(&mut self, envelope: &Envelope<'_>) -> Option<ServerJsonRpcMessage> {
         let (id, awaited) = self.take_awaited(envelope.id.clone())?;
+        if matches!(awaited, Awaited::LateProbe) {
+            let discovered = envelope.result.is_some_and(|result| read_result(awaited, result).is_ok());
+            self.notices.discovered.store(discovered, Ordering::Relaxed);
+            return None;
+        }
         let answer = match (envelope.result, envelope.error) {
             (Some(result), _) => read_result(awaited, result).map_err(|error| error.to_string()),
             (None, Some(error)) => match serde_json::from_str::<ErrorData>(error.get()) {
@@ -195,8 +215,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
     /// What rmcp is told when the probe found nobody.
     fn give_up_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
-        self.awaited.remove(&id);
-        Some(unreadable(id, Awaited::Probe, "no answer in time"))
+        self.awaited.insert(id.clone(), Asked { awaited: Awaited::LateProbe, subscriber: None });
+        Some(unreadable(id, Awaited::Probe, "there is none yet"))
     }
 }
 
@@ -204,13 +224,15 @@ fn read_result(awaited: Awaited, result: &RawValue) -> serde_json::Result<Server
     match awaited {
         Awaited::Raw => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
         Awaited::Typed => serde_json::from_str(result.get()),
-        Awaited::Probe => serde_json::from_str(result.get()).map(ServerResult::DiscoverResult),
+        Awaited::Probe | Awaited::LateProbe => {
+            serde_json::from_str(result.get()).map(ServerResult::DiscoverResult)
+        }
     }
 }
 
 fn unreadable(id: RequestId, awaited: Awaited, reason: &str) -> ServerJsonRpcMessage {
     let code = match awaited {
-        Awaited::Probe => ErrorCode::METHOD_NOT_FOUND,
+        Awaited::Probe | Awaited::LateProbe => ErrorCode::METHOD_NOT_FOUND,
         Awaited::Raw | Awaited::Typed => ErrorCode::PARSE_ERROR,
     };
     JsonRpcMessage::error(
@@ -252,9 +274,11 @@ where
                     None => future::pending().await,
                 }
             };
+            let lines = Arc::clone(&self.lines);
+            let line = async { lines.lock().await.next().await };
             let message = tokio::select! {
                 biased;
-                line = self.lines.next() => match line {
+                line = line => match line {
                     Ok(Some(line)) => self.read(line),
                     Ok(None) | Err(_) => {
                         self.notices.ended.cancel();

@@ -44,9 +44,12 @@ fn child() {
 /// Speaks MCP by hand, message by message, with the faults of `mode`.
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
-    if mode == "noisy" {
-        make_noise();
+    match mode {
+        "noisy" => make_noise(),
+        "slow_modern" => pause(3500),
+        _ => {}
     }
+    let mode = mode.strip_prefix("slow_").unwrap_or(mode);
     for line in io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line.unwrap()) else { continue };
         let method = message["method"].as_str().unwrap_or_default();

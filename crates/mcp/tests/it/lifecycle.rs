@@ -135,7 +135,7 @@ async fn dropping_the_connect_future_leaves_no_process() {
 /// BEHAVIOUR F51: a panic, and the end of the process in any way.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_owner_leaves_no_process() {
-    for how in ["waits", "exits", "panics", "returns"] {
+    let ends = ["waits", "exits", "panics", "returns"].map(async |how| {
         let marker = unique_marker();
         let mut owner = Command::new(std::env::current_exe().unwrap())
             .args(child::arguments(&format!("own={how},{marker}")))
@@ -150,7 +150,8 @@ async fn the_end_of_the_owner_leaves_no_process() {
         }
         owner.wait().unwrap();
         assert_eq!(left_after_five_seconds(&marker).await, 0, "{how}");
-    }
+    });
+    futures::future::join_all(ends).await;
 }
 
 /// DESIGN §1: the source owns the connection; its tools fail with a typed error.

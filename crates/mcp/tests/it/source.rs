@@ -4,6 +4,7 @@ use std::{
 };
 
 use expect_test::expect;
+use futures::future::join_all;
 use haft_core::{
     FailureKind, ListContext, Progress, ProgressSink, RunContext, ToolContext, ToolExt as _, ToolSource as _,
     Toolset,
@@ -18,14 +19,15 @@ async fn tools_of(mode: &str) -> Toolset {
     Toolset::new().with_source(McpSource::connect("faulty", server(mode)).await.unwrap())
 }
 
-/// BEHAVIOUR F41 (stdio): a server of either era is recognised by itself, also one that ends or says nothing when
-/// it is asked in the words of the other.
+/// BEHAVIOUR F41 (stdio): a server of either era is recognised by itself, also one that is slow to start,
+/// and one that ends or says nothing when it is asked in the words of the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_tool_of_either_era() {
-    for era in ["legacy", "modern", "ends_when_probed", "ignores_probe"] {
+    let eras = ["legacy", "modern", "slow_modern", "ends_when_probed", "ignores_probe"].map(async |era| {
         let sum = tools_of(era).await.call("add", json!({"x": 17, "y": 25})).await;
         assert_eq!(sum.to_json()["result"], json!("42"), "{era}");
-    }
+    });
+    join_all(eras).await;
 }
 
 /// BEHAVIOUR F43.
