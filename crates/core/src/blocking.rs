@@ -17,6 +17,9 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
             "a blocking call inside an async runtime could never end: use `{method}(…).await` there"
         )));
     }
-    let runtime = Builder::new_current_thread().enable_time().build().map_err(ToolError::failed)?;
-    Ok(runtime.block_on(future))
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
+    let output = runtime.block_on(future);
+    // Dropping the runtime would wait for blocking code that was given up at its deadline.
+    runtime.shutdown_background();
+    Ok(output)
 }

@@ -23,6 +23,12 @@ pub const LINE_BYTES: usize = 16 << 20;
 /// How much of one result the model reads, in bytes of UTF-8: 128 KiB.
 pub const RESULT_BYTES: usize = 128 << 10;
 
+/// How much media (pictures, sounds, blobs) one result carries, in bytes: 16 MiB.
+pub const MEDIA_BYTES: usize = 16 << 20;
+
+/// How long a [`ResultStore`](crate::ResultStore) may take to keep a result: ten seconds.
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The longest text of arguments that is parsed, in bytes: 1 MiB.
 pub const ARGUMENT_BYTES: usize = 1 << 20;
 

@@ -13,22 +13,25 @@ mod gate;
 mod invoke;
 mod record;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
+use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::{
-    MemoryResultStore, PendingCall, Repair, RepairPolicy, ResultStore, Timestamp, Tool, ToolCall,
-    ToolContext, ToolError, ToolList, ToolOutcome, ToolOutput, ToolResult,
+    MemoryResultStore, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
+    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolOutcome, ToolResult, limits,
 };
 
 pub use batch::Batch;
+pub(crate) use bound::media_bytes;
 pub(crate) use find::unknown_tool;
 pub use record::{CallRecord, Recorder};
 
-use invoke::Runner;
+use bound::Bound;
+use invoke::{Runner, panicked};
 
 /// Runs calls. Cheap to clone; clones share the store and the recorder.
 ///
@@ -62,9 +65,14 @@ impl CallOutcome {
     pub fn into_result(self) -> ToolResult {
         match self {
             Self::Finished(result) => result,
-            Self::Pending(PendingCall { call, .. }) => {
-                let reason = "it waits for an approval or an answer, and this caller cannot wait".to_owned();
-                ToolResult::failed(call.id, call.name, &ToolError::Denied(reason))
+            Self::Pending(PendingCall { call, pending }) => {
+                let error = match pending.kind {
+                    PendingKind::Approval { .. } => ToolError::Denied(
+                        "it needs an approval, and this caller cannot wait for one".to_owned(),
+                    ),
+                    _ => ToolError::failed("it waits for an answer, and this caller cannot wait for one"),
+                };
+                ToolResult::failed(call.id, call.name, &error)
             }
         }
     }
@@ -86,6 +94,7 @@ enum Arguments<'a> {
 /// What is learned of a call on its way.
 #[derive(Default)]
 struct Notes {
+    definition: Option<ToolDefinition>,
     repairs: Vec<Repair>,
 }
 
@@ -149,7 +158,7 @@ impl Pipeline {
     ///
     /// As for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
-        let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), String::new());
+        let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments.to_string());
         self.run(Ok(tool), &call, Arguments::Value(arguments), cx, invoke::Host::Caller).await
     }
 
@@ -168,14 +177,14 @@ impl Pipeline {
             gen_ai.tool.call.id = call.id,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let definition = tool.as_ref().ok().map(|tool| tool.definition().clone());
         let mut notes = Notes::default();
-        let outcome = async {
+        let way = async {
             let tool = tool?;
             self.take_through(tool, arguments, cx, host, started, &mut notes).await
-        }
-        .instrument(span.clone())
-        .await;
+        };
+        // Whatever panics on the way, the tool or what stands around it, costs this call only.
+        let way = AssertUnwindSafe(way).catch_unwind();
+        let outcome = way.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)));
         let result = match outcome {
             Ok(ToolOutcome::Done(output)) => ToolResult::done(&call.id, &call.name, output),
             Ok(ToolOutcome::Pending(pending)) => {
@@ -183,14 +192,15 @@ impl Pipeline {
             }
             Err(error) => span.in_scope(|| record::failure(call, &error)),
         };
-        let result = ToolResult { repairs: notes.repairs, started_at, duration: started.elapsed(), ..result };
+        let Notes { definition, repairs } = notes;
+        let mut result = ToolResult { repairs, started_at, duration: started.elapsed(), ..result };
+        if let Some(store) = &self.store {
+            let limit = definition.as_ref().map_or(limits::RESULT_BYTES, |tool| tool.policy().output_limit);
+            Bound { limit, store: &**store, cx }.apply(&mut result).await;
+        }
         if let Some(recorder) = &self.recorder {
-            recorder.record(&CallRecord {
-                definition: definition.as_ref(),
-                call,
-                context: cx,
-                result: &result,
-            });
+            let definition = definition.as_ref();
+            record::record(&**recorder, &CallRecord { definition, call, context: cx, result: &result });
         }
         CallOutcome::Finished(result)
     }
@@ -205,29 +215,20 @@ impl Pipeline {
         started: Instant,
         notes: &mut Notes,
     ) -> Result<ToolOutcome, ToolError> {
-        let definition = tool.definition();
+        let definition = notes.definition.insert(tool.definition().clone()).clone();
         let arguments = match arguments {
             Arguments::Text(text) => arguments::parse(text, self.repair, notes)?,
             Arguments::Value(value) => value,
         };
-        let arguments = arguments::fit(definition, arguments, self.repair, notes)?;
-        let arguments = match gate::pass(definition, arguments, cx)? {
-            gate::Passage::Open(arguments) => arguments,
-            gate::Passage::Answered(output) => return self.finish(tool, output).await.map(ToolOutcome::Done),
-            gate::Passage::Waits(pending) => return Ok(ToolOutcome::Pending(pending)),
+        let arguments = arguments::fit(&definition, arguments, self.repair, notes)?;
+        let outcome = match gate::pass(&definition, arguments, cx)? {
+            gate::Passage::Open(arguments) => self.runner.invoke(host, tool, arguments, cx, started).await?,
+            gate::Passage::Answered(output) => ToolOutcome::Done(output),
+            gate::Passage::Waits(pending) => ToolOutcome::Pending(pending),
         };
-        match self.runner.invoke(host, tool, arguments, cx, started).await? {
-            ToolOutcome::Done(output) => self.finish(tool, output).await.map(ToolOutcome::Done),
-            waits => Ok(waits),
+        if let ToolOutcome::Done(output) = &outcome {
+            check::check(&definition, output)?;
         }
-    }
-
-    /// Checks an output and bounds what the model reads of it.
-    async fn finish(&self, tool: &dyn Tool, output: ToolOutput) -> Result<ToolOutput, ToolError> {
-        check::check(tool.definition(), &output)?;
-        match &self.store {
-            Some(store) => Ok(bound::bound(output, tool.definition().policy().output_limit, &**store).await),
-            None => Ok(output),
-        }
+        Ok(outcome)
     }
 }

@@ -2,51 +2,63 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    fmt,
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
 
-use crate::{BoxError, ToolOutput, limits};
+use crate::{BoxError, ToolContext, ToolOutput, limits, pipeline::media_bytes};
 
 /// Keeps outputs that are too long for a model, by a handle.
+///
+/// An output belongs to the principal for whom it was kept; nobody else can read it, whatever handle he has.
 #[async_trait]
 pub trait ResultStore: Send + Sync {
-    /// Keeps an output and names it: a short text that a model can repeat.
+    /// Keeps an output for the caller of `cx` and names it: a short text that a model can repeat and nobody can
+    /// guess, never used twice.
     ///
     /// # Errors
     ///
-    /// Fails when the output cannot be kept; the call's result is then not shortened.
-    async fn put(&self, output: &ToolOutput) -> Result<String, BoxError>;
+    /// Fails when the output cannot be kept; the call's result then says so.
+    async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError>;
 
-    /// The output of a handle; `None` when there is none, or it was forgotten.
+    /// The output of a handle; `None` when there is none for the caller of `cx`, or it was forgotten.
     ///
     /// # Errors
     ///
     /// Fails when the store cannot be read.
-    async fn get(&self, handle: &str) -> Result<Option<Arc<ToolOutput>>, BoxError>;
+    async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 }
 
 /// Keeps outputs in memory, and forgets the oldest when there are too many bytes of them.
-#[derive(Debug)]
 pub struct MemoryResultStore {
     capacity: usize,
+    handles: RandomState,
     kept: Mutex<Kept>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Kept {
-    outputs: HashMap<String, Arc<ToolOutput>>,
-    /// Handles and sizes, oldest first.
-    order: VecDeque<(String, usize)>,
+    entries: HashMap<String, Entry>,
+    /// Handles, oldest first.
+    order: VecDeque<String>,
     bytes: usize,
     count: u64,
 }
 
+struct Entry {
+    output: Arc<ToolOutput>,
+    bytes: usize,
+    /// The principal that it belongs to.
+    owner: Option<String>,
+}
+
 impl MemoryResultStore {
-    /// Makes a store that keeps at most this many bytes of text and data, but always the newest output.
+    /// Makes a store that keeps at most this many bytes of text, media and data, but always the newest output.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { capacity: bytes, kept: Mutex::default() }
+        Self { capacity: bytes, handles: RandomState::new(), kept: Mutex::default() }
     }
 }
 
@@ -59,24 +71,50 @@ impl Default for MemoryResultStore {
 
 #[async_trait]
 impl ResultStore for MemoryResultStore {
-    async fn put(&self, output: &ToolOutput) -> Result<String, BoxError> {
-        let size = output.content.iter().map(|piece| piece.as_text().len()).sum();
+    async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
+        let bytes = bytes_of(output);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;
-        let handle = format!("result_{}", kept.count);
-        kept.outputs.insert(handle.clone(), Arc::new(output.clone()));
-        kept.order.push_back((handle.clone(), size));
-        kept.bytes += size;
+        let handle = format!("result_{:016x}", self.handles.hash_one(kept.count));
+        let entry = Entry { output: Arc::new(output.clone()), bytes, owner: owner(cx) };
+        kept.entries.insert(handle.clone(), entry);
+        kept.order.push_back(handle.clone());
+        kept.bytes += bytes;
         while kept.bytes > self.capacity && kept.order.len() > 1 {
-            let Some((oldest, size)) = kept.order.pop_front() else { break };
-            kept.outputs.remove(&oldest);
-            kept.bytes -= size;
+            let Some(oldest) = kept.order.pop_front() else { break };
+            let forgotten = kept.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
+            kept.bytes -= forgotten;
         }
         Ok(handle)
     }
 
-    async fn get(&self, handle: &str) -> Result<Option<Arc<ToolOutput>>, BoxError> {
+    async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(kept.outputs.get(handle).cloned())
+        let entry = kept.entries.get(handle).filter(|entry| entry.owner == owner(cx));
+        Ok(entry.map(|entry| Arc::clone(&entry.output)))
+    }
+}
+
+fn owner(cx: &ToolContext) -> Option<String> {
+    cx.principal().map(|principal| principal.id.clone())
+}
+
+fn bytes_of(output: &ToolOutput) -> usize {
+    let content = output.content.iter().map(|piece| piece.as_text().len() + media_bytes(piece));
+    let structured = output.structured.as_ref().map(|value| value.to_string().len());
+    let warnings = output.warnings.iter().map(String::len);
+    content.chain(structured).chain(warnings).sum()
+}
+
+impl fmt::Debug for MemoryResultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(
+            f,
+            "MemoryResultStore({} outputs, {} of {} bytes)",
+            kept.order.len(),
+            kept.bytes,
+            self.capacity
+        )
     }
 }

@@ -6,19 +6,20 @@ mod selected;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use async_trait::async_trait;
 use futures::future::join_all;
 use serde::Serialize;
 
-use gathered::{Gathered, Listing};
-use selected::Selected;
+use gathered::{Gathered, Identity, Listing, identity};
+use selected::{Selected, Selection};
 
 use crate::{
     ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolList, ToolName, ToolResult, ToolSource, blocking, deadline, limits, pipeline::unknown_tool,
+    recent::Recent,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -44,7 +45,9 @@ use crate::{
 pub struct Toolset {
     members: Arc<Vec<Member>>,
     pipeline: Pipeline,
-    gathered: Arc<Mutex<Option<Gathered>>>,
+    /// The tools that were given as values, by name.
+    own: Arc<OnceLock<ToolList>>,
+    answers: Arc<Mutex<Recent<Identity, Gathered>>>,
 }
 
 #[derive(Clone)]
@@ -133,7 +136,7 @@ impl Toolset {
     fn with_member(mut self, member: Member) -> Self {
         Arc::make_mut(&mut self.members).push(member);
         // Clones of the smaller toolset keep their own memory.
-        self.gathered = Arc::default();
+        (self.own, self.answers) = Default::default();
         self
     }
 
@@ -179,17 +182,22 @@ impl Toolset {
     }
 
     /// A snapshot of all tools, also of those whose state must be given first.
-    async fn all(&self) -> ToolList {
-        self.refreshed(&ListContext::default(), |gathered| gathered.all()).await
+    async fn all(&self, cx: &ListContext) -> ToolList {
+        self.refreshed(cx, |gathered| gathered.all()).await
+    }
+
+    /// A snapshot that has the tool of this name, if there is one. A tool that was given as a value waits for no
+    /// source.
+    async fn knowing(&self, name: &str, cx: &ListContext) -> ToolList {
+        let own = self.own.get_or_init(|| ToolList::gather(self.own_tools().map(labelled), Vec::new()));
+        if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
     }
 
     async fn refreshed(&self, cx: &ListContext, answer: impl FnOnce(&mut Gathered) -> ToolList) -> ToolList {
         let listings = join_all(self.sources().map(|source| listed(source, cx))).await;
-        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *gathered {
-            Some(last) if last.is_of(&listings) => answer(last),
-            outdated => answer(outdated.insert(Gathered::new(self.own_tools(), listings))),
-        }
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let gather = |listings| Gathered::new(self.own_tools(), listings);
+        answer(answers.get_or_insert_with(identity(&listings), || gather(listings)))
     }
 
     fn sources(&self) -> impl Iterator<Item = &dyn ToolSource> {
@@ -201,12 +209,12 @@ impl Toolset {
 
     /// The names of all tools, in order.
     pub async fn names(&self) -> Vec<ToolName> {
-        self.all().await.names().cloned().collect()
+        self.all(&ListContext::default()).await.names().cloned().collect()
     }
 
     /// The tool of a name.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.all().await.get(name).cloned()
+        self.knowing(name, &ListContext::default()).await.get(name).cloned()
     }
 
     /// Whether there is a tool of a name.
@@ -248,7 +256,7 @@ impl Toolset {
         names: impl IntoIterator<Item = N>,
         keep: bool,
     ) -> Result<Self, ToolsetError> {
-        let all = self.all().await;
+        let all = self.all(&ListContext::default()).await;
         let names = names
             .into_iter()
             .map(|name| match all.get(name.as_ref()) {
@@ -256,8 +264,21 @@ impl Toolset {
                 None => Err(ToolsetError::Unknown(unknown_tool(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
-        let selected = Selected::new(self.clone(), names, keep);
-        Ok(Self::new().with_pipeline(self.pipeline.clone()).with_source(selected))
+        Ok(self.select(Arc::new(Selection { names, keep })))
+    }
+
+    fn select(&self, selection: Arc<Selection>) -> Self {
+        let select = |member: &Member| match member {
+            Member::Tool(tool) => {
+                selection.has(tool.definition().name()).then(|| Member::Tool(Arc::clone(tool)))
+            }
+            Member::Source(source) => {
+                let selected = Selected::new(Arc::clone(source), Arc::clone(&selection));
+                Some(Member::Source(Arc::new(selected)))
+            }
+        };
+        let members = Arc::new(self.members.iter().filter_map(select).collect());
+        Self { members, pipeline: self.pipeline.clone(), ..Self::default() }
     }
 
     /// Calls a tool, as an agent would: the call is validated, repaired, caught, bounded and recorded.
@@ -279,7 +300,9 @@ impl Toolset {
             Err(error) => return ToolResult::failed(cx.call_id(), name, &ToolError::failed(error)),
         };
         let call = ToolCall::new(cx.call_id(), name, arguments);
-        self.pipeline.call(&self.all().await, &call, cx).await.into_result()
+        let listing = ListContext { state: cx.run().state.clone(), ..ListContext::default() };
+        let tools = self.knowing(name, &listing).await;
+        self.pipeline.call(&tools, &call, cx).await.into_result()
     }
 
     /// Calls a tool from synchronous code.
@@ -289,6 +312,11 @@ impl Toolset {
         blocking::block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
     }
+}
+
+/// A tool that was given as a value, with the label of its source.
+fn labelled(tool: &Arc<dyn Tool>) -> (&'static str, Arc<dyn Tool>) {
+    (OWN, Arc::clone(tool))
 }
 
 /// What a source lists, and that it takes too long is an answer as well.
@@ -308,7 +336,8 @@ impl ToolSource for Toolset {
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        Ok(self.list(cx).await)
+        // Who offers them to a model withholds what lacks its state: here it may still be given.
+        Ok(self.all(cx).await)
     }
 }
 

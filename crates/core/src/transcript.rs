@@ -65,7 +65,8 @@ impl Transcript {
 
     /// A view of the messages in `ranges`; what lies outside the transcript is left out.
     pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
-        View { transcript: self.clone(), ranges: ranges.into_iter().collect() }
+        let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
+        View { transcript: self.clone(), ranges: ranges.into_iter().map(inside).collect() }
     }
 }
 

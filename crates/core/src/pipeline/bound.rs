@@ -1,64 +1,136 @@
-use crate::{Content, ResultStore, ToolOutput};
+use crate::{
+    Content, Outcome, ResultStore, ToolContext, ToolOutput, ToolResult, content::ResourceBody, deadline,
+    limits,
+};
 
 /// How many pieces a model reads at most, whatever their size.
 const PIECES: usize = 1_000;
 
-/// Shortens what the model reads of an output to `limit` bytes of text, never its structured data. The whole
-/// goes to the store. What cannot be stored is not shortened: nothing is lost.
-pub(super) async fn bound(mut output: ToolOutput, limit: usize, store: &dyn ResultStore) -> ToolOutput {
-    let whole = size(&output);
-    if whole <= limit && output.content.len() <= PIECES {
-        return output;
-    }
-    match store.put(&output).await {
-        Ok(handle) => {
-            if output.content.is_empty() {
-                output.content = vec![Content::Text { text: output.text().into_owned() }];
-            }
-            output.content = shortened(std::mem::take(&mut output.content), limit, whole, &handle);
-            output.stored = Some(handle);
-        }
-        Err(error) => tracing::error!(error, "a long result cannot be stored and is not shortened"),
-    }
-    output
+/// Shortens what a model reads of a result, and keeps the whole. Structured data is for programs: never shortened.
+pub(super) struct Bound<'a> {
+    /// How many bytes of text are read.
+    pub(super) limit: usize,
+    /// Where the whole goes.
+    pub(super) store: &'a dyn ResultStore,
+    /// For whom it is kept.
+    pub(super) cx: &'a ToolContext,
 }
 
-/// How many bytes a model reads of it.
-fn size(output: &ToolOutput) -> usize {
+impl Bound<'_> {
+    pub(super) async fn apply(&self, result: &mut ToolResult) {
+        match &mut result.outcome {
+            Outcome::Done(output) if !self.fits(output) => {
+                let handle = self.keep(output).await;
+                self.shorten(output, handle.as_deref());
+                output.stored = handle;
+            }
+            Outcome::Failed(failure) if failure.message.len() > self.limit => {
+                let whole = ToolOutput::from(failure.message.as_str());
+                let handle = self.keep(&whole).await;
+                cut(&mut failure.message, self.limit, handle.as_deref());
+            }
+            Outcome::Done(_) | Outcome::Failed(_) => {}
+        }
+        if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
+            let mut warnings = result.warnings.join("; ");
+            let handle = self.keep(&ToolOutput::from(warnings.as_str())).await;
+            cut(&mut warnings, self.limit, handle.as_deref());
+            result.warnings = vec![warnings];
+        }
+    }
+
+    fn fits(&self, output: &ToolOutput) -> bool {
+        output.content.len() <= PIECES
+            && read_bytes(output) <= self.limit
+            && output.content.iter().map(media_bytes).sum::<usize>() <= limits::MEDIA_BYTES
+    }
+
+    /// Keeps the whole; what cannot be kept is shortened all the same, and says so.
+    async fn keep(&self, output: &ToolOutput) -> Option<String> {
+        match deadline::within(limits::STORE_TIMEOUT, self.store.put(output, self.cx)).await {
+            Ok(Ok(handle)) => Some(handle),
+            Ok(Err(error)) => {
+                tracing::error!(error, "a long result cannot be stored");
+                None
+            }
+            Err(_ended) => {
+                tracing::error!("a long result could not be stored in time");
+                None
+            }
+        }
+    }
+
+    fn shorten(&self, output: &mut ToolOutput, handle: Option<&str>) {
+        if output.content.is_empty() {
+            output.content = vec![Content::Text { text: output.text().into_owned() }];
+        }
+        let (pieces, bytes) = (output.content.len(), read_bytes(output));
+        let mut left = self.limit;
+        let mut media_left = limits::MEDIA_BYTES;
+        let mut kept = Vec::new();
+        for piece in std::mem::take(&mut output.content).into_iter().take(PIECES) {
+            let piece = match media_bytes(&piece) {
+                media if media > media_left => Content::text(piece.as_text()),
+                media => {
+                    media_left -= media;
+                    piece
+                }
+            };
+            let text = piece.as_text();
+            if text.len() > left {
+                kept.push(Content::text(start_of(&text, left)));
+                break;
+            }
+            left -= text.len();
+            kept.push(piece);
+        }
+        let read = kept.iter().map(|piece| piece.as_text().len()).sum::<usize>();
+        let mark = format!(
+            "[{} of {bytes} bytes in {pieces} pieces are cut; {}]",
+            bytes - read.min(bytes),
+            whereabouts(handle)
+        );
+        // One text stays one text, whatever its length.
+        match kept.last_mut() {
+            Some(Content::Text { text }) => *text = format!("{text}\n{mark}"),
+            _ => kept.push(Content::text(mark)),
+        }
+        output.content = kept;
+    }
+}
+
+/// How many bytes of text a model reads; what is no text counts by the words that stand for it.
+fn read_bytes(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),
-        pieces => pieces.iter().map(read_size).sum(),
+        pieces => pieces.iter().map(|piece| piece.as_text().len()).sum(),
     }
 }
 
-/// Text counts by its bytes; what else there is counts by the words that stand for it.
-fn read_size(piece: &Content) -> usize {
+/// How many bytes a piece has besides what is read as text.
+pub(crate) fn media_bytes(piece: &Content) -> usize {
     match piece {
-        Content::Text { text } => text.len(),
-        other => other.as_text().len(),
+        Content::Image { data, .. } | Content::Audio { data, .. } | Content::Blob { data, .. } => data.len(),
+        Content::Resource { body: ResourceBody::Blob(data), .. } => data.len(),
+        _ => 0,
     }
 }
 
-fn shortened(content: Vec<Content>, limit: usize, whole: usize, handle: &str) -> Vec<Content> {
-    let pieces = content.len();
-    let mut left = limit;
-    let mut kept = Vec::new();
-    for piece in content.into_iter().take(PIECES) {
-        let size = read_size(&piece);
-        if size <= left {
-            left -= size;
-            kept.push(piece);
-            continue;
-        }
-        let text = piece.as_text();
-        let end = text.floor_char_boundary(left);
-        left -= end;
-        kept.extend(text.get(..end).filter(|start| !start.is_empty()).map(Content::text));
-        break;
+fn cut(text: &mut String, limit: usize, handle: Option<&str>) {
+    let bytes = text.len();
+    text.truncate(start_of(text, limit).len());
+    let mark = format!("\n[{} of {bytes} bytes are cut; {}]", bytes - text.len(), whereabouts(handle));
+    text.push_str(&mark);
+}
+
+/// At most this many bytes of a text, up to a whole character.
+fn start_of(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+fn whereabouts(handle: Option<&str>) -> String {
+    match handle {
+        Some(handle) => format!("the whole result is stored as {handle:?}"),
+        None => "the whole result could not be stored".to_owned(),
     }
-    let missing = whole - (limit - left);
-    kept.push(Content::text(format!(
-        "[{missing} of {whole} bytes in {pieces} pieces are cut; the whole result is stored as \"{handle}\"]"
-    )));
-    kept
 }

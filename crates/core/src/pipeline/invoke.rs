@@ -1,16 +1,13 @@
 use std::{
     any::Any,
     future::Future,
-    mem,
-    panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 use tracing::Instrument as _;
@@ -18,6 +15,7 @@ use tracing::Instrument as _;
 use crate::{
     Tool, ToolContext, ToolError, ToolOutcome,
     deadline::{self, Ended},
+    in_flight::Watch,
 };
 
 type Called = Result<ToolOutcome, ToolError>;
@@ -59,13 +57,19 @@ impl Runner {
             Some(deadline) => cx.clone().with_deadline(deadline),
             None => cx.clone(),
         };
-        match host {
-            Host::Caller => {
-                let call = AssertUnwindSafe(tool.call(arguments, &cx)).catch_unwind();
-                bounded(call, &cx, started).await?.unwrap_or_else(|panic| Err(panicked(&*panic)))
-            }
-            Host::Own(tool) => self.on_own_task(tool, arguments, &cx, started).await,
+        if cx.deadline().is_some_and(|deadline| deadline <= started) {
+            return Err(ToolError::TimedOut { after: Duration::ZERO });
         }
+        let watch = Watch::new(&self.abandoned);
+        let cx = cx.in_flight(watch.token());
+        let outcome = match host {
+            Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await.flatten(),
+            Host::Own(tool) => self.on_own_task(tool, arguments, &cx, started).await,
+        };
+        if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
+            watch.ended();
+        }
+        outcome
     }
 
     async fn on_own_task(
@@ -77,19 +81,10 @@ impl Runner {
     ) -> Called {
         let Ok(runtime) = Handle::try_current() else { return Err(no_runtime()) };
         let (tool, own_cx) = (Arc::clone(tool), cx.clone());
-        let running = Running::default();
-        let end = EndOf(running.clone());
-        let call = async move {
-            let _end = end;
-            tool.call(arguments, &own_cx).await
-        };
+        let call = async move { tool.call(arguments, &own_cx).await };
         let task = runtime.spawn(call.in_current_span());
         let _abort = AbortOnDrop(task.abort_handle());
-        let outcome = bounded(task, cx, started).await;
-        if matches!(outcome, Err(ToolError::TimedOut { .. })) {
-            running.abandon(&self.abandoned);
-        }
-        match outcome? {
+        match bounded(task, cx, started).await? {
             Ok(outcome) => outcome,
             Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
             Err(_aborted) => Err(ToolError::Cancelled),
@@ -118,7 +113,7 @@ fn whole_millis(duration: Duration) -> Duration {
 }
 
 /// The text of a panic may hold anything: it goes to the trace, the model reads only that it happened.
-fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or("(no text)"), "a tool panicked");
@@ -133,41 +128,5 @@ struct AbortOnDrop(AbortHandle);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// A call on its own task, as its caller sees it.
-#[derive(Clone, Default)]
-struct Running(Arc<Mutex<Progress>>);
-
-#[derive(Default)]
-enum Progress {
-    #[default]
-    Running,
-    /// Given up by its caller, and counted here until it ends.
-    Abandoned(Arc<AtomicUsize>),
-    Ended,
-}
-
-impl Running {
-    /// Counts the call for as long as it runs on.
-    fn abandon(&self, count: &Arc<AtomicUsize>) {
-        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*progress, Progress::Running) {
-            count.fetch_add(1, Ordering::Relaxed);
-            *progress = Progress::Abandoned(Arc::clone(count));
-        }
-    }
-}
-
-/// Lives in the task, so that it is dropped when the call really ends.
-struct EndOf(Running);
-
-impl Drop for EndOf {
-    fn drop(&mut self) {
-        let mut progress = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Progress::Abandoned(count) = mem::replace(&mut *progress, Progress::Ended) {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }

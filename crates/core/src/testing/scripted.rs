@@ -1,7 +1,10 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -12,8 +15,8 @@ use crate::{
 
 /// A model that says what a test tells it to, one step a request.
 ///
-/// A request without a step is answered by an error, and the model panics when it is dropped with steps left:
-/// a test that passes has said all and only what it meant to. Clones share the script.
+/// A request without a step is answered by an error, and the last clone panics when it is dropped after such a
+/// request, or with steps left: a test that passes has said all and only what it meant to. Clones share the script.
 ///
 /// # Examples
 ///
@@ -41,6 +44,7 @@ type Step = Box<dyn FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + S
 struct Script {
     steps: Mutex<VecDeque<Step>>,
     requests: Mutex<Vec<ChatRequest>>,
+    unexpected: AtomicUsize,
 }
 
 impl Default for ScriptedModel {
@@ -122,6 +126,7 @@ impl ChatModel for ScriptedModel {
         match step {
             Some(step) => step(request),
             None => {
+                self.script.unexpected.fetch_add(1, Ordering::Relaxed);
                 let last = request.messages.iter().last().map(|message| message.text()).unwrap_or_default();
                 Err(ModelError::failed(format!(
                     "unexpected request {number}: the script has no step for {last:?}"
@@ -139,8 +144,10 @@ impl Drop for Script {
     fn drop(&mut self) {
         let left = self.steps.get_mut().unwrap_or_else(PoisonError::into_inner).len();
         let asked = self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).len();
+        let unexpected = *self.unexpected.get_mut();
         if !std::thread::panicking() {
             assert!(left == 0, "the script has {left} steps left after {asked} requests");
+            assert!(unexpected == 0, "{unexpected} of {asked} requests had no step in the script");
         }
     }
 }

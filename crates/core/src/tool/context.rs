@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{StateType, ToolError};
-use crate::Answer;
+use crate::{Answer, in_flight::InFlight};
 
 /// What a call knows of its surroundings. Cheap to clone.
 ///
@@ -20,6 +20,7 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
+    in_flight: Option<Arc<InFlight>>,
     answer: Option<Arc<Answer>>,
 }
 
@@ -70,7 +71,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Makes the context of one call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, answer: None }
+        Self { run, call_id: call_id.into(), deadline: None, in_flight: None, answer: None }
     }
 
     /// Makes a context outside a run that gives tools this state.
@@ -90,6 +91,15 @@ impl ToolContext {
     pub fn with_deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
         self
+    }
+
+    /// This context for a call that is counted for as long as a clone of it lives.
+    pub(crate) fn in_flight(self, token: Option<Arc<InFlight>>) -> Self {
+        Self { in_flight: token, ..self }
+    }
+
+    pub(crate) fn run(&self) -> &RunContext {
+        &self.run
     }
 
     /// The id of this call; empty for a direct call.

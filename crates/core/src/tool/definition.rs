@@ -112,13 +112,14 @@ impl StateType {
 }
 
 impl ToolDefinition {
-    /// Defines a tool by the two things that every tool has.
+    /// Defines a tool by the two things that every tool has. A schema whose root cannot be an object is a
+    /// [defect](Self::defect).
     pub fn new(name: ToolName, input_schema: Schema) -> Self {
         Self(Arc::new(Parts {
             name,
             title: None,
             description: String::new(),
-            input_schema,
+            input_schema: Schema::object(),
             output_schema: None,
             defect: None,
             policy: Policy::default(),
@@ -127,6 +128,7 @@ impl ToolDefinition {
             metadata: Map::new(),
             deprecated: None,
         }))
+        .with_input_schema(input_schema)
     }
 
     /// Defines a tool by its name, the type of its arguments and the type that it returns.
@@ -233,7 +235,10 @@ impl ToolDefinition {
     /// Sets what the tool takes.
     #[must_use]
     pub fn with_input_schema(self, schema: Schema) -> Self {
-        self.with(|parts| parts.input_schema = schema)
+        self.with(|parts| match schema.into_arguments() {
+            Ok(schema) => parts.input_schema = schema,
+            Err(error) => parts.defect = Some(format!("its arguments: {error}")),
+        })
     }
 
     /// Sets what the tool returns; results are held against it.

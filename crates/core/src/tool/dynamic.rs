@@ -106,7 +106,7 @@ where
 /// Fails with [`ToolError::InvalidArguments`] where the type is stricter than its schema.
 pub fn from_arguments<A: DeserializeOwned>(mut arguments: Value) -> Result<A, ToolError> {
     A::deserialize(&arguments).or_else(|error| {
-        // Only what cannot be read is touched, so that an untyped part of a readable call stays as it is.
+        // Arguments that can be read stay as they are, untyped parts and all.
         if !integers_from_floats(&mut arguments) {
             return Err(ToolError::InvalidArguments(error.to_string().into()));
         }

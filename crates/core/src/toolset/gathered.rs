@@ -1,30 +1,28 @@
 use std::sync::Arc;
 
-use super::OWN;
-use crate::{Diagnostic, SourceError, State, StateType, Tool, ToolList, ToolSource};
+use super::{OWN, labelled};
+use crate::{Diagnostic, SourceError, State, StateType, Tool, ToolList, ToolSource, recent::Recent};
 
 /// What a source answered.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
-/// What a toolset answered last, and what that was made of.
+/// What the sources answered, by what tells one answer from another: the snapshot's id, or the reason for there
+/// being none.
+pub(super) type Identity = Vec<Result<u64, String>>;
+
+pub(super) fn identity(listings: &[(&dyn ToolSource, Listing)]) -> Identity {
+    let id = |listing: &Listing| listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone());
+    listings.iter().map(|(_, listing)| id(listing)).collect()
+}
+
+/// A toolset's answer.
 pub(super) struct Gathered {
-    of: Vec<Identity>,
     /// All that is offered, whatever the host gives.
     all: ToolList,
     /// The types of state that the tools ask for.
     asked: Vec<StateType>,
-    /// What was offered to a host that did not give all of them.
-    without_state: Option<(Vec<StateType>, ToolList)>,
-}
-
-/// What tells one answer of a source from another: the snapshot's id, or the reason for there being none.
-#[derive(PartialEq)]
-pub(super) struct Identity(Result<u64, String>);
-
-impl Identity {
-    pub(super) fn of(listing: &Listing) -> Self {
-        Self(listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone()))
-    }
+    /// What was offered to hosts that did not give all of them, by what was missing.
+    withheld: Recent<Vec<StateType>, ToolList>,
 }
 
 impl Gathered {
@@ -33,8 +31,7 @@ impl Gathered {
         own: impl Iterator<Item = &'a Arc<dyn Tool>>,
         listings: Vec<(&'a dyn ToolSource, Listing)>,
     ) -> Self {
-        let of = listings.iter().map(|(_, listing)| Identity::of(listing)).collect();
-        let mut tools: Vec<_> = own.map(|tool| (OWN, Arc::clone(tool))).collect();
+        let mut tools: Vec<_> = own.map(labelled).collect();
         let mut diagnostics = Vec::new();
         for (source, listing) in listings {
             let label = source.label();
@@ -49,12 +46,7 @@ impl Gathered {
         }
         let all = ToolList::gather(tools, diagnostics);
         let asked = all.tools().iter().flat_map(|tool| tool.definition().state()).copied().collect();
-        Self { of, all, asked, without_state: None }
-    }
-
-    pub(super) fn is_of(&self, listings: &[(&dyn ToolSource, Listing)]) -> bool {
-        self.of.len() == listings.len()
-            && self.of.iter().zip(listings).all(|(of, (_, listing))| *of == Identity::of(listing))
+        Self { all, asked, withheld: Recent::default() }
     }
 
     /// All tools, also those whose state must be given first.
@@ -68,14 +60,8 @@ impl Gathered {
         if missing.is_empty() {
             return self.all();
         }
-        match &self.without_state {
-            Some((of, list)) if *of == missing => list.clone(),
-            _ => {
-                let list = withhold(&self.all, &missing);
-                self.without_state = Some((missing, list.clone()));
-                list
-            }
-        }
+        let all = &self.all;
+        self.withheld.get_or_insert_with(missing.clone(), || withhold(all, &missing)).clone()
     }
 }
 
@@ -85,7 +71,7 @@ fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
     for tool in all.tools() {
         let definition = tool.definition();
         match definition.state().iter().find(|asked| missing.contains(asked)) {
-            None => tools.push((OWN, Arc::clone(tool))),
+            None => tools.push(labelled(tool)),
             Some(lacking) => diagnostics.push(Diagnostic::Quarantined {
                 tool: definition.name().to_string(),
                 source_label: OWN.to_owned(),

@@ -5,43 +5,48 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{OWN, Toolset};
-use crate::{ListContext, SourceError, ToolList, ToolName, ToolSource};
+use crate::{ListContext, SourceError, ToolList, ToolName, ToolSource, recent::Recent};
 
-/// Some tools of a toolset, by name.
+/// Some of a source's tools, by name.
 pub(super) struct Selected {
-    of: Toolset,
-    names: BTreeSet<ToolName>,
-    /// Whether `names` are those to keep, or those to leave out.
-    keep: bool,
-    /// The last answer, and the id of the snapshot that it was made of.
-    last: Mutex<Option<(u64, ToolList)>>,
+    of: Arc<dyn ToolSource>,
+    selection: Arc<Selection>,
+    answers: Mutex<Recent<u64, ToolList>>,
+}
+
+/// Names, and whether they are those to keep or those to leave out.
+pub(super) struct Selection {
+    pub(super) names: BTreeSet<ToolName>,
+    pub(super) keep: bool,
+}
+
+impl Selection {
+    pub(super) fn has(&self, name: &ToolName) -> bool {
+        self.names.contains(name) == self.keep
+    }
 }
 
 impl Selected {
-    pub(super) fn new(of: Toolset, names: BTreeSet<ToolName>, keep: bool) -> Self {
-        Self { of, names, keep, last: Mutex::default() }
+    pub(super) fn new(of: Arc<dyn ToolSource>, selection: Arc<Selection>) -> Self {
+        Self { of, selection, answers: Mutex::default() }
+    }
+
+    fn select(&self, all: &ToolList) -> ToolList {
+        let selected = all.tools().iter().filter(|tool| self.selection.has(tool.definition().name()));
+        let selected = selected.map(|tool| (self.label(), Arc::clone(tool)));
+        ToolList::gather(selected, all.diagnostics().to_vec())
     }
 }
 
 #[async_trait]
 impl ToolSource for Selected {
     fn label(&self) -> &str {
-        OWN
+        self.of.label()
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        let all = self.of.list(cx).await;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, list)) = &*last
-            && *of == all.id()
-        {
-            return Ok(list.clone());
-        }
-        let selected =
-            all.tools().iter().filter(|tool| self.names.contains(tool.definition().name()) == self.keep);
-        let list = ToolList::gather(selected.map(|tool| (OWN, Arc::clone(tool))), all.diagnostics().to_vec());
-        *last = Some((all.id(), list.clone()));
-        Ok(list)
+        let all = self.of.tools(cx).await?;
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(answers.get_or_insert_with(all.id(), || self.select(&all)).clone())
     }
 }

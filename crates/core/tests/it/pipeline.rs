@@ -11,10 +11,10 @@ use std::{
 
 use expect_test::{Expect, expect};
 use haft_core::{
-    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, PendingKind, Pipeline, Policy,
-    Principal, Recorder, RepairPolicy, RunContext, Schema, State, Tool, ToolCall, ToolContext,
-    ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput, ToolResult, Toolset,
-    json,
+    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, MemoryResultStore, PendingKind,
+    Pipeline, Policy, Principal, Recorder, RepairPolicy, ResultStore, RunContext, Schema, State, Tool,
+    ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput,
+    ToolResult, Toolset, json,
     schemars::{self, JsonSchema},
     tool_fn,
 };
@@ -178,18 +178,103 @@ async fn a_huge_result_is_bounded_and_kept() {
     let tool = DynamicTool::new(named("flood"), |_, _| async { "ä".repeat(25 << 20) });
     let result = run(&pipeline, tool, "{}").await;
     let output = result.output().unwrap();
+    let handle = output.stored.clone().unwrap();
     let text = output.text();
     assert!(text.len() < (128 << 10) + 200, "{} bytes", text.len());
     assert!(text.starts_with("ää"));
-    assert!(
-        text.ends_with(
-            r#"[52297728 of 52428800 bytes in 1 pieces are cut; the whole result is stored as "result_1"]"#
-        ),
-        "{}",
-        &text[text.len() - 150..]
-    );
-    let whole = pipeline.store().unwrap().get("result_1").await.unwrap().unwrap();
+    let mark =
+        format!("[52297728 of 52428800 bytes in 1 pieces are cut; the whole result is stored as {handle:?}]");
+    assert!(text.ends_with(&mark), "{}", &text[text.len() - 150..]);
+    assert_eq!(output.to_value().as_str(), Some(&*text), "one text stays one text");
+    let whole = pipeline.store().unwrap().get(&handle, &ToolContext::default()).await.unwrap().unwrap();
     assert_eq!(whole.text().len(), 50 << 20);
+}
+
+/// FAULTS T5: the same for what a failure and a warning say.
+#[tokio::test]
+async fn a_huge_failure_and_a_huge_warning_are_bounded() {
+    let flood = || "x".repeat(10 << 20);
+    let fails =
+        DynamicTool::new(named("fails"), move |_, _| async move { Err::<(), _>(ToolError::failed(flood())) });
+    let failed = run(&Pipeline::new(), fails, "{}").await;
+    let warns =
+        DynamicTool::new(
+            named("warns"),
+            move |_, _| async move { ToolOutput::from("ok").with_warning(flood()) },
+        );
+    let warned = run(&Pipeline::new(), warns, "{}").await;
+    for result in [failed, warned] {
+        assert!(result.model_text().len() < (128 << 10) + 200, "{} bytes", result.model_text().len());
+        assert!(
+            result.model_text().contains("10354688 of 10485760 bytes are cut; the whole result is stored as")
+        );
+    }
+}
+
+/// FAULTS T5: pictures are not text, and are bounded too.
+#[tokio::test]
+async fn huge_media_are_replaced_by_their_description() {
+    let tool = DynamicTool::new(named("draw"), |_, _| async {
+        vec![Content::blob(vec![0; 1 << 20], "image/png"), Content::blob(vec![0; 17 << 20], "image/png")]
+    });
+    let result = run(&Pipeline::new(), tool, "{}").await;
+    let content = &result.output().unwrap().content;
+    assert!(matches!(content[0], Content::Image { .. }));
+    assert!(content[1].as_text().starts_with("[image/png, 17825792 bytes]\n["), "{}", content[1].as_text());
+}
+
+/// What is stored belongs to the principal for whom it was stored, and is forgotten when there is too much of it.
+#[tokio::test]
+async fn a_stored_result_is_its_owners_and_is_forgotten_in_time() {
+    let of = |id: &str| {
+        let principal = Some(Principal { id: id.into(), ..Principal::default() });
+        ToolContext::new(Arc::new(RunContext { principal, ..RunContext::default() }), "1")
+    };
+    let store = MemoryResultStore::with_capacity(3_000);
+    let output =
+        ToolOutput { content: vec![Content::blob(vec![0; 1_000], "image/png")], ..ToolOutput::default() };
+    let first = store.put(&output, &of("ann")).await.unwrap();
+    assert!(store.get(&first, &of("ann")).await.unwrap().is_some());
+    assert!(store.get(&first, &of("bob")).await.unwrap().is_none());
+    assert!(store.get(&first, &ToolContext::default()).await.unwrap().is_none());
+    for _ in 0..3 {
+        store
+            .put(
+                &ToolOutput { content: vec![], ..ToolOutput::structured(json!("x".repeat(900))) },
+                &of("ann"),
+            )
+            .await
+            .unwrap();
+    }
+    assert!(store.get(&first, &of("ann")).await.unwrap().is_none());
+}
+
+/// A store that cannot keep a result does not flood the model.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_stored_is_cut_all_the_same() {
+    struct Full(bool);
+    #[haft_core::async_trait]
+    impl ResultStore for Full {
+        async fn put(&self, _: &ToolOutput, _: &ToolContext) -> Result<String, haft_core::BoxError> {
+            if self.0 {
+                std::future::pending::<()>().await;
+            }
+            Err("the disk is full".into())
+        }
+
+        async fn get(
+            &self,
+            _: &str,
+            _: &ToolContext,
+        ) -> Result<Option<Arc<ToolOutput>>, haft_core::BoxError> {
+            Ok(None)
+        }
+    }
+    for hangs in [false, true] {
+        let tool = DynamicTool::new(named("flood"), |_, _| async { "x".repeat(1 << 20) });
+        let result = run(&Pipeline::new().with_store(Full(hangs)), tool, "{}").await;
+        assert!(result.model_text().ends_with("are cut; the whole result could not be stored]"));
+    }
 }
 
 /// FAULTS T5: 10,000 blocks.
@@ -198,7 +283,7 @@ async fn a_flood_of_pieces_is_bounded() {
     let tool = DynamicTool::new(named("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
-    assert_eq!(output.content.len(), 1_001);
+    assert_eq!(output.content.len(), 1_000);
     assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
 }
 
@@ -345,6 +430,56 @@ async fn cancellation_ends_a_call() {
     assert_eq!(call.await.unwrap().failure().unwrap().kind, FailureKind::Cancelled);
 }
 
+/// A call whose run is cancelled, or whose time is up, does not begin.
+#[tokio::test]
+async fn what_comes_too_late_does_not_begin() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let seen = ran.clone();
+    let tool = DynamicTool::new(named("act"), move |_, _| {
+        seen.store(true, Ordering::Relaxed);
+        async { "done" }
+    });
+    let cancelled = ToolContext::default();
+    cancelled.cancellation().cancel();
+    let late = ToolContext::default().with_deadline(tokio::time::Instant::now());
+    for (cx, kind) in [(cancelled, FailureKind::Cancelled), (late, FailureKind::TimedOut)] {
+        assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().failure().unwrap().kind, kind);
+    }
+    assert!(!ran.load(Ordering::Relaxed));
+}
+
+/// What stands around the tool may panic as well.
+#[tokio::test]
+async fn a_panicking_recorder_costs_its_record_only() {
+    struct Broken;
+    impl Recorder for Broken {
+        fn record(&self, _: &CallRecord<'_>) {
+            panic!("no disk");
+        }
+    }
+    let result = run(&Pipeline::new().with_recorder(Broken), add(), r#"{"x": 1}"#).await;
+    assert_eq!(result.model_text(), "1");
+}
+
+/// BEHAVIOUR A5: a value with state becomes a tool as a function does.
+#[tokio::test]
+async fn a_method_of_a_value_becomes_a_tool() {
+    struct Counter(std::sync::atomic::AtomicI64);
+    impl Counter {
+        fn add(&self, x: i64) -> i64 {
+            self.0.fetch_add(x, Ordering::Relaxed) + x
+        }
+    }
+    let counter = Arc::new(Counter(40.into()));
+    let shared = counter.clone();
+    let tool = tool_fn("count", "Counts on.", move |Pair { x, .. }| {
+        let counter = shared.clone();
+        async move { counter.add(x) }
+    });
+    assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "41");
+    assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
+}
+
 /// BEHAVIOUR B18, B70: a blocking twin that says what to use where it could not end.
 #[test]
 fn a_blocking_call_works_outside_a_runtime_and_is_an_error_inside() {
@@ -356,6 +491,21 @@ fn a_blocking_call_works_outside_a_runtime_and_is_an_error_inside() {
         assert!(add().invoke_blocking(json!({"x": 1})).model_text().contains("`invoke(…).await`"));
         assert!(tools.call_blocking("add", json!({"x": 1})).model_text().contains("`call(…).await`"));
     });
+}
+
+/// Blocking code that was given up is not waited for.
+#[test]
+fn a_blocking_call_returns_at_the_deadline() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(Some(released));
+    let policy = Policy { timeout: Duration::from_millis(20), ..Policy::default() };
+    let tool = DynamicTool::new(named("hang").with_policy(policy), move |_, _| {
+        let released = released.lock().unwrap().take().unwrap();
+        async move { tokio::task::spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
+    });
+    assert_eq!(tool.invoke_blocking(json!({})).model_text(), "timed out after 20 ms");
+    // Had the call waited for the thread, this would never be reached.
+    release.send(()).unwrap();
 }
 
 /// A tool that waits where there is no runtime is a typed error, not tokio's panic.
@@ -394,7 +544,7 @@ async fn a_tool_can_wait() {
         }
     });
     assert!(matches!(tool.invoke_with(json!({}), &ToolContext::default()).await, CallOutcome::Pending(_)));
-    assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Denied);
+    assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Failed);
     let answered = ToolContext::default().with_answer(Answer::Input { value: json!("12A") });
     assert_eq!(tool.invoke_with(json!({}), &answered).await.into_result().model_text(), r#""12A""#);
 }

@@ -124,6 +124,20 @@ async fn a_tool_without_its_state_is_withheld() {
     let given = ListContext { state: State::new().with(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
     assert_eq!(names(&tools).await, "add needy");
+
+    let nested = Toolset::new().with_source(tools.subset(["needy"]).await.unwrap());
+    assert_eq!(names(&nested).await, "needy");
+    assert_eq!(nested.list(&given).await.len(), 1);
+    assert_eq!(nested.list(&ListContext::default()).await.len(), 0);
+    assert_eq!(nested.list(&given).await.id(), nested.list(&given).await.id());
+}
+
+/// A part of a toolset is checked like the whole.
+#[tokio::test]
+async fn a_subset_is_checked() {
+    let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
+    assert!(twice.subset(["a"]).await.unwrap().check().is_err());
+    assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
 
 /// BEHAVIOUR B21, B70.
@@ -152,7 +166,11 @@ async fn a_silent_source_costs_its_own_tools() {
             std::future::pending().await
         }
     }
-    let list = Toolset::new().with(tool("add")).with_source(Silent).list(&ListContext::default()).await;
+    let tools = Toolset::new().with(tool("add")).with_source(Silent);
+    let began = tokio::time::Instant::now();
+    assert_eq!(tools.call("add", json!({})).await.model_text(), "ok");
+    assert_eq!(began.elapsed(), std::time::Duration::ZERO, "the toolset's own tool waits for nobody");
+    let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert_eq!(
         list.diagnostics()[0].to_string(),
