@@ -37,16 +37,17 @@ fn with_object_root(schema: &Schema) -> Value {
     if is_object(schema) {
         return inner;
     }
-    let mut root = json!({"type": "object", "properties": {}, "required": ["result"]});
-    if let Some(dialect) = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema")) {
-        root["$schema"] = dialect;
-    }
+    let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
     // Below an `$id` of its own a reference counts from there, and stays right.
     if inner.get("$id").is_none() {
         move_references(&mut inner);
     }
-    root["properties"]["result"] = inner;
-    root
+    match dialect {
+        Some(dialect) => json!({
+            "$schema": dialect, "type": "object", "properties": {"result": inner}, "required": ["result"],
+        }),
+        None => json!({"type": "object", "properties": {"result": inner}, "required": ["result"]}),
+    }
 }
 
 /// Makes references into the document find their places below `result`.

@@ -281,7 +281,7 @@ async fn output_schemas_are_objects() {
     let mut client = Client::greeted(Toolset::new().with(tree)).await;
     client.send(json!({"id": 1, "method": "tools/list"})).await;
     let schema = client.hear().await["result"]["tools"][0]["outputSchema"].clone();
-    expect![[r##"{"type":"object","properties":{"result":{"$defs":{"leaf":{"type":"integer"}},"anyOf":[{"$ref":"#/properties/result/$defs/leaf"},{"type":"array","items":{"$ref":"#/properties/result"},"default":{"$ref":"#"}}]}},"required":["result"],"$schema":"https://json-schema.org/draft/2020-12/schema"}"##]]
+    expect![[r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"result":{"$defs":{"leaf":{"type":"integer"}},"anyOf":[{"$ref":"#/properties/result/$defs/leaf"},{"type":"array","items":{"$ref":"#/properties/result"},"default":{"$ref":"#"}}]}},"required":["result"]}"##]]
     .assert_eq(&schema.to_string());
     let structured = client.call("tree", json!({})).await["result"]["structuredContent"].clone();
     assert_eq!(structured, json!({"result": [1, [2]]}));

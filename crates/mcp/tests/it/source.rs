@@ -111,6 +111,21 @@ async fn a_notice_of_nothing_new_changes_nothing() {
     assert_eq!(source.tools(&ListContext::default()).await.unwrap().id(), before.id());
 }
 
+/// BEHAVIOUR F48, as far as it goes: one that did is another, with the new tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_brings_the_new_tools() {
+    let source = McpSource::connect("faulty", server("growing")).await.unwrap();
+    let before = source.tools(&ListContext::default()).await.unwrap();
+    assert_eq!(before.names().collect::<Vec<_>>(), ["change"]);
+    assert!(before.get("change").unwrap().invoke(json!({})).await.is_success());
+    let changed = async {
+        while source.tools(&ListContext::default()).await.unwrap().get("new_0").is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), changed).await.unwrap();
+}
+
 /// BEHAVIOUR F52.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_sees_the_environment_that_it_is_given() {

@@ -1,8 +1,18 @@
-use std::{collections::BTreeMap, env, fs::OpenOptions, io::Write as _, process};
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::OpenOptions,
+    io::Write as _,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use serde_json::{Value, json};
 
 use super::{pause, refuse, reply, write, write_line};
+
+/// How often the list was asked for.
+static LISTED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn list(mode: &str, request: &Value) {
     let cursor = request["params"]["cursor"].as_str();
@@ -11,6 +21,12 @@ pub(super) fn list(mode: &str, request: &Value) {
         "endless" => {
             let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
             json!({"tools": [tool("add")], "nextCursor": (page + 1).to_string()})
+        }
+        "growing" => {
+            let listed = LISTED.fetch_add(1, Ordering::Relaxed);
+            let tools =
+                ["change".to_owned()].into_iter().chain((0..listed).map(|place| format!("new_{place}")));
+            json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
         }
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
         "empty_cursor" => json!({"tools": [tool("second")]}),
