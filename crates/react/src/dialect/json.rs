@@ -1,6 +1,7 @@
 //! ReAct as JSON: each reply is one object with a thought, the name of a tool and its arguments.
 
 mod embed;
+mod example;
 mod listen;
 mod offer;
 mod read;

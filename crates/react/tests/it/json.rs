@@ -42,7 +42,20 @@ async fn a_run_in_json_asks_with_one_alternative_a_tool() {
 
         Tools:
         1. add: Adds two integers. Arguments: {"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x","y"]}
-        2. finish: Gives the final answer and ends. Use it as soon as the observations answer the question. Arguments: {"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"],"additionalProperties":false}"#]]
+        2. finish: Gives the final answer and ends. Use it as soon as the observations answer the question. Arguments: {"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"],"additionalProperties":false}
+
+        Examples with other tools. The question "How many people live in Japan?" takes two steps:
+        {"thought":"I need the population of Japan.","tool_name":"get_population","tool_args":{"country":"Japan"}}
+        Observation from get_population: 123000000
+        {"thought":"The observation answers the question.","tool_name":"finish","tool_args":{"answer":"About 123 million people live in Japan."}}
+        The question "What does piedra mean, and how many people live in Chile?" takes three:
+        {"thought":"I look up piedra first.","tool_name":"look_up_word","tool_args":{"word":"piedra"}}
+        Observation from look_up_word: stone
+        {"thought":"Now I need the population of Chile.","tool_name":"get_population","tool_args":{"country":"Chile"}}
+        Observation from get_population: 19600000
+        {"thought":"The observations answer both parts.","tool_name":"finish","tool_args":{"answer":"Piedra means stone, and about 19.6 million people live in Chile."}}
+        The question "Who painted the Mona Lisa?" takes one:
+        {"thought":"I know this without a tool.","tool_name":"finish","tool_args":{"answer":"Leonardo da Vinci painted the Mona Lisa."}}"#]]
     .assert_eq(&requests[0].instructions.as_ref().unwrap().text());
     expect![[r#"
         user: What is 17 plus 25?

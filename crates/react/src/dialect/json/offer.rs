@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 
 use super::{
     super::{FINISH, Prompt},
+    example::examples,
     key,
 };
 
@@ -32,7 +33,7 @@ impl Offer {
     fn new(tools: &ToolList, prompt: &Prompt<'_>) -> Self {
         let finish = finish(prompt.outputs);
         let offered: Vec<_> = definitions(tools).chain([&finish]).collect();
-        let system = system(prompt.instructions.map(|message| &**message), &offered);
+        let system = system(prompt, &offered);
         Self {
             instructions: prompt.instructions.cloned(),
             outputs: prompt.outputs.cloned(),
@@ -71,8 +72,8 @@ fn finish(outputs: Option<&Schema>) -> ToolDefinition {
     )
 }
 
-fn system(instructions: Option<&Message>, offered: &[&ToolDefinition]) -> String {
-    let mut text = instructions.map(|message| message.text() + "\n\n").unwrap_or_default();
+fn system(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
+    let mut text = prompt.instructions.map(|message| message.text() + "\n\n").unwrap_or_default();
     text += &format!(
         "You work in steps. Each of your replies is one step, written as one JSON object and nothing else:\n\
          {{\"{}\": \"what to do next, and why\", \"{}\": \"one of the tools below\", \"{}\": {{its arguments}}}}\n\
@@ -85,7 +86,7 @@ fn system(instructions: Option<&Message>, offered: &[&ToolDefinition]) -> String
     for (number, definition) in (1..).zip(offered) {
         text += &format!("\n{number}. {definition}");
     }
-    text
+    text + "\n\n" + &examples(prompt.outputs.is_some())
 }
 
 /// A step with one of these tools. Where the schemas together are more than the engine accepts, any JSON object.

@@ -40,12 +40,16 @@ fn steps(message: &Message, reply: &AssistantMessage) -> String {
     }
 }
 
-fn step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
+pub(super) fn step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
     json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
 }
 
+pub(super) fn observed(tool_name: &str, result: &str) -> String {
+    format!("Observation from {tool_name}: {result}")
+}
+
 fn observation(result: &ToolResult) -> Message {
-    let text = format!("Observation from {}: {}", result.name, result.model_text());
+    let text = observed(&result.name, &result.model_text());
     let media = result.output().map_or(&[][..], |output| &output.content);
     let media = media.iter().filter(|piece| matches!(piece, Content::Image { .. } | Content::Audio { .. }));
     let content = std::iter::once(Content::text(text)).chain(media.cloned()).collect();
