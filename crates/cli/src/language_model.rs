@@ -55,7 +55,7 @@ impl ModelOptions {
 }
 
 fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, Failure> {
-    let mut builder = ChatCompletions::builder(name).from_env();
+    let mut builder = ChatCompletions::builder(name).read_env();
     if let Some(base_url) = base_url {
         builder = builder.base_url(base_url);
     }

@@ -1,8 +1,8 @@
 //! Logs on standard error: by `-v`, or by the filter in `HAFT_LOG`.
 
-use std::{env, io};
+use std::{env, io, io::IsTerminal as _};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use crate::failure::Failure;
 
@@ -19,6 +19,12 @@ pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
         (None, 2) => EnvFilter::new("haft=debug,info"),
         (None, _) => EnvFilter::new("trace"),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    // What is done, such as a call, is told when it ends, with the time that it took.
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_span_events(FmtSpan::CLOSE)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
     Ok(())
 }
