@@ -103,7 +103,7 @@ impl ReactAgentBuilder {
     }
 
     /// Sets how often in a row the same calls are tolerated; `None` is without end, for tools that are asked until
-    /// something has happened. Default: [`limits::IDENTICAL_CALLS`].
+    /// something has happened. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
     pub fn identical_calls(mut self, times: impl Into<Option<u32>>) -> Self {
         self.config.identical_calls = times.into();
         self
