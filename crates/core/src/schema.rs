@@ -177,16 +177,17 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Lists every violation, not only the first. Of a value with more than 10,000 parts it tells the first.
+    /// Lists the first violations, not only one, and counts the others. Of a value with more than 10,000 parts it
+    /// tells the first.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if preflight::is_deeper(value, VALUE_DEPTH) {
-            return Err(Violations::from(vec![explain::too_deep(VALUE_DEPTH)]));
+            return Err(Violations::new(vec![explain::too_deep(VALUE_DEPTH)], 0));
         }
         if self.0.check.is_valid(value) {
             return Ok(());
         }
         let Errors { schema, errors } = self.errors(value);
-        Err(Violations::from(explain::explain(schema, value, &errors)))
+        Err(explain::explain(schema, value, &errors))
     }
 
     /// The properties that the root declares. A root that is a `$ref` is followed.

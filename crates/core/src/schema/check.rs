@@ -96,6 +96,6 @@ fn without_id(schema: &Value) -> Option<Value> {
 fn refused(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let pointer = error.instance_path().as_str();
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
-    let words = violations.first().map_or_else(|| error.to_string(), |first| first.message().to_owned());
+    let words = violations.as_slice().first().map_or_else(|| error.to_string(), |first| first.message().to_owned());
     SchemaError::new(pointer, SchemaFault::Invalid(words))
 }

@@ -1,5 +1,6 @@
 //! Schemas and values in a few words.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
@@ -53,6 +54,26 @@ pub(super) fn literal(value: &Value) -> String {
 pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let total = names.len();
     list(names.map(|name| quoted(name)), total)
+}
+
+/// A text in quotes, such as `"a"`, shortened.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        None => Value::from(text).to_string(),
+        Some((end, _)) => {
+            let start = Value::from(text.get(..end).unwrap_or_default());
+            format!("{start}… ({} characters)", text.chars().count())
+        }
+    }
+}
+
+/// A text of at most so many bytes, and an ellipsis where it was longer.
+pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let start = text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
+    Cow::Owned(format!("{start}…"))
 }
 
 /// A number of things, such as `1 item` or `3 items`.
@@ -153,16 +174,6 @@ fn list(shown: impl Iterator<Item = String>, total: usize) -> String {
     let shown: Vec<_> = shown.take(NAMED).collect();
     let rest = if total > shown.len() { format!(", … ({total} in all)") } else { String::new() };
     shown.join(", ") + &rest
-}
-
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        None => Value::from(text).to_string(),
-        Some((end, _)) => {
-            let start = Value::from(text.get(..end).unwrap_or_default());
-            format!("{start}… ({} characters)", text.chars().count())
-        }
-    }
 }
 
 /// A value as JSON if that is short; a long one is not written out to find that out.

@@ -8,18 +8,20 @@ use std::collections::HashSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::violation::Violation;
+use super::violation::{LISTED, Violation, Violations};
 use super::{describe, guarded, reference};
 
 /// How alike two names must be for one to be suggested, from 0 to 1.
 const ALIKE: f64 = 0.8;
+/// How long names may be to be compared, in bytes: what that takes grows with the square of the length.
+const COMPARED: usize = 64;
 /// How far the properties of an object are gathered from what its schema consists of.
 const LEVELS: usize = 8;
 
-/// All errors of one value, each once.
-pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Vec<Violation> {
+/// The errors of one value, each once. Only the first are put in words, the others are counted.
+pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Violations {
     let explainer = Explainer { schema, value };
     let lists_values =
         |error: &&ValidationError<'_>| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. });
@@ -30,8 +32,18 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         !matches!(error.kind(), Kind::Type { .. }) || !listed.contains(error.instance_path().as_str())
     };
     let mut told = HashSet::new();
-    let violations = errors.iter().filter(is_news).flat_map(|error| explainer.violations(error));
-    violations.filter(|violation| told.insert(violation.clone())).collect()
+    let mut violations = Vec::new();
+    let mut more = 0;
+    for error in errors.iter().filter(is_news) {
+        if violations.len() >= LISTED {
+            more += explainer.count(error);
+            continue;
+        }
+        let found = explainer.violations(error);
+        more += found.more();
+        violations.extend(found.iter().filter(|violation| told.insert((*violation).clone())).cloned());
+    }
+    Violations::new(violations, more)
 }
 
 /// The violation of a value that is nested too deep to be looked at.
@@ -45,36 +57,57 @@ struct Explainer<'s> {
 }
 
 impl Explainer<'_> {
-    fn violations(&self, error: &ValidationError<'_>) -> Vec<Violation> {
-        let pointer = error.instance_path().as_str();
+    /// How many violations an error stands for.
+    fn count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-                unexpected.iter().map(|name| self.unknown(error, name)).collect()
+                unexpected.len()
+            }
+            Kind::FalseSchema if self.refuses_names(error) => self.members(error).map_or(0, Map::len),
+            _ => 1,
+        }
+    }
+
+    fn violations(&self, error: &ValidationError<'_>) -> Violations {
+        match error.kind() {
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+                self.unknown(error, unexpected.iter())
             }
             Kind::FalseSchema if self.refuses_names(error) => {
-                let object = self.value.pointer(pointer).and_then(Value::as_object);
-                object.into_iter().flatten().map(|(name, _)| self.unknown(error, name)).collect()
+                self.unknown(error, self.members(error).into_iter().flat_map(Map::keys))
             }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
+            Kind::PropertyNames { error: inner } => self.names(error, inner),
+            kind => Violations::new(vec![self.violation(error, kind)], 0),
+        }
+    }
+
+    /// An error that is one violation.
+    fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
+        let pointer = error.instance_path().as_str();
+        match kind {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let described =
                     self.declared(error, name).map(|schema| describe::schema(self.schema, schema));
-                vec![Violation::missing(pointer, name, described.as_deref())]
-            }
-            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
-            Kind::PropertyNames { error: inner } => {
-                let inner = self.violations(inner);
-                let name = |it: Violation| {
-                    Violation::mismatch(pointer, format!("property names to be {}", it.expected), it.received)
-                };
-                inner.into_iter().map(name).collect()
+                Violation::missing(pointer, name, described.as_deref())
             }
             // The validator did not see the value.
             Kind::Custom { message, .. } => {
-                vec![Violation::mismatch(pointer, message.clone(), describe::received(self.value))]
+                Violation::mismatch(pointer, message.clone(), describe::received(self.value))
             }
-            kind => vec![Violation::mismatch(pointer, self.expected(error, kind), received(error, kind))],
+            kind => Violation::mismatch(pointer, self.expected(error, kind), received(error, kind)),
         }
+    }
+
+    fn names(&self, error: &ValidationError<'_>, inner: &ValidationError<'_>) -> Violations {
+        let pointer = error.instance_path().as_str();
+        let inner = self.violations(inner);
+        let name = |it: &Violation| {
+            let expected = format!("property names to be {}", it.expected);
+            Violation::mismatch(pointer, expected, it.received.clone())
+        };
+        Violations::new(inner.iter().map(name).collect(), inner.more())
     }
 
     /// What the schema asks for, where that is a property of the value itself.
@@ -134,18 +167,27 @@ impl Explainer<'_> {
         format!("array with at least {least}{most} of: {item}")
     }
 
-    fn unknown(&self, error: &ValidationError<'_>, name: &str) -> Violation {
-        let mut known = Vec::new();
-        if let Some(parent) = self.parent(error) {
-            gather_names(self.schema, parent, LEVELS, &mut known);
-        }
+    fn unknown<'n>(
+        &self,
+        error: &ValidationError<'_>,
+        names: impl Iterator<Item = &'n String>,
+    ) -> Violations {
+        let pointer = error.instance_path().as_str();
+        let known = self.parent(error).map(|parent| known_names(self.schema, parent)).unwrap_or_default();
         let words = match known.len() {
             0 => "no properties are known".to_owned(),
             _ => format!("known properties: {}", describe::names(known.iter().copied())),
         };
-        let alike = known.iter().map(|it| (strsim::jaro_winkler(name, it), it.as_str()));
-        let best = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-        Violation::unknown(error.instance_path().as_str(), name, best.map(|(_, it)| it), &words)
+        let mut names = names;
+        let listed = names.by_ref().take(LISTED);
+        let listed = listed.map(|name| Violation::unknown(pointer, name, nearest(name, &known), &words));
+        let listed = listed.collect();
+        Violations::new(listed, names.count())
+    }
+
+    /// The members of the object that an error is about.
+    fn members(&self, error: &ValidationError<'_>) -> Option<&Map<String, Value>> {
+        self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
     /// Whether the failed `false` stands for all properties that are not declared, rather than for a value.
@@ -154,7 +196,7 @@ impl Explainer<'_> {
         let owner = self.parent(error).is_some_and(Value::is_object);
         owner
             && matches!(keyword, Some("additionalProperties" | "unevaluatedProperties" | "propertyNames"))
-            && self.value.pointer(error.instance_path().as_str()).is_some_and(Value::is_object)
+            && self.members(error).is_some()
     }
 
     /// The schema of a property, as the subschema declares it whose keyword failed.
@@ -196,18 +238,35 @@ fn types(kind: &TypeKind) -> String {
     }
 }
 
+/// The known name that is most like another one, if one is much like it. Long names are no slip of the pen.
+fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
+    let comparable = |it: &str| it.len() <= COMPARED;
+    let known = known.iter().filter(|it| comparable(name) && comparable(it));
+    let alike = known.map(|it| (strsim::jaro_winkler(name, it), it.as_str()));
+    let best = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, it)| it)
+}
+
 /// The properties that an object may have by one schema and by those that it consists of.
-fn gather_names<'s>(root: &'s Value, schema: &'s Value, levels: usize, names: &mut Vec<&'s String>) {
-    let schema = reference::follow(root, schema);
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (name, allowed) in properties.into_iter().flatten() {
-        if allowed != &Value::Bool(false) && !names.contains(&name) {
-            names.push(name);
+fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
+    let mut gathered = HashSet::new();
+    let mut names = Vec::new();
+    let mut open = vec![(schema, LEVELS)];
+    let mut looked_into = HashSet::new();
+    while let Some((schema, levels)) = open.pop() {
+        let schema = reference::follow(root, schema);
+        if !looked_into.insert(std::ptr::from_ref(schema)) {
+            continue;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let allowed = properties.filter(|(_, allowed)| *allowed != &Value::Bool(false)).map(|(name, _)| name);
+        names.extend(allowed.filter(|name| gathered.insert(name.as_str())));
+        if levels > 0 {
+            let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
+            let parts = parts.flatten().map(|part| (guarded::alternative(part), levels - 1));
+            let parts: Vec<_> = parts.collect();
+            open.extend(parts.into_iter().rev());
         }
     }
-    if levels > 0 {
-        let parts =
-            ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
-        parts.for_each(|part| gather_names(root, guarded::alternative(part), levels - 1, names));
-    }
+    names
 }

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use super::describe;
 use super::error::Place;
 
-/// How many violations are shown; the others are counted.
-const SHOWN: usize = 20;
+/// How many violations are listed; the others are counted.
+pub(super) const LISTED: usize = 20;
+/// How long one line may be, and all of them together, in bytes. What a schema or a value names may be of any length.
+const LINE: usize = 2_000;
+const TEXT: usize = 4_000;
 
 /// One place where a value does not fit its schema.
 ///
@@ -31,23 +35,26 @@ impl Violation {
     /// A required property that is not there.
     pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
+        let name = describe::quoted(name);
         Self {
             pointer: pointer.to_owned(),
-            expected: format!("required property {name:?}{described}"),
+            expected: format!("required property {name}{described}"),
             received: "nothing".to_owned(),
-            message: format!("missing required property {name:?}{described}"),
+            message: format!("missing required property {name}{described}"),
         }
     }
 
     /// A property that the schema does not know.
     pub(super) fn unknown(pointer: &str, name: &str, meant: Option<&str>, known: &str) -> Self {
-        let hint = meant.map(|meant| format!(", did you mean {meant:?}?")).unwrap_or_default();
+        let hint =
+            meant.map(|meant| format!(", did you mean {}?", describe::quoted(meant))).unwrap_or_default();
+        let name = describe::quoted(name);
         let after = if hint.is_empty() { ";" } else { "" };
         Self {
             pointer: pointer.to_owned(),
             expected: known.to_owned(),
-            received: format!("unknown property {name:?}"),
-            message: format!("unknown property {name:?}{hint}{after} {known}"),
+            received: format!("unknown property {name}"),
+            message: format!("unknown property {name}{hint}{after} {known}"),
         }
     }
 
@@ -59,29 +66,42 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", Place(&self.pointer), self.message)
+        let place = describe::shortened(&self.pointer, LINE / 4);
+        let message = describe::shortened(&self.message, LINE - LINE / 4);
+        write!(f, "{}: {message}", Place(&place))
     }
 }
 
-/// Everything about a value that does not fit its schema, one line each.
+/// What does not fit about a value: its first violations, and how many more there are.
+///
+/// Shown one line each, in at most 4 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    listed: Vec<Violation>,
+    more: usize,
+}
 
 impl Violations {
-    /// All of them, in the order of the schema's keywords.
+    /// Some violations and a number of others, of which the first ones are kept.
+    pub(super) fn new(mut listed: Vec<Violation>, more: usize) -> Self {
+        let more = more + listed.len().saturating_sub(LISTED);
+        listed.truncate(LISTED);
+        Self { listed, more }
+    }
+
+    /// The first of them, at most 20, in the order of the schema's keywords.
     pub fn as_slice(&self) -> &[Violation] {
-        &self.0
+        &self.listed
     }
 
-    /// Goes through all of them.
+    /// Goes through the first of them, at most 20.
     pub fn iter(&self) -> std::slice::Iter<'_, Violation> {
-        self.0.iter()
+        self.listed.iter()
     }
-}
 
-impl From<Vec<Violation>> for Violations {
-    fn from(violations: Vec<Violation>) -> Self {
-        Self(violations)
+    /// How many violations there are besides those that are listed.
+    pub fn more(&self) -> usize {
+        self.more
     }
 }
 
@@ -96,13 +116,19 @@ impl<'a> IntoIterator for &'a Violations {
 
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, violation) in self.iter().take(SHOWN).enumerate() {
-            let before = if index == 0 { "" } else { "\n" };
-            write!(f, "{before}{violation}")?;
+        let mut room = TEXT;
+        let mut shown = 0;
+        for violation in self {
+            let line = violation.to_string();
+            let Some(left) = room.checked_sub(line.len() + 1) else { break };
+            let before = if shown == 0 { "" } else { "\n" };
+            write!(f, "{before}{line}")?;
+            room = left;
+            shown += 1;
         }
-        match self.0.len().checked_sub(SHOWN) {
-            None | Some(0) => Ok(()),
-            Some(more) => write!(f, "\nand {more} more"),
+        match self.listed.len() - shown + self.more {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
         }
     }
 }

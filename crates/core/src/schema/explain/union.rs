@@ -4,7 +4,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
-use super::super::violation::Violation;
+use super::super::violation::{LISTED, Violation, Violations};
 use super::super::{describe, guarded};
 use super::{Explainer, explain};
 
@@ -27,18 +27,15 @@ impl Explainer<'_> {
         &self,
         error: &ValidationError<'_>,
         alternatives: &[Vec<ValidationError<'static>>],
-    ) -> Vec<Violation> {
+    ) -> Violations {
         let pointer = error.instance_path().as_str();
         match nearest(pointer, alternatives) {
             (Nearness::Kind, _) => {}
-            (_, nearest) if nearest.len() == 1 => {
-                return nearest
-                    .into_iter()
-                    .flat_map(|meant| explain(self.schema, self.value, meant))
-                    .collect();
-            }
-            (Nearness::Tag, nearest) => return self.tags(pointer, &nearest),
-            _ => {}
+            (nearness, nearest) => match nearest.as_slice() {
+                [meant] => return explain(self.schema, self.value, meant),
+                several if nearness == Nearness::Tag => return self.tags(pointer, several),
+                _ => {}
+            },
         }
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let expected = match schemas {
@@ -46,21 +43,28 @@ impl Explainer<'_> {
                 schemas.iter().map(|it| describe::schema(self.schema, guarded::alternative(it))),
             ),
             None => describe::either(
-                alternatives.iter().flatten().flat_map(|it| self.violations(it)).map(|it| it.expected),
+                alternatives
+                    .iter()
+                    .flatten()
+                    .map(|it| self.violations(it))
+                    .flat_map(|it| it.iter().map(|it| it.expected.clone()).collect::<Vec<_>>()),
             ),
         };
-        vec![Violation::mismatch(pointer, expected, describe::received(error.instance()))]
+        let violation = Violation::mismatch(pointer, expected, describe::received(error.instance()));
+        Violations::new(vec![violation], 0)
     }
 
     /// Explains objects of which only the tag is wrong: each tag is listed with all that it may be.
-    fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Vec<Violation> {
+    fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
         let mut tags: Vec<(&ValidationError<'_>, Vec<String>)> = Vec::new();
         for error in errors {
             let expected = self.expected(error, error.kind());
+            let is_full = tags.len() >= LISTED;
             match tags.iter_mut().find(|(tag, _)| tag.instance_path() == error.instance_path()) {
                 Some((_, values)) => values.push(expected),
+                None if is_full => {}
                 None => tags.push((error, vec![expected])),
             }
         }
@@ -68,7 +72,7 @@ impl Explainer<'_> {
             let received = describe::received(tag.instance());
             Violation::mismatch(tag.instance_path().as_str(), describe::either(values.into_iter()), received)
         };
-        tags.into_iter().map(violation).collect()
+        Violations::new(tags.into_iter().map(violation).collect(), 0)
     }
 }
 
