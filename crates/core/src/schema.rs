@@ -158,7 +158,11 @@ impl Schema {
     /// [`SchemaFault::NotAnObject`] for a root that cannot be an object.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::object_root(self.as_value())? {
-            Some(value) => Self::new(value),
+            // It grew by no more than two keywords, so that the limits that it was held to still speak for it.
+            Some(value) => {
+                let check = self.0.check.of_same_draft(&value)?;
+                Ok(Self(Arc::new(Compiled { value, check })))
+            }
             None => Ok(self),
         }
     }

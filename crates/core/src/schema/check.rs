@@ -41,6 +41,15 @@ impl Check {
         Ok(Self::Compiled(Box::new(Compiled { draft, validator, guarded: OnceLock::new() })))
     }
 
+    /// Compiles another schema in the dialect of this one.
+    pub(super) fn of_same_draft(&self, schema: &Value) -> Result<Self, SchemaError> {
+        let draft = match self {
+            Self::AnyObject => Draft::Draft202012,
+            Self::Compiled(compiled) => compiled.draft,
+        };
+        Self::compile(schema, draft)
+    }
+
     pub(super) fn is_valid(&self, value: &Value) -> bool {
         match self {
             Self::AnyObject => value.is_object(),

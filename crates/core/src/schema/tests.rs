@@ -185,3 +185,13 @@ fn clones_share_the_validator() {
     let schema = schema(add());
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
+
+/// The limits that a schema was held to are not forgotten when it becomes one of arguments.
+#[test]
+fn arguments_keep_the_limits_of_their_schema() {
+    let many: serde_json::Map<_, _> = (0..12_000).map(|number| (number.to_string(), json!(true))).collect();
+    let limits = SchemaLimits { nodes: 20_000, ..SchemaLimits::default() };
+    let schema = Schema::within(json!({"properties": many}), &limits).unwrap().into_arguments().unwrap();
+    assert_eq!(schema.as_value()["type"], "object");
+    assert!(!schema.is_valid(&json!([])));
+}
