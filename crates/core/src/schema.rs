@@ -13,9 +13,12 @@ mod canonical;
 mod check;
 mod derive;
 mod describe;
+mod effort;
 mod error;
 mod explain;
 mod guarded;
+mod listing;
+mod metered;
 mod preflight;
 mod reference;
 mod repair;
@@ -38,9 +41,6 @@ pub use self::error::{SchemaError, SchemaFault};
 pub use self::preflight::SchemaLimits;
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::violation::{Violation, Violations};
-
-/// How deep a value may be nested, as in the parser of `serde_json`: what is deeper could not be read back from text.
-const VALUE_DEPTH: usize = 128;
 
 /// A JSON Schema as it was given, with its validator.
 ///
@@ -173,8 +173,11 @@ impl Schema {
     }
 
     /// Whether a value fits. This is all that a valid call costs.
+    ///
+    /// What that takes is bounded: a value that cannot be held against its schema in a part of a second, which takes a
+    /// schema that asks for the same again and again, does not fit.
     pub fn is_valid(&self, value: &Value) -> bool {
-        !preflight::is_deeper(value, VALUE_DEPTH) && self.0.check.is_valid(value)
+        self.fits(value) == Some(true)
     }
 
     /// Checks a value.
@@ -184,14 +187,19 @@ impl Schema {
     /// Lists the first violations, not only one, and counts the others. Of a value with more than 10,000 parts it
     /// tells the first.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
-        if preflight::is_deeper(value, VALUE_DEPTH) {
-            return Err(Violations::new(vec![explain::too_deep(VALUE_DEPTH)], 0));
+        if self.is_too_deep(value) {
+            return Err(Violations::new(vec![explain::too_deep(self.0.check.depth())], 0));
         }
-        if self.0.check.is_valid(value) {
-            return Ok(());
+        match self.fits(value) {
+            Some(true) => return Ok(()),
+            Some(false) => {}
+            None => return Err(Violations::new(vec![explain::too_costly(value)], 0)),
         }
-        let Errors { schema, errors } = self.errors(value);
-        Err(explain::explain(schema, value, &errors))
+        let mut effort = check::LISTING;
+        match self.errors(value, &mut effort) {
+            Some(Errors { schema, errors }) => Err(explain::explain(schema, value, &errors)),
+            None => Err(Violations::new(vec![explain::unlisted(value)], 0)),
+        }
     }
 
     /// The properties that the root declares. A root that is a `$ref` is followed.
@@ -215,9 +223,21 @@ impl Schema {
         properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
     }
 
-    /// What the validator holds against a value that is not too deep.
-    fn errors<'v>(&'v self, value: &'v Value) -> Errors<'v> {
-        self.0.check.errors(self.as_value(), value)
+    /// Whether a value fits, or `None` if that takes too much to find out.
+    fn fits(&self, value: &Value) -> Option<bool> {
+        if self.is_too_deep(value) {
+            return Some(false);
+        }
+        self.0.check.is_valid(self.as_value(), value)
+    }
+
+    fn is_too_deep(&self, value: &Value) -> bool {
+        preflight::is_deeper(value, self.0.check.depth())
+    }
+
+    /// What the validator holds against a value that is not too deep, unless that takes more than is left.
+    fn errors<'v>(&'v self, value: &'v Value, effort: &mut u64) -> Option<Errors<'v>> {
+        self.0.check.errors(self.as_value(), value, effort)
     }
 }
 

@@ -5,13 +5,31 @@ use std::sync::OnceLock;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
+use super::effort::Cost;
 use super::error::{SchemaError, SchemaFault};
 use super::guarded::guarded;
-use super::{explain, preflight};
+use super::listing::Listing;
+use super::preflight::Graph;
+use super::{effort, explain, listing, metered, preflight};
 
 /// How many parts a value may have for all of its errors to be listed. Each part may have several, and they take
 /// a hundred times the memory.
 const LISTED_VALUES: usize = 10_000;
+
+/// What a check may surely take to be done without counting.
+const UNCOUNTED: u64 = 50_000_000;
+
+/// What a check may take at most. A part of a second.
+const EFFORT: u64 = 100_000_000;
+
+/// How deep a value may be nested, as in the parser of `serde_json`: what is deeper could not be read back from text.
+const VALUE_DEPTH: usize = 128;
+
+/// How many subschemas may be gone through on the way to the innermost part of a value. Each takes stack.
+const STEPS: usize = 1_500;
+
+/// What may be done to find out what is wrong with one value.
+pub(super) const LISTING: u64 = 20_000_000;
 
 /// How values are held against a schema.
 pub(super) enum Check {
@@ -24,6 +42,12 @@ pub(super) enum Check {
 pub(super) struct Compiled {
     draft: Draft,
     validator: Validator,
+    /// How deep a value may be nested.
+    depth: usize,
+    /// What a check takes at most for each part and character of a value; `None` if that has no bound.
+    weight: Option<u64>,
+    /// What checks instead, where the validator might take too long. Compiled when it is first needed.
+    metered: OnceLock<Option<Validator>>,
     /// What lists errors instead, where the validator might take too long. Compiled when the first value fails.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
@@ -38,7 +62,16 @@ impl Check {
     /// Compiles a schema that the preflight has let pass.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| refused(schema, &error))?;
-        Ok(Self::Compiled(Box::new(Compiled { draft, validator, guarded: OnceLock::new() })))
+        let graph = preflight::graph(schema);
+        let compiled = Compiled {
+            draft,
+            validator,
+            depth: graph.as_ref().map_or(0, |graph| (STEPS / graph.chain()).min(VALUE_DEPTH)),
+            weight: graph.as_ref().and_then(weight),
+            metered: OnceLock::new(),
+            guarded: OnceLock::new(),
+        };
+        Ok(Self::Compiled(Box::new(compiled)))
     }
 
     /// Compiles another schema in the dialect of this one.
@@ -50,25 +83,48 @@ impl Check {
         Self::compile(schema, draft)
     }
 
-    pub(super) fn is_valid(&self, value: &Value) -> bool {
+    /// How deep a value may be nested that is held against this schema.
+    pub(super) fn depth(&self) -> usize {
         match self {
-            Self::AnyObject => value.is_object(),
-            Self::Compiled(compiled) => compiled.validator.is_valid(value),
+            Self::AnyObject => VALUE_DEPTH,
+            Self::Compiled(compiled) => compiled.depth,
         }
     }
 
-    /// Every error of a value, or only the first where there is room for very many; none if it is valid.
-    pub(super) fn errors<'v>(&'v self, schema: &'v Value, value: &'v Value) -> Errors<'v> {
+    /// Whether a value fits that is not too deep, or `None` if that takes too much to find out.
+    pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
-            Self::AnyObject if value.is_object() => Errors { schema, errors: Vec::new() },
-            Self::AnyObject => Errors { schema, errors: vec![ValidationError::custom("object")] },
-            Self::Compiled(compiled) => compiled.errors(schema, value),
+            Self::AnyObject => Some(value.is_object()),
+            Self::Compiled(compiled) => compiled.is_valid(schema, value),
+        }
+    }
+
+    /// Every error of a value, or only the first where there is room for very many; none if it is valid. `None` if
+    /// that takes more than the effort that is left.
+    pub(super) fn errors<'v>(
+        &'v self,
+        schema: &'v Value,
+        value: &'v Value,
+        effort: &mut u64,
+    ) -> Option<Errors<'v>> {
+        match self {
+            Self::AnyObject if value.is_object() => Some(Errors { schema, errors: Vec::new() }),
+            Self::AnyObject => Some(Errors { schema, errors: vec![ValidationError::custom("object")] }),
+            Self::Compiled(compiled) => compiled.errors(schema, value, effort),
         }
     }
 }
 
 impl Compiled {
-    fn errors<'v>(&'v self, schema: &'v Value, value: &'v Value) -> Errors<'v> {
+    fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
+        if self.weight.is_some_and(|weight| weight.saturating_mul(effort::extent(value)) <= UNCOUNTED) {
+            return Some(self.validator.is_valid(value));
+        }
+        let metered = self.metered.get_or_init(|| metered::compile(schema, self.draft)).as_ref()?;
+        effort::metered(EFFORT, || metered.is_valid(value))
+    }
+
+    fn errors<'v>(&'v self, schema: &'v Value, value: &'v Value, effort: &mut u64) -> Option<Errors<'v>> {
         let guarded = self.guarded.get_or_init(|| {
             let guarded = guarded(schema)?;
             let validator = compile(&guarded, self.draft).ok()?;
@@ -76,13 +132,21 @@ impl Compiled {
         });
         let (schema, validator) =
             guarded.as_ref().map_or((schema, &self.validator), |(schema, it)| (schema, it));
-        let errors = if preflight::is_larger(value, LISTED_VALUES) {
-            validator.validate(value).err().into_iter().collect()
-        } else {
-            validator.iter_errors(value).collect()
+        let is_large = preflight::is_larger(value, LISTED_VALUES);
+        let errors = match listing::plan(schema, value, effort) {
+            Listing::Whole if !is_large => validator.iter_errors(value).collect(),
+            Listing::Whole | Listing::First => validator.validate(value).err().into_iter().collect(),
+            Listing::None => return None,
         };
-        Errors { schema, errors }
+        Some(Errors { schema, errors })
     }
+}
+
+/// What a check takes for each part and character of a value.
+fn weight(graph: &Graph<'_>) -> Option<u64> {
+    let costs: Option<Vec<_>> = graph.nodes().iter().map(|node| Cost::of(node.schema).linear()).collect();
+    let costs = costs?;
+    graph.weight(|node| costs.get(node).copied().unwrap_or(0))
 }
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
@@ -90,7 +154,7 @@ fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'s
     // would look references up under it, where a dialect's own schema may be found instead.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
-    options.build(anonymous.as_ref().unwrap_or(schema))
+    options.with_pattern_options(metered::patterns()).build(anonymous.as_ref().unwrap_or(schema))
 }
 
 /// The schema without the identifier of its root, unless that is a mere anchor.
@@ -105,6 +169,7 @@ fn without_id(schema: &Value) -> Option<Value> {
 fn refused(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let pointer = error.instance_path().as_str();
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
-    let words = violations.as_slice().first().map_or_else(|| error.to_string(), |first| first.message().to_owned());
+    let words =
+        violations.as_slice().first().map_or_else(|| error.to_string(), |first| first.message().to_owned());
     SchemaError::new(pointer, SchemaFault::Invalid(words))
 }

@@ -51,6 +51,17 @@ pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
+/// The violation of a value that cannot be held against its schema with the effort that there is.
+pub(super) fn too_costly(value: &Value) -> Violation {
+    let expected = "a value that can be held against the schema in reasonable time".to_owned();
+    Violation::mismatch("", expected, describe::received(value))
+}
+
+/// The violation of a value whose errors are too many to be found.
+pub(super) fn unlisted(value: &Value) -> Violation {
+    Violation::mismatch("", "a value that fits the schema".to_owned(), describe::received(value))
+}
+
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,

@@ -31,7 +31,7 @@ pub(super) fn guarded(root: &Value) -> Option<Value> {
                 }
                 _ => {}
             }
-            open.extend(subschemas(&pointer, keyword, value).map(|(_, found)| found).unwrap_or_default());
+            open.extend(subschemas(&pointer, keyword, value).into_iter().map(|it| (it.pointer, it.schema)));
         }
     }
     (!alternatives.is_empty()).then(|| guard(root.clone(), &alternatives, &references))

@@ -5,15 +5,15 @@
 mod graph;
 mod keyword;
 mod measure;
-mod pattern;
+pub(super) mod pattern;
 #[cfg(test)]
 mod tests;
 
 use jsonschema::Draft;
 use serde_json::Value;
 
-use self::graph::Graph;
-pub(super) use self::keyword::subschemas;
+pub(super) use self::graph::{Graph, Node};
+pub(super) use self::keyword::{Place, subschemas};
 pub(super) use self::measure::{dismantle, is_deeper, is_larger};
 use super::error::{SchemaError, SchemaFault};
 
@@ -58,6 +58,18 @@ pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, Sc
     let graph = Graph::of(schema, &survey)?;
     graph.bounded(limits.expansion)?;
     Ok(draft)
+}
+
+/// The subschemas of a schema that has passed.
+pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
+    let unlimited = SchemaLimits {
+        bytes: usize::MAX,
+        depth: usize::MAX,
+        nodes: usize::MAX,
+        expansion: usize::MAX,
+        patterns: usize::MAX,
+    };
+    Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
 /// The dialect that a subschema declares, if it does.

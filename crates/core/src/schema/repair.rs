@@ -100,7 +100,7 @@ impl fmt::Display for Repair {
 /// A value that fits is never changed, and one that cannot be made to fit comes back as it was, without repairs: what
 /// is wrong with it is then told about the original.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
-    if policy == RepairPolicy::Strict || schema.is_valid(&value) {
+    if policy == RepairPolicy::Strict || schema.fits(&value) != Some(false) {
         return (value, Vec::new());
     }
     let mut mender = Mender::new(schema);

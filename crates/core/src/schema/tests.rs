@@ -1,3 +1,4 @@
+mod effort;
 mod laws;
 
 use expect_test::{Expect, expect};

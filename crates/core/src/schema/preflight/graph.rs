@@ -9,42 +9,58 @@ use super::super::reference::Reference;
 use super::keyword::{self, Place};
 use super::measure::Survey;
 
-/// Every subschema that can be reached, by keyword or by reference.
-pub(super) struct Graph<'s> {
+/// How many subschemas may lead on to each other for one value. The validator takes stack for each of them.
+const CHAIN: usize = 500;
+
+/// Every subschema that can be reached, by keyword or by reference. The root comes first.
+pub(in crate::schema) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
     /// The nodes by their address in the document.
     index: HashMap<*const Value, usize>,
 }
 
-struct Node<'s> {
-    schema: &'s Value,
+pub(in crate::schema) struct Node<'s> {
+    pub(in crate::schema) schema: &'s Value,
     pointer: String,
-    /// The subschemas that apply to the same value as this one.
-    here: Vec<usize>,
+    /// The subschemas that it consists of.
+    pub(in crate::schema) edges: Vec<Edge<'s>>,
+}
+
+/// How one subschema leads to another.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::schema) struct Edge<'s> {
+    pub(in crate::schema) place: Place<'s>,
+    pub(in crate::schema) node: usize,
+    /// The keyword, if it is a reference.
+    pub(in crate::schema) reference: Option<&'static str>,
 }
 
 /// How far the count of one node has come.
 enum Count {
     Open,
-    Done(usize),
+    Done(u64),
 }
 
-/// One step of the walk that counts: a node, its next child, and what was counted so far.
+/// One step of the walk that counts: a node, its next child, and what its children came to so far.
 struct Frame {
     node: usize,
     child: usize,
-    count: usize,
+    inner: u64,
 }
 
 impl Frame {
     fn of(node: usize) -> Self {
-        Self { node, child: 0, count: 1 }
+        Self { node, child: 0, inner: 0 }
     }
 
-    fn next_child(&mut self, graph: &Graph<'_>) -> Option<usize> {
-        let child = *graph.nodes.get(self.node)?.here.get(self.child)?;
-        self.child += 1;
-        Some(child)
+    fn next_child(&mut self, graph: &Graph<'_>, follows: fn(Place<'_>) -> bool) -> Option<usize> {
+        loop {
+            let edge = graph.node_at(self.node)?.edges.get(self.child)?;
+            self.child += 1;
+            if follows(edge.place) {
+                return Some(edge.node);
+            }
+        }
     }
 }
 
@@ -57,40 +73,90 @@ impl<'s> Graph<'s> {
         while let Some(node) = graph.nodes.get(next) {
             let (schema, pointer) = (node.schema, node.pointer.clone());
             super::draft_of(schema, &pointer)?;
-            let mut here = Vec::new();
+            let mut edges = Vec::new();
             for (keyword, value) in schema.as_object().into_iter().flatten() {
-                if let Some((place, found)) = keyword::subschemas(&pointer, keyword, value) {
-                    let found = found.into_iter().map(|(pointer, schema)| graph.node(schema, pointer));
-                    let found: Vec<_> = found.collect();
-                    here.extend(found.into_iter().filter(|_| place == Place::Here));
+                for it in keyword::subschemas(&pointer, keyword, value) {
+                    let node = graph.node(it.schema, it.pointer);
+                    edges.push(Edge { place: it.place, node, reference: None });
                 }
             }
             for (reference, text) in references(schema) {
                 let at = || format!("{pointer}/{reference}");
                 let (target, target_pointer) =
                     resolve(root, survey, text).map_err(|it| SchemaError::new(at(), it))?;
-                here.push(graph.node(target, target_pointer));
+                let node = graph.node(target, target_pointer);
+                edges.push(Edge { place: Place::Here, node, reference: Some(reference) });
             }
             if let Some(node) = graph.nodes.get_mut(next) {
-                node.here = here;
+                node.edges = edges;
             }
             next += 1;
         }
         Ok(graph)
     }
 
+    /// All subschemas. Edges count from the start of this list.
+    pub(in crate::schema) fn nodes(&self) -> &[Node<'s>] {
+        &self.nodes
+    }
+
+    /// The subschema of that number.
+    pub(in crate::schema) fn node_at(&self, node: usize) -> Option<&Node<'s>> {
+        self.nodes.get(node)
+    }
+
+    /// The number of a subschema.
+    pub(in crate::schema) fn number(&self, schema: &Value) -> Option<usize> {
+        self.index.get(&std::ptr::from_ref(schema)).copied()
+    }
+
     /// The node of a subschema, new or known.
     fn node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
-            nodes.push(Node { schema, pointer, here: Vec::new() });
+            nodes.push(Node { schema, pointer, edges: Vec::new() });
             nodes.len() - 1
         })
     }
 
-    /// Refuses what applies to one value more than `limit` times, or without an end.
+    /// Refuses what applies to one value more than `limit` times, through too many others, or without an end.
     pub(super) fn bounded(&self, limit: usize) -> Result<(), SchemaError> {
+        let here: fn(Place<'_>) -> bool = |place| place == Place::Here;
+        let counts = self
+            .unfolded(here, u64::saturating_add, |_| 1)
+            .map_err(|node| self.refuse(node, SchemaFault::Endless))?;
+        if let Some((node, _)) = counts.iter().find(|(_, count)| *count > limit as u64) {
+            return Err(self.refuse(*node, SchemaFault::TooExpansive(limit)));
+        }
+        if self.chain() > CHAIN {
+            return Err(self.refuse(0, SchemaFault::TooExpansive(CHAIN)));
+        }
+        Ok(())
+    }
+
+    /// How many subschemas lead on to each other at most that all apply to one value.
+    pub(in crate::schema) fn chain(&self) -> usize {
+        let chains = self.unfolded(|place| place == Place::Here, u64::max, |_| 1).unwrap_or_default();
+        let longest = chains.into_iter().map(|(_, length)| length).max();
+        longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
+    }
+
+    /// What the root and all that it leads to come to, each counted as often as it is led to; `None` if that has no
+    /// end.
+    pub(in crate::schema) fn weight(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
+        let counts = self.unfolded(|place| place != Place::Nowhere, u64::saturating_add, own).ok()?;
+        counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
+    }
+
+    /// What each node and all that it leads to come to, the inner ones first, or a node that leads back to itself.
+    fn unfolded(
+        &self,
+        follows: fn(Place<'_>) -> bool,
+        combined: fn(u64, u64) -> u64,
+        own: impl Fn(usize) -> u64,
+    ) -> Result<Vec<(usize, u64)>, usize> {
         let mut counts = HashMap::new();
+        let mut done = Vec::with_capacity(self.nodes.len());
         for start in 0..self.nodes.len() {
             if counts.contains_key(&start) {
                 continue;
@@ -98,10 +164,10 @@ impl<'s> Graph<'s> {
             counts.insert(start, Count::Open);
             let mut path = vec![Frame::of(start)];
             while let Some(frame) = path.last_mut() {
-                if let Some(child) = frame.next_child(self) {
+                if let Some(child) = frame.next_child(self, follows) {
                     match counts.get(&child) {
-                        Some(Count::Done(count)) => frame.count = frame.count.saturating_add(*count),
-                        Some(Count::Open) => return Err(self.refuse(child, SchemaFault::Endless)),
+                        Some(Count::Done(count)) => frame.inner = combined(frame.inner, *count),
+                        Some(Count::Open) => return Err(child),
                         None => {
                             counts.insert(child, Count::Open);
                             path.push(Frame::of(child));
@@ -109,18 +175,17 @@ impl<'s> Graph<'s> {
                     }
                     continue;
                 }
-                let Frame { node, count, .. } = *frame;
-                if count > limit {
-                    return Err(self.refuse(node, SchemaFault::TooExpansive(limit)));
-                }
+                let node = frame.node;
+                let count = own(node).saturating_add(frame.inner);
                 counts.insert(node, Count::Done(count));
+                done.push((node, count));
                 path.pop();
                 if let Some(parent) = path.last_mut() {
-                    parent.count = parent.count.saturating_add(count);
+                    parent.inner = combined(parent.inner, count);
                 }
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     fn refuse(&self, node: usize, fault: SchemaFault) -> SchemaError {

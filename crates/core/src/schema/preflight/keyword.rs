@@ -4,52 +4,85 @@ use serde_json::Value;
 
 use super::super::reference::join;
 
-/// Which value a subschema applies to.
+/// Which values a subschema applies to, seen from the value of the schema that contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) enum Place {
-    /// The same value as the schema that contains it.
+pub(in crate::schema) enum Place<'s> {
+    /// That value itself.
     Here,
-    /// A part of that value, or nothing until it is referred to.
-    Elsewhere,
+    /// Its member of that name.
+    Member(&'s str),
+    /// Any of its members.
+    Members,
+    /// Its item at that index.
+    Item(usize),
+    /// Any of its items.
+    Items,
+    /// The names of its members.
+    Names,
+    /// Nothing, until something refers to it.
+    Nowhere,
 }
 
-/// The subschemas under one keyword, with their pointers. Values that cannot be schemas are left to the compiler.
+/// A schema inside another one.
+pub(in crate::schema) struct Subschema<'s> {
+    pub(in crate::schema) place: Place<'s>,
+    pub(in crate::schema) pointer: String,
+    pub(in crate::schema) schema: &'s Value,
+}
+
+/// How a keyword holds its subschemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As the members of an object.
+    Map,
+    /// As itself, or as the items of an array.
+    List,
+}
+
+/// The subschemas under one keyword. Values that cannot be schemas are left to the compiler.
 pub(in crate::schema) fn subschemas<'s>(
     pointer: &str,
     keyword: &str,
     value: &'s Value,
-) -> Option<(Place, Vec<(String, &'s Value)>)> {
-    let (place, is_map) = place_of(keyword)?;
+) -> Vec<Subschema<'s>> {
+    let Some((place, form)) = place_of(keyword) else { return Vec::new() };
     let pointer = join(pointer, keyword);
-    let found = match value {
-        Value::Object(members) if is_map => {
-            members.iter().map(|(name, member)| (join(&pointer, name), member)).collect()
+    let mut found: Vec<_> = match (value, form) {
+        (Value::Object(members), Form::Map) => {
+            let member = |(name, schema): (&'s String, &'s Value)| {
+                let place = if keyword == "properties" { Place::Member(name) } else { place };
+                Subschema { place, pointer: join(&pointer, name), schema }
+            };
+            members.iter().map(member).collect()
         }
-        Value::Array(items) if !is_map => {
-            items.iter().enumerate().map(|(index, item)| (join(&pointer, &index.to_string()), item)).collect()
+        (Value::Array(items), Form::List) => {
+            let item = |(index, schema): (usize, &'s Value)| {
+                let is_tuple = matches!(keyword, "items" | "prefixItems");
+                let place = if is_tuple { Place::Item(index) } else { place };
+                Subschema { place, pointer: join(&pointer, &index.to_string()), schema }
+            };
+            items.iter().enumerate().map(item).collect()
         }
-        Value::Object(_) if !is_map => vec![(pointer, value)],
+        (Value::Object(_), Form::List) => vec![Subschema { place, pointer, schema: value }],
         _ => Vec::new(),
     };
-    Some((place, found.into_iter().filter(|(_, found)| found.is_object()).collect()))
+    found.retain(|it| it.schema.is_object());
+    found
 }
 
 /// The keywords of draft 2020-12 and draft-07 together: a keyword that the other draft ignores costs nothing here.
-/// The flag says that the subschemas are the members of an object.
-fn place_of(keyword: &str) -> Option<(Place, bool)> {
+fn place_of(keyword: &str) -> Option<(Place<'static>, Form)> {
     Some(match keyword {
-        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => (Place::Here, false),
-        "dependentSchemas" | "dependencies" => (Place::Here, true),
-        "items"
-        | "prefixItems"
-        | "additionalItems"
-        | "unevaluatedItems"
-        | "contains"
-        | "additionalProperties"
-        | "unevaluatedProperties"
-        | "propertyNames"
-        | "contentSchema" => (Place::Elsewhere, false),
-        "properties" | "patternProperties" | "$defs" | "definitions" => (Place::Elsewhere, true),
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => (Place::Here, Form::List),
+        "dependentSchemas" | "dependencies" => (Place::Here, Form::Map),
+        "properties" | "patternProperties" => (Place::Members, Form::Map),
+        "additionalProperties" | "unevaluatedProperties" => (Place::Members, Form::List),
+        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
+            (Place::Items, Form::List)
+        }
+        "propertyNames" => (Place::Names, Form::List),
+        "contentSchema" => (Place::Nowhere, Form::List),
+        "$defs" | "definitions" => (Place::Nowhere, Form::Map),
         _ => return None,
     })
 }

@@ -10,7 +10,7 @@ const UNICODE_CLASS: usize = 500;
 const WIDE_CLASS: usize = 10;
 
 /// A rough count of the states that a regular expression takes. An expression that is not one may get any count.
-pub(super) fn states(pattern: &str) -> usize {
+pub(in crate::schema) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;
     while let Some(next) = rest.chars().next() {
@@ -30,6 +30,30 @@ pub(super) fn states(pattern: &str) -> usize {
         counter.close();
     }
     counter.sum.saturating_add(counter.atom)
+}
+
+/// Whether a regular expression needs an engine that backtracks: for lookaround, references to groups and the like.
+/// Where in doubt it does.
+pub(in crate::schema) fn backtracks(pattern: &str) -> bool {
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['(', '\\', '+', '}']) {
+        let (special, after) = rest.split_at(at).1.split_at(1);
+        let next = after.chars().next();
+        let named = after.starts_with("?<") && !after.starts_with("?<=") && !after.starts_with("?<!");
+        let plain_group =
+            !after.starts_with('?') || after.starts_with("?:") || after.starts_with("?P<") || named;
+        let is_hard = match special {
+            "(" => !plain_group,
+            "\\" => next.is_some_and(|next| next.is_ascii_digit() || "kKgGRzZhH".contains(next)),
+            _ => next == Some('+'),
+        };
+        if is_hard {
+            return true;
+        }
+        let skipped = if special == "\\" { next.map_or(0, char::len_utf8) } else { 0 };
+        rest = after.get(skipped..).unwrap_or_default();
+    }
+    false
 }
 
 /// Each step returns how many bytes it has read.

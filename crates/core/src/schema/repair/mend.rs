@@ -4,7 +4,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
-use super::super::{Schema, VALUE_DEPTH, describe, preflight};
+use super::super::check::LISTING;
+use super::super::{Schema, describe};
 use super::{Repair, RepairKind};
 
 /// How often one value is validated to find its repairs. Each alternative of a union that is tried counts.
@@ -14,6 +15,8 @@ const ATTEMPTS: usize = 100;
 pub(super) struct Mender<'s> {
     schema: &'s Schema,
     attempts: usize,
+    /// What is left for all of them together.
+    effort: u64,
 }
 
 /// One change that might help.
@@ -37,16 +40,16 @@ enum Remedy<'e> {
 
 impl<'s> Mender<'s> {
     pub(super) fn new(schema: &'s Schema) -> Self {
-        Self { schema, attempts: ATTEMPTS }
+        Self { schema, attempts: ATTEMPTS, effort: LISTING }
     }
 
     /// The value without errors at `scope` and below, or `None` if one of them has no remedy.
     pub(super) fn mend(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
         self.attempts = self.attempts.checked_sub(1)?;
-        if preflight::is_deeper(&value, VALUE_DEPTH) {
+        if self.schema.is_too_deep(&value) {
             return None;
         }
-        let errors = self.schema.errors(&value).errors;
+        let errors = self.schema.errors(&value, &mut self.effort)?.errors;
         let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
         let remedies: Vec<_> = errors.map(|error| remedy(&value, error)).collect::<Option<_>>()?;
         if remedies.is_empty() {

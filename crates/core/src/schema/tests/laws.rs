@@ -135,6 +135,17 @@ proptest! {
     }
 
     #[test]
+    fn counting_effort_does_not_change_what_fits(schema in valid_schema(), value in json_value(), levels in 0..12) {
+        let value = (0..levels).fold(value, |inner, _| json!({"a": inner, "b": inner}));
+        let plain = jsonschema::validator_for(&schema).unwrap().is_valid(&value);
+        let metered = metered::compile(&schema, jsonschema::Draft::Draft202012).unwrap();
+        if let Some(is_valid) = effort::metered(10_000_000, || metered.is_valid(&value)) {
+            prop_assert_eq!(is_valid, plain);
+        }
+        prop_assert_eq!(Schema::new(schema).unwrap().validate(&value).is_ok(), plain);
+    }
+
+    #[test]
     fn guarding_alternatives_does_not_change_what_fits(schema in valid_schema(), value in json_value()) {
         if let Some(guarded) = guarded::guarded(&schema) {
             let (schema, guarded) = (Schema::new(schema).unwrap(), Schema::new(guarded).unwrap());

@@ -1,0 +1,99 @@
+//! A validator that stops.
+//!
+//! The validator knows no budget: what a small schema asks for may grow with the power of a value's depth. Here each
+//! visit of a subschema first pays its toll, and once nothing is left no value fits any more, so that nothing is
+//! looked into. Which values fit stays the same where the budget is enough.
+
+use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value, json};
+
+use super::effort::{self, BACKTRACKS, Cost};
+use super::preflight::{self, Graph, Node, Place};
+
+/// The keyword that takes the toll of one subschema, by its number. No schema may use it: all are written anew.
+const TOLL: &str = "haft:toll";
+
+/// Compiles a schema that the preflight has let pass.
+pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
+    let graph = preflight::graph(schema)?;
+    let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
+    let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
+    let options = options.with_pattern_options(patterns()).with_keyword(TOLL, move |_, number, _| {
+        let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
+        let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
+        Ok(Box::new(Toll(cost)))
+    });
+    options.build(&flat(&graph)).ok()
+}
+
+/// How regular expressions are matched: such that one text costs little, whatever the expression.
+pub(super) fn patterns() -> PatternOptions<FancyRegex> {
+    PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS)
+}
+
+struct Toll(Cost);
+
+impl<'i> Keyword<'i> for Toll {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(value) { Ok(()) } else { Err(ValidationError::custom("less effort")) }
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        effort::spend(self.0.with(value))
+    }
+}
+
+/// The same schema with each subschema in a place of its own, behind its toll.
+fn flat(graph: &Graph<'_>) -> Value {
+    let tolled = |(number, node): (usize, &Node<'_>)| {
+        let then = apart(graph, node).unwrap_or_else(|| node.schema.clone());
+        (number.to_string(), json!({"if": {TOLL: number}, "then": then, "else": false}))
+    };
+    let all: Map<_, _> = graph.nodes().iter().enumerate().map(tolled).collect();
+    json!({"$ref": path(0), "$defs": all})
+}
+
+/// A subschema with references in place of those that it consists of.
+fn apart(graph: &Graph<'_>, node: &Node<'_>) -> Option<Value> {
+    let place = |schema: &Value| graph.number(schema).map_or_else(|| schema.clone(), to);
+    let mut keywords = Map::new();
+    for (keyword, value) in node.schema.as_object()? {
+        let is_kept = !keyword.starts_with('$') || keyword == "$schema";
+        let holds = preflight::subschemas("", keyword, value);
+        let Some(first) = holds.first() else {
+            if is_kept && keyword != TOLL {
+                keywords.insert(keyword.clone(), value.clone());
+            }
+            continue;
+        };
+        let value = match value {
+            _ if first.place == Place::Nowhere => continue,
+            Value::Object(_) if std::ptr::eq(first.schema, value) => place(value),
+            Value::Object(members) => {
+                members.iter().map(|(name, member)| (name.clone(), place(member))).collect()
+            }
+            Value::Array(items) => items.iter().map(place).collect(),
+            other => other.clone(),
+        };
+        keywords.insert(keyword.clone(), value);
+    }
+    for edge in &node.edges {
+        match edge.reference {
+            Some("$ref") => drop(keywords.insert("$ref".to_owned(), Value::from(path(edge.node)))),
+            Some(_) => {
+                let all = keywords.entry("allOf").or_insert_with(|| json!([]));
+                all.as_array_mut()?.push(to(edge.node));
+            }
+            None => {}
+        }
+    }
+    Some(Value::Object(keywords))
+}
+
+fn to(number: usize) -> Value {
+    json!({"$ref": path(number)})
+}
+
+fn path(number: usize) -> String {
+    format!("#/$defs/{number}")
+}

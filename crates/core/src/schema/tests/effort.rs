@@ -1,0 +1,225 @@
+//! No schema that is accepted takes long, whatever the value: FAULTS S2.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use serde_json::{Map, Value, json};
+
+use super::super::*;
+
+/// Far more than it takes, and far less than without a bound.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Validates and repairs, and says what a model would read.
+fn told_soon(schema: Value, value: &Value) -> String {
+    let schema = Schema::new(schema).unwrap();
+    let started = Instant::now();
+    let told =
+        schema.validate(value).map_or_else(|violations| violations.to_string(), |()| "fits".to_owned());
+    let validated = started.elapsed();
+    repair(&schema, value.clone(), RepairPolicy::Default);
+    let repaired = started.elapsed();
+    eprintln!("{validated:?} {repaired:?} {told:.100}");
+    assert!(repaired < SOON, "{validated:?} {repaired:?}");
+    told
+}
+
+fn check(schema: Value, value: &Value, expected: Expect) {
+    expected.assert_eq(&told_soon(schema, value));
+}
+
+fn nested(levels: usize, innermost: Value) -> Value {
+    (0..levels).fold(innermost, |inner, _| json!({"c": inner}))
+}
+
+#[test]
+fn errors_that_double_with_each_level_are_not_listed() {
+    let part = json!({"properties": {"c": {"$ref": "#"}}});
+    let schema = json!({"type": "object", "allOf": [part, part]});
+    check(
+        schema.clone(),
+        &nested(30, json!(1)),
+        expect![[r#"/: expected a value that fits the schema, received object with "c""#]],
+    );
+    check(schema, &nested(2, json!(1)), expect![[r#"/c/c: expected object, received integer 1"#]]);
+}
+
+#[test]
+fn errors_of_a_union_without_tags_are_not_listed_for_ever() {
+    let alternatives: Vec<_> = ["a", "b", "d"]
+        .map(|name| json!({"type": "object", "properties": {"c": {"$ref": "#"}, name: {"type": "string"}}}))
+        .into();
+    check(
+        json!({"anyOf": alternatives}),
+        &nested(40, json!(1)),
+        expect![[r#"/: expected a value that fits the schema, received object with "c""#]],
+    );
+}
+
+/// Each definition refers to the next one twice, so that nothing is recursive.
+#[test]
+fn a_chain_of_doubled_properties_is_given_up() {
+    let mut definitions = Map::new();
+    for number in 0..60 {
+        let part = json!({"properties": {"c": {"$ref": format!("#/$defs/{}", number + 1)}}});
+        definitions.insert(number.to_string(), json!({"allOf": [part, part]}));
+    }
+    definitions.insert("60".to_owned(), json!({"type": "string"}));
+    let schema = json!({"$ref": "#/$defs/0", "$defs": definitions});
+    check(
+        schema.clone(),
+        &nested(60, json!("a")),
+        expect![[
+            r#"/: expected a value that can be held against the schema in reasonable time, received object with "c""#
+        ]],
+    );
+    told_soon(schema, &nested(60, json!(1)));
+}
+
+#[test]
+fn properties_that_are_looked_at_again_and_again_are_given_up() {
+    let schema = (0..20).fold(
+        json!({"properties": {"c": {"type": "integer"}}}),
+        |inner, _| json!({"allOf": [inner, true], "anyOf": [inner, false], "unevaluatedProperties": false}),
+    );
+    if let Ok(schema) = Schema::new(schema) {
+        told_soon(schema.as_value().clone(), &nested(1, json!(1)));
+    }
+    let schema = (0..30).fold(
+        json!({"properties": {"c": {"type": "integer"}}}),
+        |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}),
+    );
+    told_soon(schema.clone(), &nested(1, json!(1)));
+    told_soon(schema, &nested(1, json!("a")));
+}
+
+#[test]
+fn many_subschemas_of_many_items_are_given_up() {
+    let parts: Vec<_> = (0..3_000).map(|_| json!({"type": "integer"})).collect();
+    let items: Vec<_> = (0..400_000).map(|_| 1).collect();
+    let schema = json!({"items": {"allOf": parts}});
+    told_soon(schema.clone(), &json!(items));
+    let mut few = items;
+    few.truncate(9_000);
+    let mut few = json!(few);
+    few[8_999] = json!("a");
+    told_soon(schema, &few);
+    told_soon(json!({"items": {"allOf": parts}}), &json!(vec!["a"; 9_000]));
+}
+
+#[test]
+fn items_with_one_hash_are_not_all_compared() {
+    let item = |number: usize| {
+        let bits = (0..16).map(|bit| if number >> bit & 1 == 1 { json!([[]]) } else { json!([]) });
+        bits.collect::<Value>()
+    };
+    let items: Vec<_> = (0..16_000).map(item).collect();
+    check(
+        json!({"uniqueItems": true}),
+        &json!(items),
+        expect![
+            "/: expected a value that can be held against the schema in reasonable time, received array of 16000 items"
+        ],
+    );
+    let objects: Vec<_> = (0..10_000).map(|id| json!({"id": id, "name": "a"})).collect();
+    check(json!({"uniqueItems": true}), &json!(objects), expect!["fits"]);
+}
+
+#[test]
+fn expressions_that_backtrack_are_given_up() {
+    let looks_ahead = json!({"pattern": "(?!.*z)y"});
+    told_soon(looks_ahead.clone(), &Value::from("a".repeat(1 << 20)));
+    told_soon(json!({"items": {"pattern": r"^(a+)+\1$"}}), &json!(vec!["a".repeat(40) + "b"; 20_000]));
+    let texts: Vec<_> = (0..20_000).map(|number| format!("{}{number}", "a".repeat(30))).collect();
+    told_soon(json!({"items": {"not": {"pattern": r"^(a+)+\1$"}}}), &json!(texts));
+    told_soon(json!({"pattern": "(.?){1000}(.?){1000}z$"}), &Value::from("a".repeat(1 << 20)));
+    check(looks_ahead, &json!("yes"), expect!["fits"]);
+}
+
+#[test]
+fn large_values_of_plain_schemas_fit() {
+    let row = json!({
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string", "maxLength": 20}},
+        "required": ["id"],
+        "additionalProperties": false,
+    });
+    let rows: Vec<_> = (0..30_000).map(|id| json!({"id": id, "name": "a name"})).collect();
+    check(json!({"type": "array", "items": row}), &json!(rows), expect!["fits"]);
+    check(
+        json!({"properties": {"text": {"type": "string", "pattern": r"^[\s\S]*$"}}}),
+        &json!({"text": "a".repeat(1 << 20)}),
+        expect!["fits"],
+    );
+    let leaf = (0..500).fold(json!([]), |mut all, _| {
+        all.as_array_mut().unwrap().push(json!({"c": {"c": {"d": []}}}));
+        all
+    });
+    check(json!({"additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}), &leaf, expect!["fits"]);
+}
+
+#[test]
+fn unknown_names_are_explained_once_for_all() {
+    let known: Map<_, _> = (0..4_000).map(|number| (format!("property_{number}"), json!({}))).collect();
+    let unknown: Map<_, _> = (0..9_999).map(|number| (format!("propertie_{number}"), json!(1))).collect();
+    let schema = json!({"properties": known, "additionalProperties": false});
+    let text = told_soon(schema, &Value::Object(unknown));
+    assert!(text.ends_with("more"), "{text}");
+    assert!(text.contains(r#"did you mean "property_"#), "{text}");
+}
+
+#[test]
+fn long_names_are_shortened() {
+    let long = "n".repeat(100_000);
+    let schema = Schema::new(json!({
+        "properties": {"a": {"required": [long]}, long.clone(): {"type": "string"}}, "additionalProperties": false,
+    }))
+    .unwrap();
+    let mut other = String::new();
+    for number in 0..10_000 {
+        write!(other, "{number}").unwrap();
+    }
+    let value = json!({"a": {}, other: 1, long: 1});
+    let violations = schema.validate(&value).unwrap_err();
+    assert_eq!(violations.as_slice().len(), 3);
+    for violation in &violations {
+        assert!(violation.to_string().len() <= 2_100);
+        assert!(violation.expected.len() + violation.received.len() <= 1_000);
+    }
+    assert!(violations.to_string().len() <= 4_096);
+}
+
+/// The text that a model reads has a bound, whatever the number and the length of the lines.
+#[test]
+fn the_text_of_violations_is_bounded() {
+    let names: Vec<_> = (0..20).map(|number| format!("{number:0>300}")).collect();
+    let properties: Map<_, _> = names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+    let value: Map<_, _> = names.iter().map(|name| (name.clone(), json!([1, 2, 3]))).collect();
+    let schema = Schema::new(json!({"properties": properties})).unwrap();
+    let text = schema.validate(&Value::Object(value)).unwrap_err().to_string();
+    assert!(text.len() <= 4_096, "{}", text.len());
+    let shown = text.lines().count() - 1;
+    assert!(text.ends_with(&format!("\nand {} more", 20 - shown)), "{text}");
+}
+
+/// The validator takes stack for each subschema on the way to the innermost value.
+#[test]
+fn long_chains_of_references_do_not_exhaust_the_stack() {
+    let chain = |length: usize| {
+        let mut definitions = Map::new();
+        for number in 0..length {
+            definitions.insert(number.to_string(), json!({"$ref": format!("#/$defs/{}", number + 1)}));
+        }
+        let last = json!({"type": "object", "properties": {"c": {"$ref": "#/$defs/0"}}});
+        definitions.insert(length.to_string(), last);
+        json!({"$ref": "#/$defs/0", "$defs": definitions})
+    };
+    assert_eq!(told_soon(chain(8), &nested(126, json!({}))), "fits");
+    for length in [20, 80, 400] {
+        told_soon(chain(length), &nested(126, json!({})));
+        told_soon(chain(length), &nested(1_500 / (length + 2) - 1, json!(1)));
+        told_soon(chain(length), &json!(1));
+    }
+    assert!(Schema::new(chain(4_000)).is_err());
+}
