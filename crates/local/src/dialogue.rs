@@ -2,50 +2,87 @@
 //!
 //! Small models do not follow the tool format that their template writes, and constraining them to it makes them
 //! call for ever. What they follow is an example. So a conversation with tools begins with a short one that shows
-//! the whole way: a question, the tools that it needs, the calls, their results, and the answer when nothing more
-//! is needed. The form is a line `Needed: ` with names or `nothing`, and then the calls or the answer. It is fixed
-//! for all conversations, so that the cache keeps it. The figures are in ADR 4.
+//! the whole way: what a question needs, the tool for it or `none`, the calls, their results, and the answer. It
+//! is the same for all conversations, so that the cache keeps it. The figures are in ADR 4.
+//!
+//! ```text
+//! Need: the population of Japan
+//! Tool: get_population({"country": "Japan"})
+//! ```
+//!
+//! What is needed is said before the tool is chosen, once for each call: without it a question with two parts gets
+//! the call for one. It is kept as the reply's reasoning. Each line ends before the next decision, so that what
+//! the model reads is cut into tokens as what it writes.
 
 mod demonstration;
 mod signature;
 
-use haft_core::{ChatRequest, Message, MessageBody, Tool, ToolCall};
+use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool};
 
 use self::signature::signature;
 use crate::template::{Role, Turn};
 
-/// Introduces the names of the tools that the next step needs.
-pub(crate) const NEEDED: &str = "Needed: ";
-/// Stands for their names when the answer is known.
-pub(crate) const NOTHING: &str = "nothing";
+/// Introduces what is needed.
+pub(crate) const NEED: &str = "Need: ";
+/// Introduces the tool for it.
+pub(crate) const TOOL: &str = "Tool: ";
+/// Stands for a tool where there is none for it.
+pub(crate) const NO_TOOL: &str = "none";
 /// Introduces the answer.
 pub(crate) const ANSWER: &str = "Answer: ";
 
 const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// The turns of a conversation in which tools are, or were, on offer.
-pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
-    let mut turns = demonstration::turns();
-    let mut speech = Speech { tools: Some(tools_text(request)), parts: Vec::new() };
-    for message in request.all_messages() {
-        match message.body() {
-            MessageBody::System { .. } => speech.parts.push(format!("Instructions: {}", message.text())),
-            MessageBody::User { .. } => speech.parts.push(format!("Question: {}", message.text())),
-            MessageBody::Tool(result) => {
-                speech.parts.push(format!("Result of {}: {}", result.name, result.model_text()));
-            }
-            MessageBody::Assistant(said) => {
+/// A conversation in which tools are, or were, on offer.
+pub(crate) struct Dialogue {
+    pub(crate) turns: Vec<Turn>,
+    /// Whether the last that was said is the result of a call, which may be all that is needed.
+    pub(crate) has_results: bool,
+}
+
+impl Dialogue {
+    pub(crate) fn new(request: &ChatRequest) -> Self {
+        let mut turns = demonstration::turns();
+        let mut speech = Speech { tools: Some(tools_text(request)), parts: Vec::new() };
+        let mut has_results = false;
+        for message in request.all_messages() {
+            if let MessageBody::Assistant(said) = message.body() {
                 turns.extend(speech.turn());
-                let content = match said.tool_calls.as_slice() {
-                    [] => answer(&said.text()),
-                    calls => calls_text(calls),
-                };
-                turns.push(Turn { role: Role::Assistant, content });
+                turns.push(assistant(said, has_results));
+            } else {
+                has_results = matches!(message.body(), MessageBody::Tool(_));
+                speech.parts.push(said_to_model(message));
             }
         }
+        turns.extend(speech.turn());
+        Self { turns, has_results }
     }
-    turns.extend(speech.turn());
-    turns
+}
+
+fn said_to_model(message: &Message) -> String {
+    match message.body() {
+        MessageBody::System { .. } => format!("Instructions: {}", message.text()),
+        MessageBody::Tool(result) => format!("Result of {}: {}", result.name, result.model_text()),
+        MessageBody::User { .. } | MessageBody::Assistant(_) => format!("Question: {}", message.text()),
+    }
+}
+
+/// What the model said, as it said it, or as it would have if another model did.
+fn assistant(said: &AssistantMessage, has_results: bool) -> Turn {
+    let mut needs = said.reasoning.as_deref().unwrap_or_default().lines();
+    let mut content = String::new();
+    for call in &said.tool_calls {
+        let need = needs.next().map_or_else(|| format!("the result of {}", call.name), str::to_owned);
+        content.push_str(&format!("{NEED}{need}\n{TOOL}{}({})\n", call.name, call.arguments));
+    }
+    if said.tool_calls.is_empty() && !has_results {
+        let need = needs.next().unwrap_or("an answer");
+        content.push_str(&format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+    }
+    if said.tool_calls.is_empty() {
+        content.push_str(&format!("{ANSWER}{}", said.text()));
+    }
+    Turn { role: Role::Assistant, content }
 }
 
 /// The turns of a conversation without tools, as the template has them.
@@ -119,14 +156,4 @@ fn tool_line(tool: &dyn Tool) -> String {
     let description: Vec<&str> = definition.description().split_whitespace().collect();
     let signature = signature(definition.input_schema());
     format!("- {}({signature}): {}", definition.name(), description.join(" "))
-}
-
-fn answer(text: &str) -> String {
-    format!("{NEEDED}{NOTHING}\n{ANSWER}{text}")
-}
-
-fn calls_text(calls: &[ToolCall]) -> String {
-    let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
-    let calls: Vec<_> = calls.iter().map(|call| format!("{}({})", call.name, call.arguments)).collect();
-    format!("{NEEDED}{}\n{}", names.join(", "), calls.join("\n"))
 }

@@ -1,6 +1,8 @@
 //! A loaded model that writes: prompt evaluation, constrained generation and the prefix that is kept between them.
 
 mod closing;
+mod number;
+mod place;
 
 use std::path::Path;
 
@@ -36,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) limit: usize,
     /// From this many tokens on, the reply is brought to its end as shortly as the constraint allows.
     pub(crate) close_from: usize,
+    /// How much likelier than by itself it is that nothing is written at all, as a logarithm.
+    pub(crate) silence: f32,
 }
 
 /// What came of a job.
@@ -143,7 +147,10 @@ impl Engine {
             if written.tokens.len() >= limit {
                 break false;
             }
-            let logits = self.read(&mut unread, listener)?;
+            let mut logits = self.read(&mut unread, listener)?;
+            if written.tokens.is_empty() {
+                self.tokenizer.ends().for_each(|end| raise(&mut logits, end, job.silence));
+            }
             let Some(token) = self.choose(&logits, &mut job, &written, &mut closer)? else { break false };
             if self.tokenizer.is_end(token) {
                 break true;
@@ -200,6 +207,7 @@ impl Engine {
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
+        let allowed = number::bound(&written.bytes, allowed, &self.tokenizer);
         Ok(match written.tokens.len() >= job.close_from {
             true => closer.choose(&written.bytes, &allowed, &self.tokenizer),
             false => job.sampler.choose(logits, Some(&allowed)),
@@ -225,5 +233,11 @@ impl Engine {
             }
         }
         Ok(Attention::Listening)
+    }
+}
+
+fn raise(logits: &mut [f32], token: u32, bonus: f32) {
+    if let Some(logit) = logits.get_mut(token as usize) {
+        *logit += bonus;
     }
 }

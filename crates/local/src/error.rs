@@ -37,7 +37,9 @@ pub enum LoadError {
         reason: String,
     },
     /// The file holds a model of a family that this engine does not run.
-    #[error("the model is of the architecture `{found}`, and this engine runs {supported}: choose another file")]
+    #[error(
+        "the model is of the architecture `{found}`, and this engine runs {supported}: choose another file"
+    )]
     Architecture {
         /// The file's `general.architecture`.
         found: String,

@@ -5,6 +5,8 @@
 //! be read back. Where it has to be wider, the finished value is checked against the schema itself.
 
 mod formats;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,8 @@ impl Detail {
     pub(crate) const ALL: [Self; 4] = [Self::Full, Self::Unpatterned, Self::Outline, Self::Root];
 
     fn keeps(self, keyword: &str) -> bool {
-        let in_outline = ["type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"];
+        let in_outline =
+            ["type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"];
         match self {
             Self::Full => !ANNOTATIONS.contains(&keyword),
             Self::Unpatterned => Self::Full.keeps(keyword) && !PATTERNS.contains(&keyword),
@@ -48,15 +51,24 @@ const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multiple
 
 /// Keywords whose presence makes it unsafe to rule out what `properties` does not list.
 const OPENERS: [&str; 9] = [
-    "$ref", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "minProperties", "unevaluatedProperties",
+    "$ref",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "patternProperties",
+    "minProperties",
+    "unevaluatedProperties",
 ];
 
 /// Makes the guide of a schema.
 pub(crate) fn guide(schema: &Value, detail: Detail) -> Value {
-    let mut guide = Guide { root: schema, detail, definitions: BTreeMap::new(), combines: mentions(schema, "allOf") };
+    let mut guide =
+        Guide { root: schema, detail, definitions: BTreeMap::new(), combines: mentions(schema, "allOf") };
     let mut guided = guide.subschema(schema, false);
     if let Value::Object(object) = &mut guided {
-        let definitions = guide.definitions.into_values().map(|(name, schema)| (name, schema));
+        let definitions = guide.definitions.into_values();
         object.insert("$defs".to_owned(), Value::Object(definitions.collect()));
         object.insert("x-guidance".to_owned(), layout());
     }
@@ -94,7 +106,9 @@ impl Guide<'_> {
                 "properties" | "patternProperties" => self.each_value(value),
                 "anyOf" | "oneOf" => self.each_item(value, keywords.contains_key("properties")),
                 "allOf" => self.each_item(value, true),
-                "items" | "additionalProperties" | "prefixItems" if value.is_array() => self.each_item(value, false),
+                "items" | "additionalProperties" | "prefixItems" if value.is_array() => {
+                    self.each_item(value, false)
+                }
                 "items" | "additionalProperties" | "additionalItems" => self.subschema(value, false),
                 "$ref" => self.reference(value),
                 "format" => {
@@ -105,7 +119,7 @@ impl Guide<'_> {
             };
             guided.insert(keyword.clone(), value);
         }
-        if !branch && !self.combines && is_closed_by_intent(keywords) {
+        if !branch && !self.combines && detail.keeps("properties") && is_closed_by_intent(keywords) {
             guided.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         Value::Object(guided)

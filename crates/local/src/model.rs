@@ -85,7 +85,9 @@ impl ChatModel for LocalModel {
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let events = async move {
             match self.worker.ask(request.clone()).await {
-                Ok(events) => stream::unfold(events, async |mut events| Some((events.recv().await?, events))).boxed(),
+                Ok(events) => {
+                    stream::unfold(events, async |mut events| Some((events.recv().await?, events))).boxed()
+                }
                 Err(error) => stream::iter([Err(error)]).boxed(),
             }
         };

@@ -35,7 +35,10 @@ pub(crate) struct Network {
 
 impl Network {
     /// Reads the weights, telling `progress` the share that is done, from 0 to 1.
-    pub(crate) fn load(gguf: &mut Gguf, progress: &mut dyn FnMut(f32)) -> std::result::Result<Self, LoadError> {
+    pub(crate) fn load(
+        gguf: &mut Gguf,
+        progress: &mut dyn FnMut(f32),
+    ) -> std::result::Result<Self, LoadError> {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
         let embedding = Weight::read(gguf, "token_embd.weight")?;
@@ -59,11 +62,6 @@ impl Network {
     /// How many tokens the model can hold in all.
     pub(crate) fn context(&self) -> usize {
         self.context
-    }
-
-    /// How many tokens are in the cache now.
-    pub(crate) fn cached(&self) -> usize {
-        self.cached
     }
 
     /// Forgets every token from position `keep` on.

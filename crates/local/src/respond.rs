@@ -12,9 +12,10 @@ use haft_core::{
 use tracing::info_span;
 
 pub(crate) use self::outlet::Outlet;
+use self::plan::{Decision, Stage};
 use self::prose::Prose;
 use crate::constraint::Constraint;
-use crate::dialogue::{self, ANSWER, NEEDED, NOTHING};
+use crate::dialogue::{self, ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
 use crate::engine::{Engine, EngineError, Job, Listener, Written};
 use crate::sampler::Sampler;
 
@@ -22,6 +23,11 @@ use crate::sampler::Sampler;
 const LIMIT: usize = 2048;
 /// A piece of JSON that is longer than this is brought to its end, unless the request sets a limit.
 const CLOSE_FROM: usize = 1024;
+/// How sure the model must be that another call is needed, as a logarithm. Measured on the smallest model: between
+/// 9 and 16 where a part of the question is open, between -10 and 3 where none is.
+const ENOUGH: f32 = 5.0;
+/// The most calls of one reply.
+const CALLS: usize = 16;
 
 /// Answers one request.
 pub(crate) fn respond(
@@ -30,12 +36,14 @@ pub(crate) fn respond(
     outlet: &Outlet,
 ) -> Result<ChatResponse, ModelError> {
     let _span = info_span!("respond", tools = request.tools.len()).entered();
-    let with_tools = dialogue::mentions_tools(request);
-    let turns =
-        if with_tools { dialogue::with_tools(request) } else { dialogue::without_tools(request) };
-    let prompt = engine.prompt(&turns).map_err(failure)?;
-    let mut writer = Writer::new(engine, request, outlet, prompt);
-    if with_tools { writer.step() } else { writer.text() }
+    if !dialogue::mentions_tools(request) {
+        let prompt = engine.prompt(&dialogue::without_tools(request)).map_err(failure)?;
+        return Writer::new(engine, request, outlet, prompt).text("");
+    }
+    let dialogue = Dialogue::new(request);
+    let prompt = engine.prompt(&dialogue.turns).map_err(failure)?;
+    let stage = if dialogue.has_results { Stage::Results } else { Stage::Question };
+    Writer::new(engine, request, outlet, prompt).step(stage)
 }
 
 /// Writes one reply piece by piece: each piece becomes part of the prompt of the next.
@@ -44,6 +52,7 @@ struct Writer<'a> {
     request: &'a ChatRequest,
     outlet: &'a Outlet,
     prompt: Vec<u32>,
+    reasoning: String,
     usage: Usage,
     left: usize,
 }
@@ -52,18 +61,42 @@ impl<'a> Writer<'a> {
     fn new(engine: &'a mut Engine, request: &'a ChatRequest, outlet: &'a Outlet, prompt: Vec<u32>) -> Self {
         let usage = Usage::of_request(prompt.len() as u64, 0);
         let left = request.settings.max_tokens.map_or(LIMIT, |limit| limit as usize);
-        Self { engine, request, outlet, prompt, usage, left }
+        Self { engine, request, outlet, prompt, reasoning: String::new(), usage, left }
     }
 
     /// The next step of a conversation with tools: calls, or the answer.
-    fn step(&mut self) -> Result<ChatResponse, ModelError> {
-        let Some(names) = self.needed()? else { return Ok(self.cut()) };
-        if names.is_empty() {
-            // The space behind it belongs to the first word.
-            self.put(ANSWER.trim_end());
-            return self.text();
+    fn step(&mut self, stage: Stage) -> Result<ChatResponse, ModelError> {
+        if !self.may_call()? {
+            let need = if stage == Stage::Question {
+                format!("{NEED}an answer\n{TOOL}{NO_TOOL}\n")
+            } else {
+                String::new()
+            };
+            return self.answer(&need);
         }
-        let Some(tool_calls) = self.calls(&names)? else { return Ok(self.cut()) };
+        let mut stage = stage;
+        let mut tool_calls: Vec<ToolCall> = Vec::new();
+        while tool_calls.len() < self.most_calls() {
+            let Some(decision) = self.decide(stage)? else { return Ok(self.cut()) };
+            let (need, tool) = match decision {
+                Decision::Call { need, tool } => (need, tool),
+                Decision::Answer { need } if tool_calls.is_empty() => {
+                    let lead = need.as_deref().map(|need| format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+                    self.think(need);
+                    return self.answer(&lead.unwrap_or_default());
+                }
+                Decision::Answer { .. } | Decision::Enough => break,
+            };
+            self.put(&format!("{NEED}{need}\n{TOOL}{tool}"));
+            let Some(call) = self.call(&tool)? else { return Ok(self.cut()) };
+            // A model that repeats itself has nothing more to say.
+            if tool_calls.iter().any(|made| made.name == call.name && made.arguments == call.arguments) {
+                break;
+            }
+            self.think(Some(need));
+            tool_calls.push(call);
+            stage = Stage::Call;
+        }
         for (index, call) in tool_calls.iter().enumerate() {
             self.outlet.call(index, call);
         }
@@ -71,64 +104,86 @@ impl<'a> Writer<'a> {
         Ok(self.response(message, FinishReason::ToolCalls))
     }
 
-    /// The names of the tools that are needed now. `None` when the limit came first.
-    fn needed(&mut self) -> Result<Option<Vec<String>>, ModelError> {
-        let names = match &self.request.tool_choice {
-            ToolChoice::None => Vec::new(),
-            ToolChoice::Tool(name) if self.request.tools.get(name.as_str()).is_none() => {
-                return Err(ModelError::Unsupported(format!("tool \"{name}\" must be called and is not on offer")));
+    /// Whether the reply may have calls.
+    fn may_call(&self) -> Result<bool, ModelError> {
+        let tools = &self.request.tools;
+        match &self.request.tool_choice {
+            ToolChoice::None => Ok(false),
+            ToolChoice::Auto => Ok(!tools.is_empty()),
+            ToolChoice::Required if tools.is_empty() => {
+                Err(ModelError::Unsupported("a tool must be called and none is on offer".to_owned()))
             }
-            ToolChoice::Tool(name) => vec![name.to_string()],
-            ToolChoice::Required if self.request.tools.is_empty() => {
-                return Err(ModelError::Unsupported("a tool must be called and none is on offer".to_owned()));
+            ToolChoice::Tool(name) if tools.get(name.as_str()).is_none() => {
+                Err(ModelError::Unsupported(format!("tool \"{name}\" must be called and is not on offer")))
             }
-            ToolChoice::Auto if self.request.tools.is_empty() => Vec::new(),
-            ToolChoice::Auto | ToolChoice::Required => return self.plan(),
-        };
-        let words = if names.is_empty() { NOTHING.to_owned() } else { names.join(", ") };
-        self.put(&format!("{NEEDED}{words}\n"));
-        Ok(Some(names))
-    }
-
-    fn plan(&mut self) -> Result<Option<Vec<String>>, ModelError> {
-        let grammar = plan::grammar(self.request);
-        let constraint = self.engine.grammars().compile(grammar).map_err(constraint_failure)?;
-        let written = self.write(constraint, self.sampler(0))?;
-        Ok(written.complete.then(|| plan::names(&written.bytes)))
-    }
-
-    /// The calls of the named tools. `None` when the limit came before the end of the last: a half call never
-    /// leaves this crate.
-    fn calls(&mut self, names: &[String]) -> Result<Option<Vec<ToolCall>>, ModelError> {
-        let mut calls: Vec<ToolCall> = Vec::new();
-        for name in names {
-            let Some(tool) = self.request.tools.get(name) else { continue };
-            let schema = tool.definition().input_schema();
-            let Some(arguments) = self.json(schema, &format!("{name}("), ")\n")? else { return Ok(None) };
-            // A name that is planned twice often stands for one call.
-            if !calls.iter().any(|call| call.name == *name && call.arguments == arguments) {
-                calls.push(ToolCall::new(outlet::call_id(), name, arguments));
-            }
+            ToolChoice::Required | ToolChoice::Tool(_) => Ok(true),
         }
-        Ok(Some(calls))
     }
 
-    /// The text of a reply, in the form that the request asks for.
-    fn text(&mut self) -> Result<ChatResponse, ModelError> {
+    fn most_calls(&self) -> usize {
+        if self.request.settings.parallel_tool_calls == Some(false) { 1 } else { CALLS }
+    }
+
+    /// What the model decides to do next. `None` when the limit came first.
+    fn decide(&mut self, stage: Stage) -> Result<Option<Decision>, ModelError> {
+        let start = self.prompt.len();
+        let grammar = plan::grammar(self.request, stage);
+        let constraint = self.engine.grammars().compile(grammar).map_err(constraint_failure)?;
+        let silence = if stage == Stage::Call { ENOUGH } else { 0.0 };
+        let written = self.write(constraint, self.sampler(0), silence)?;
+        // What follows is put together with it before it becomes tokens again.
+        self.prompt.truncate(start);
+        Ok(written.complete.then(|| plan::decision(&written.bytes)))
+    }
+
+    /// The call of a tool whose name stands at the end of the prompt. `None` when the limit came before its end: a
+    /// half call never leaves this crate.
+    fn call(&mut self, name: &str) -> Result<Option<ToolCall>, ModelError> {
+        let Some(tool) = self.request.tools.get(name) else {
+            return Err(ModelError::failed(format!(
+                "the model chose the tool \"{name}\", which is not on offer"
+            )));
+        };
+        let arguments = self.json(tool.definition().input_schema(), "(", ")\n")?;
+        Ok(arguments.map(|arguments| ToolCall::new(outlet::call_id(), name, arguments)))
+    }
+
+    fn answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
+        // The space behind it belongs to the first word.
+        self.put(&format!("{lead}{}", ANSWER.trim_end()));
+        self.text(" ")
+    }
+
+    /// Notes what is needed as the reasoning of the reply: a line for each call.
+    fn think(&mut self, need: Option<String>) {
+        let Some(need) = need else { return };
+        let line = if self.reasoning.is_empty() { need } else { format!("\n{need}") };
+        self.reasoning.push_str(&line);
+        self.outlet.reasoning(line);
+    }
+
+    /// The text of a reply, in the form that the request asks for, behind a space if there is to be one.
+    fn text(&mut self, space: &str) -> Result<ChatResponse, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
             ResponseFormat::Text => return self.prose(),
             ResponseFormat::JsonObject => object()?,
             ResponseFormat::JsonSchema { schema, .. } => schema.clone(),
         };
-        let Some(text) = self.json(&schema, "", "")? else { return Ok(self.cut()) };
+        let Some(text) = self.json(&schema, space, "")? else { return Ok(self.cut()) };
         self.outlet.text(&text);
         Ok(self.response(AssistantMessage::from(text), FinishReason::Stop))
     }
 
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose = Prose::new(self.outlet, &self.request.settings.stop);
-        let job = Job { constraint: None, sampler: self.sampler(0), limit: self.left, close_from: usize::MAX };
+        let job = Job {
+            constraint: None,
+            sampler: self.sampler(0),
+            limit: self.left,
+            close_from: usize::MAX,
+            silence: 0.0,
+        };
         let written = self.run(job, &mut |bytes| prose.hear(bytes))?;
         let text = prose.end();
         let reason = if written.complete { FinishReason::Stop } else { FinishReason::Length };
@@ -145,9 +200,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes under a constraint, and keeps what is written as part of the prompt.
-    fn write(&mut self, constraint: Constraint, sampler: Sampler) -> Result<Written, ModelError> {
+    fn write(
+        &mut self,
+        constraint: Constraint,
+        sampler: Sampler,
+        silence: f32,
+    ) -> Result<Written, ModelError> {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_FROM, |_| usize::MAX);
-        let job = Job { constraint: Some(constraint), sampler, limit: self.left, close_from };
+        let job = Job { constraint: Some(constraint), sampler, limit: self.left, close_from, silence };
         let outlet = self.outlet;
         self.run(job, &mut |_| outlet.attention())
     }
@@ -170,7 +230,11 @@ impl<'a> Writer<'a> {
         let top_p = settings.top_p.unwrap_or(1.0);
         match attempt {
             0 => Sampler::new(temperature, top_p, settings.seed),
-            _ => Sampler::new(temperature.max(1.0), 1.0, Some(settings.seed.unwrap_or(0).wrapping_add(attempt))),
+            _ => Sampler::new(
+                temperature.max(1.0),
+                1.0,
+                Some(settings.seed.unwrap_or(0).wrapping_add(attempt)),
+            ),
         }
     }
 
@@ -180,6 +244,8 @@ impl<'a> Writer<'a> {
     }
 
     fn response(&self, message: AssistantMessage, finish_reason: FinishReason) -> ChatResponse {
+        let reasoning = Some(self.reasoning.clone()).filter(|reasoning| !reasoning.is_empty());
+        let message = AssistantMessage { reasoning, ..message };
         ChatResponse { finish_reason, usage: self.usage, ..ChatResponse::new(message) }
     }
 }

@@ -59,6 +59,11 @@ impl Tokenizer {
         self.end.contains(&token)
     }
 
+    /// The tokens that end a turn.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = u32> {
+        self.end.iter().copied()
+    }
+
     /// The bytes of an ordinary token. A control token has none.
     pub(crate) fn bytes(&self, token: u32) -> &[u8] {
         let trie = &self.vocabulary.trie;
@@ -121,7 +126,11 @@ fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
         Ok(match kinds.get(index).map_or(1, kind) {
             UNUSED => Vec::new(),
             CONTROL | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
-            _ => token.chars().map(|letter| alphabet.get(&letter).copied()).collect::<Option<_>>().unwrap_or_default(),
+            _ => token
+                .chars()
+                .map(|letter| alphabet.get(&letter).copied())
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
         })
     };
     let mut words: Vec<Vec<u8>> = tokens.iter().enumerate().map(word).collect::<Result<_, _>>()?;

@@ -8,7 +8,8 @@ const DEPTH: usize = 3;
 
 /// The parameters of a tool, such as `city: string /* The city's name. */, unit: "c" | "f" = "c"`.
 pub(super) fn signature(schema: &Schema) -> String {
-    let parameters: Vec<_> = schema.properties().map(|property| parameter(schema.as_value(), &property)).collect();
+    let parameters: Vec<_> =
+        schema.properties().map(|property| parameter(schema.as_value(), &property)).collect();
     parameters.join(", ")
 }
 
@@ -43,9 +44,9 @@ fn kind(root: &Value, schema: &Value, depth: usize) -> String {
     }
     match schema.get("type") {
         Some(Value::String(name)) => of_type(root, schema, name, depth),
-        Some(Value::Array(names)) => {
-            alternatives(names.iter().filter_map(Value::as_str).map(|name| of_type(root, schema, name, depth)))
-        }
+        Some(Value::Array(names)) => alternatives(
+            names.iter().filter_map(Value::as_str).map(|name| of_type(root, schema, name, depth)),
+        ),
         _ => "any".to_owned(),
     }
 }
@@ -54,7 +55,8 @@ fn of_type(root: &Value, schema: &Value, name: &str, depth: usize) -> String {
     match (name, schema.get("items"), schema.get("properties").and_then(Value::as_object)) {
         ("array", Some(items), _) => format!("{}[]", kind(root, items, depth)),
         ("object", _, Some(properties)) if !properties.is_empty() => {
-            let fields = properties.iter().map(|(name, schema)| format!("{name}: {}", kind(root, schema, depth)));
+            let fields =
+                properties.iter().map(|(name, schema)| format!("{name}: {}", kind(root, schema, depth)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         ("string", ..) => schema.get("format").and_then(Value::as_str).unwrap_or("string").to_owned(),

@@ -9,7 +9,9 @@ const KNOWN: [&str; 9] =
 /// A pattern for a format, narrower than the format where its rules are long.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
-        "uri" | "iri" => r"^(https?|file)://[a-z0-9]+(\.[a-z0-9]+)*(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*(\?[A-Za-z0-9=&_-]*)?$",
+        "uri" | "iri" => {
+            r"^(https?|file)://[a-z0-9]+(\.[a-z0-9]+)*(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*(\?[A-Za-z0-9=&_-]*)?$"
+        }
         "uri-reference" | "iri-reference" => r"^(https?://[a-z0-9]+(\.[a-z0-9]+)*)?(/[A-Za-z0-9._~-]*)*$",
         "uri-template" => r"^(https?://[a-z0-9]+(\.[a-z0-9]+)*)?(/[A-Za-z0-9._~-]*|/\{[a-z]+\})*$",
         "idn-email" => r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[a-z0-9]+(\.[a-z0-9]+)*$",

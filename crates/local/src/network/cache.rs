@@ -20,7 +20,12 @@ impl LayerCache {
     }
 
     /// Writes the keys and values of new tokens behind the first `start`, and returns all of them.
-    pub(super) fn extend(&mut self, keys: &Tensor, values: &Tensor, start: usize) -> Result<(Tensor, Tensor)> {
+    pub(super) fn extend(
+        &mut self,
+        keys: &Tensor,
+        values: &Tensor,
+        start: usize,
+    ) -> Result<(Tensor, Tensor)> {
         let end = start + keys.dim(1)?;
         let (all_keys, all_values) = self.room_for(start, end)?;
         all_keys.slice_set(keys, 1, start)?;

@@ -27,7 +27,7 @@ impl Writer<'_> {
         for attempt in 0..ATTEMPTS {
             self.prompt.truncate(start);
             let constraint = compile(self.engine.grammars(), schema, before, behind)?;
-            let written = self.write(constraint, self.sampler(attempt))?;
+            let written = self.write(constraint, self.sampler(attempt), 0.0)?;
             if !written.complete {
                 return Ok(None);
             }
@@ -40,7 +40,9 @@ impl Writer<'_> {
             };
             debug!(attempt, %complaint, "the value does not fit its schema");
         }
-        Err(ModelError::InvalidResponse(format!("no value fits the schema after {ATTEMPTS} attempts: {complaint}")))
+        Err(ModelError::InvalidResponse(format!(
+            "no value fits the schema after {ATTEMPTS} attempts: {complaint}"
+        )))
     }
 }
 
@@ -52,14 +54,20 @@ fn complaint_about(text: &str, schema: &Schema) -> Option<String> {
 }
 
 /// The most detailed grammar of a schema that the engine can work with.
-fn compile(grammars: &Grammars, schema: &Schema, before: &str, behind: &str) -> Result<Constraint, ModelError> {
+fn compile(
+    grammars: &Grammars,
+    schema: &Schema,
+    before: &str,
+    behind: &str,
+) -> Result<Constraint, ModelError> {
     let mut refusal = String::new();
     for detail in Detail::ALL {
         let value = GrammarWithLexer {
             name: Some("value".to_owned()),
             ..GrammarWithLexer::from_json_schema(guide(schema.as_value(), detail))
         };
-        let frame = GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
+        let frame =
+            GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
         match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
             Ok(constraint) => return Ok(constraint),
             Err(reason) => refusal = reason,

@@ -27,6 +27,10 @@ impl Outlet {
         }
     }
 
+    pub(crate) fn reasoning(&self, text: String) {
+        self.send(Ok(ChatEvent::ReasoningDelta { text }));
+    }
+
     pub(crate) fn call(&self, index: usize, call: &ToolCall) {
         self.send(Ok(ChatEvent::ToolCallStarted { index, id: call.id.clone(), name: call.name.clone() }));
         self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() }));

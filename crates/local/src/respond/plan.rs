@@ -1,30 +1,67 @@
-//! Which tools the next step needs.
+//! What is needed next, and the tool for it.
 
 use haft_core::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
-use crate::dialogue::{NEEDED, NOTHING};
+use crate::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 
-/// The most calls of one reply.
-const CALLS: usize = 16;
+/// The next decision of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// To call a tool for what is needed.
+    Call { need: String, tool: String },
+    /// To answer without a tool; what is needed is only said where nothing is known yet.
+    Answer { need: Option<String> },
+    /// To make no further call in this reply.
+    Enough,
+}
 
-/// A line with the names of tools on offer, or the word for none where the model may answer.
-pub(super) fn grammar(request: &ChatRequest) -> TopLevelGrammar {
-    let names: Vec<_> = request.tools.names().map(|name| format!("\"{name}\"")).collect();
-    let most = if request.settings.parallel_tool_calls == Some(false) { 0 } else { CALLS - 1 };
-    let nothing = match request.tool_choice {
-        ToolChoice::Required => String::new(),
-        _ => format!("\"{NOTHING}\" | "),
+/// Where in a reply a decision is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// At its beginning, behind a question.
+    Question,
+    /// At its beginning, behind results.
+    Results,
+    /// Behind a call.
+    Call,
+}
+
+/// The forms that a decision can have. What is needed is said in words: a model that begins to write a call there
+/// makes its arguments up.
+pub(super) fn grammar(request: &ChatRequest, stage: Stage) -> TopLevelGrammar {
+    let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
+    let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
+    let start = match (stage, must_call) {
+        (Stage::Call, _) => "need?".to_owned(),
+        (Stage::Results, false) => format!("\"{}\" | need", ANSWER.trim_end()),
+        _ => "need".to_owned(),
+    };
+    let names: Vec<_> = match &request.tool_choice {
+        ToolChoice::Tool(name) => vec![format!("\"{name}(\"")],
+        _ => request.tools.names().map(|name| format!("\"{name}(\"")).collect(),
     };
     TopLevelGrammar::from_lark(format!(
-        "start: \"{NEEDED}\" ({nothing}name (\", \" name){{0,{most}}}) \"\\n\"\nname: {}\n",
+        "start: {start}\n\
+         need: \"{NEED}\" PHRASE \"\\n{TOOL}\" (tool{none})\n\
+         PHRASE: /[^\\n(){{}}_=]{{1,80}}/\n\
+         tool: {}\n",
         names.join(" | "),
     ))
 }
 
-/// The names on the line.
-pub(super) fn names(line: &[u8]) -> Vec<String> {
-    let line = String::from_utf8_lossy(line);
-    let names = line.trim().strip_prefix(NEEDED.trim()).unwrap_or_default().trim();
-    names.split(", ").filter(|name| !name.is_empty() && *name != NOTHING).map(str::to_owned).collect()
+/// Reads what was written by the grammar.
+pub(super) fn decision(written: &[u8]) -> Decision {
+    let written = String::from_utf8_lossy(written);
+    if written.starts_with(ANSWER.trim_end()) {
+        return Decision::Answer { need: None };
+    }
+    let Some((need, tool)) = written.trim_start_matches(NEED.trim_end()).split_once('\n') else {
+        return Decision::Enough;
+    };
+    let need = need.trim().to_owned();
+    match tool.trim_start_matches(TOOL.trim_end()).trim().strip_suffix('(') {
+        Some(name) => Decision::Call { need, tool: name.to_owned() },
+        None => Decision::Answer { need: Some(need) },
+    }
 }

@@ -1,0 +1,50 @@
+//! Numbers that can be read back.
+//!
+//! The grammar of JSON allows `1e999` and a thousand digits, which no reader of numbers takes. A model with sense
+//! writes neither, but one without cannot help it.
+
+use llguidance::toktrie::SimpleVob;
+
+use super::place::Place;
+use crate::tokenizer::Tokenizer;
+
+/// More characters than a 64-bit number can have use for.
+const LONGEST: usize = 32;
+/// `1e99` is a number, `1e999` is none.
+const EXPONENT_DIGITS: usize = 2;
+
+/// Takes away the tokens that would make the number behind `written` too long, unless nothing else may follow.
+pub(super) fn bound(written: &[u8], allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
+    let number = trailing_number(written);
+    if number.is_empty() || Place::behind(written) == Place::InString {
+        return allowed;
+    }
+    let mut bounded = allowed.clone();
+    for token in allowed.iter() {
+        let more = leading_number(tokenizer.bytes(token));
+        if !more.is_empty() && is_too_long(&[number, more].concat()) {
+            bounded.disallow_token(token);
+        }
+    }
+    if bounded.is_zero() { allowed } else { bounded }
+}
+
+fn is_too_long(number: &[u8]) -> bool {
+    let exponent = number.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let exponent = exponent.and_then(|place| number.get(place..)).unwrap_or_default();
+    number.len() > LONGEST || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
+}
+
+fn is_numeric(byte: &u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')
+}
+
+fn trailing_number(text: &[u8]) -> &[u8] {
+    let start = text.iter().rposition(|byte| !is_numeric(byte)).map_or(0, |place| place + 1);
+    text.get(start..).unwrap_or_default()
+}
+
+fn leading_number(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !is_numeric(byte)).unwrap_or(text.len());
+    text.get(..end).unwrap_or_default()
+}

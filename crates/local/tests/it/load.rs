@@ -1,0 +1,98 @@
+//! Files that cannot be used say why, and what to do.
+
+use std::fs;
+
+use candle_core::quantized::gguf_file::Value;
+use expect_test::{Expect, expect};
+use haft_core::ChatModel;
+use haft_local::{LoadError, LocalModel};
+
+use crate::tiny::{CONTEXT, TinyFile};
+
+async fn refusal(file: &TinyFile) -> LoadError {
+    LocalModel::load(&file.path).await.expect_err("the file cannot be used")
+}
+
+fn check(file: &TinyFile, error: &LoadError, expected: &Expect) {
+    expected.assert_eq(&error.to_string().replace(&file.folder().display().to_string(), "…"));
+}
+
+#[tokio::test]
+async fn a_model_says_what_it_can_do() {
+    let model = TinyFile::new(0).load().await;
+    let profile = model.profile();
+    assert_eq!(profile.name, "tiny");
+    assert!(profile.native_tools && profile.json_schema && !profile.images);
+    assert_eq!(profile.context_window, Some(u64::from(CONTEXT)));
+}
+
+#[tokio::test]
+async fn progress_runs_from_nothing_to_all() {
+    let file = TinyFile::new(0);
+    let (told, shares) = std::sync::mpsc::channel();
+    LocalModel::load_watched(&file.path, move |share| told.send(share).unwrap()).await.unwrap();
+    let shares: Vec<f32> = shares.iter().collect();
+    assert_eq!(shares.first(), Some(&0.0));
+    assert_eq!(shares.last(), Some(&1.0));
+    assert!(shares.is_sorted());
+}
+
+#[tokio::test]
+async fn a_missing_file() {
+    let file = TinyFile::new(0);
+    fs::remove_file(&file.path).unwrap();
+    let error = refusal(&file).await;
+    assert!(matches!(error, LoadError::NotFound { .. }));
+    check(&file, &error, &expect!["there is no model file at …/tiny.gguf: download one, or check the path"]);
+}
+
+#[tokio::test]
+async fn something_else() {
+    let file = TinyFile::new(0);
+    fs::write(&file.path, "<html>not found</html>").unwrap();
+    let error = refusal(&file).await;
+    assert!(matches!(error, LoadError::NotGguf { .. }), "{error}");
+    assert!(matches!(LocalModel::load(file.folder()).await, Err(LoadError::NotGguf { .. })));
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_short() {
+    let file = TinyFile::new(0);
+    let whole = fs::read(&file.path).unwrap();
+    fs::write(&file.path, &whole[..whole.len() - 4096]).unwrap();
+    let error = refusal(&file).await;
+    assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
+    fs::write(&file.path, &whole[..512]).unwrap();
+    let error = refusal(&file).await;
+    assert!(matches!(error, LoadError::NotGguf { .. } | LoadError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn another_architecture() {
+    let text = |text: &str| Value::String(text.to_owned());
+    let file = TinyFile::with_metadata(0, &[("general.architecture", text("mamba"))]);
+    check(
+        &file,
+        &refusal(&file).await,
+        &expect![
+            "the model is of the architecture `mamba`, and this engine runs qwen2, qwen3, llama: choose another file"
+        ],
+    );
+    let file = TinyFile::with_metadata(0, &[("tokenizer.ggml.model", text("llama"))]);
+    check(
+        &file,
+        &refusal(&file).await,
+        &expect![
+            "the model's tokenizer cannot be used: unsupported tokenizer model `llama`; choose a file with a byte-level BPE tokenizer"
+        ],
+    );
+    let file = TinyFile::with_metadata(0, &[("qwen2.rope.scaling.type", text("yarn"))]);
+    assert!(matches!(refusal(&file).await, LoadError::Variant { .. }));
+}
+
+#[tokio::test]
+async fn a_template_that_does_not_parse() {
+    let template = Value::String("{% for message in %}".to_owned());
+    let file = TinyFile::with_metadata(0, &[("tokenizer.chat_template", template)]);
+    assert!(matches!(refusal(&file).await, LoadError::Template { .. }));
+}

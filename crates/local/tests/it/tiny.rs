@@ -1,0 +1,146 @@
+//! A model without sense: the right shape, random weights, and a tokenizer of single bytes and a few longer tokens.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Tensor};
+use haft_local::LocalModel;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tempfile::TempDir;
+
+const WIDTH: usize = 32;
+const FEED: usize = 64;
+const LAYERS: usize = 2;
+pub(crate) const CONTEXT: u32 = 8192;
+
+/// Longer tokens that end one piece of JSON and begin another, as those of real vocabularies do.
+const WORDS: [&str; 14] = [
+    "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
+];
+const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+
+/// A file in a folder of its own, which goes with it.
+pub(crate) struct TinyFile {
+    pub(crate) path: PathBuf,
+    folder: TempDir,
+}
+
+impl TinyFile {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::with_metadata(seed, &[])
+    }
+
+    /// Replaces, or adds, entries of the metadata.
+    pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tiny.gguf");
+        write(&path, seed, changes);
+        Self { path, folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) async fn load(&self) -> LocalModel {
+        LocalModel::load(&self.path).await.unwrap()
+    }
+}
+
+fn write(path: &Path, seed: u64, changes: &[(&str, Value)]) {
+    let mut metadata = metadata();
+    for (key, value) in changes {
+        metadata.retain(|(known, _)| known != key);
+        metadata.push(((*key).to_owned(), value.clone()));
+    }
+    let mut weights = Weights { random: StdRng::seed_from_u64(seed), tensors: Vec::new() };
+    weights.all(vocabulary().len());
+    let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let tensors: Vec<_> = weights.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    gguf_file::write(&mut File::create(path).unwrap(), &metadata, &tensors).unwrap();
+}
+
+fn metadata() -> Vec<(String, Value)> {
+    let tokens = vocabulary();
+    let first_special = tokens.len() - SPECIAL.len();
+    let kinds = (0..tokens.len()).map(|index| Value::I32(if index < first_special { 1 } else { 3 }));
+    let text = |text: &str| Value::String(text.to_owned());
+    let entries = [
+        ("general.architecture", text("qwen2")),
+        ("qwen2.block_count", Value::U32(LAYERS as u32)),
+        ("qwen2.context_length", Value::U32(CONTEXT)),
+        ("qwen2.embedding_length", Value::U32(WIDTH as u32)),
+        ("qwen2.feed_forward_length", Value::U32(FEED as u32)),
+        ("qwen2.attention.head_count", Value::U32(4)),
+        ("qwen2.attention.head_count_kv", Value::U32(2)),
+        ("qwen2.attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+        ("tokenizer.ggml.model", text("gpt2")),
+        ("tokenizer.ggml.pre", text("qwen2")),
+        ("tokenizer.ggml.tokens", Value::Array(tokens.iter().map(|token| text(token)).collect())),
+        ("tokenizer.ggml.token_type", Value::Array(kinds.collect())),
+        ("tokenizer.ggml.merges", Value::Array(vec![text("Ġ Ġ")])),
+        ("tokenizer.ggml.eos_token_id", Value::U32(first_special as u32 + 2)),
+    ];
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn vocabulary() -> Vec<String> {
+    let bytes = (0..=u8::MAX).map(|byte| spelling(&[byte]));
+    let words = WORDS.iter().map(|word| spelling(word.as_bytes()));
+    let double_space = std::iter::once(spelling(b"  "));
+    bytes.chain(words).chain(double_space).chain(SPECIAL.iter().map(|token| (*token).to_owned())).collect()
+}
+
+/// How byte-level BPE writes bytes.
+fn spelling(bytes: &[u8]) -> String {
+    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();
+    let letter = |byte: &u8| match hidden.iter().position(|hidden| hidden == byte) {
+        Some(place) => char::from_u32(0x100 + place as u32).unwrap(),
+        None => char::from(*byte),
+    };
+    bytes.iter().map(letter).collect()
+}
+
+struct Weights {
+    random: StdRng,
+    tensors: Vec<(String, QTensor)>,
+}
+
+impl Weights {
+    fn all(&mut self, vocabulary: usize) {
+        self.matrix("token_embd.weight", vocabulary, WIDTH);
+        self.vector("output_norm.weight", WIDTH);
+        for layer in 0..LAYERS {
+            let name = |part: &str| format!("blk.{layer}.{part}");
+            self.vector(&name("attn_norm.weight"), WIDTH);
+            self.vector(&name("ffn_norm.weight"), WIDTH);
+            for (part, rows) in [("attn_q", WIDTH), ("attn_k", WIDTH / 2), ("attn_v", WIDTH / 2)] {
+                self.matrix(&name(&format!("{part}.weight")), rows, WIDTH);
+                self.vector(&name(&format!("{part}.bias")), rows);
+            }
+            self.matrix(&name("attn_output.weight"), WIDTH, WIDTH);
+            self.matrix(&name("ffn_gate.weight"), FEED, WIDTH);
+            self.matrix(&name("ffn_up.weight"), FEED, WIDTH);
+            self.matrix(&name("ffn_down.weight"), WIDTH, FEED);
+        }
+    }
+
+    fn matrix(&mut self, name: &str, rows: usize, columns: usize) {
+        let values = self.values(rows * columns);
+        let tensor = Tensor::from_vec(values, (rows, columns), &Device::Cpu).unwrap();
+        self.tensors.push((name.to_owned(), QTensor::quantize(&tensor, GgmlDType::Q5_0).unwrap()));
+    }
+
+    fn vector(&mut self, name: &str, length: usize) {
+        let tensor = Tensor::from_vec(self.values(length), length, &Device::Cpu).unwrap();
+        self.tensors.push((name.to_owned(), QTensor::quantize(&tensor, GgmlDType::F32).unwrap()));
+    }
+
+    fn values(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.random.random_range(-1.0..1.0)).collect()
+    }
+}
