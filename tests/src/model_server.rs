@@ -124,11 +124,11 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn converse(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     let request = read(stream)?;
     let is_streamed = request.body["stream"] == true;
     match shared.answer(request) {
-        Reply::Silence => stream.take(u64::MAX).bytes().try_for_each(|byte| byte.map(drop)),
+        Reply::Silence => io::copy(&mut stream, &mut io::sink()).map(drop),
         Reply::Status(status, body) => write(stream, status, "application/json", body),
         reply if is_streamed => write(stream, 200, "text/event-stream", &events(&reply)),
         reply => write(stream, 200, "application/json", &completion(&reply).to_string()),

@@ -7,15 +7,14 @@ use haft_core::ChatModel;
 use haft_openai::ChatCompletions;
 
 use crate::failure::Failure;
-#[cfg(feature = "local")]
-use crate::spinner::Spinner;
 
 /// Which model is asked, and where it is.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
     /// The model: `local`, in this process, or `openai:NAME`, behind an OpenAI-compatible API.
     ///
-    /// The key of an API is read from OPENAI_API_KEY. HAFT_MODEL names a GGUF file for `local`.
+    /// `local` is fetched when it is not there; HAFT_MODEL names a GGUF file to use in its place. The key of an API is
+    /// read from OPENAI_API_KEY.
     #[arg(long, value_name = "MODEL", default_value = "local")]
     model: ModelName,
     /// Where the API is, such as `http://127.0.0.1:8080/v1`. Default: OPENAI_BASE_URL, or OpenAI.
@@ -68,13 +67,7 @@ fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, Fail
 
 #[cfg(feature = "local")]
 async fn local() -> Result<Arc<dyn ChatModel>, Failure> {
-    let path = std::env::var_os("HAFT_MODEL").ok_or_else(|| Failure::new("set HAFT_MODEL to a GGUF file"))?;
-    let spinner = Arc::new(Spinner::new());
-    let watched = Arc::clone(&spinner);
-    let loading = haft_local::LocalModel::load_watched(path, move |share| {
-        watched.say(format!("loading the model: {:.0} %", share * 100.0));
-    });
-    let model = loading.await.map_err(|error| Failure::of(&error))?;
+    let model = haft_local::LocalModel::open_chosen().await.map_err(|error| Failure::of(&error))?;
     Ok(Arc::new(model))
 }
 

@@ -4,6 +4,8 @@ mod call;
 mod failure;
 mod language_model;
 mod logs;
+#[cfg(feature = "local")]
+mod model;
 mod run;
 mod spinner;
 mod terminal;
@@ -36,6 +38,8 @@ enum Command {
     Run(run::Arguments),
     Tools(tools::Arguments),
     Call(call::Arguments),
+    #[cfg(feature = "local")]
+    Model(model::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +61,8 @@ fn execute() -> Result<ExitCode, Failure> {
             Command::Run(arguments) => run::run(arguments).await,
             Command::Tools(arguments) => tools::run(arguments).await,
             Command::Call(arguments) => call::run(arguments).await,
+            #[cfg(feature = "local")]
+            Command::Model(arguments) => model::run(arguments).await,
         }
     });
     // What blocks a thread, such as a model that loads, does not keep the program.

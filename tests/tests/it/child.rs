@@ -36,6 +36,8 @@ fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
+    // The harness has begun a line of its own.
+    println!();
     let tools = Toolset::new().with(GetCurrentDatetime).with(Environment).with(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let served = runtime.block_on(haft_mcp::serve_stdio(tools));

@@ -47,6 +47,8 @@ fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
+    // The harness has begun a line of its own.
+    println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let served = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with(Weather).with(Key)));
     process::exit(i32::from(served.is_err()));

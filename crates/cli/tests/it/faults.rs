@@ -1,6 +1,6 @@
 //! What goes wrong: a message that says what to do, and the right exit code.
 
-use std::{fs, net::TcpListener};
+use std::net::TcpListener;
 
 use haft_tests::{ModelServer, Reply};
 use serde_json::json;
@@ -85,21 +85,4 @@ fn a_command_line_that_makes_no_sense() {
     let mut command = haft(["tools"]);
     command.env("HAFT_LOG", "haft=nonsense");
     Ended::of(command).assert_failed(2, "HAFT_LOG");
-}
-
-#[cfg(feature = "local")]
-#[test]
-fn a_model_file_that_is_missing_or_none() {
-    let mut missing = haft(["run", "Hello"]);
-    missing.env("HAFT_MODEL", "/no/such/model.gguf");
-    Ended::of(missing).assert_failed(1, "/no/such/model.gguf");
-
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
-    fs::write(&path, "This is no model.").unwrap();
-    let mut corrupt = haft(["run", "Hello", "--json"]);
-    corrupt.env("HAFT_MODEL", &path);
-    let told = Ended::of(corrupt);
-    told.assert_failed(1, path.to_str().unwrap());
-    assert_eq!(told.json_lines().pop().unwrap()["type"], "error");
 }

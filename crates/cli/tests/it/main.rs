@@ -6,6 +6,8 @@ mod call;
 mod child;
 mod faults;
 mod interrupt;
+#[cfg(feature = "local")]
+mod model;
 mod run;
 mod tools;
 
@@ -20,7 +22,7 @@ use serde_json::Value;
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
-    for variable in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "HAFT_MODEL", "HAFT_LOG"] {
+    for variable in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "HAFT_MODEL", "HAFT_CACHE", "HAFT_LOG"] {
         command.env_remove(variable);
     }
     command

@@ -1,0 +1,71 @@
+use std::{sync::Arc, time::Duration};
+
+use haft_core::{ChatResponse, testing::ScriptedModel};
+
+use super::{Score, pass};
+use crate::{Dialect, agent, ask, case::CASES};
+
+/// What a perfect model would do with each question.
+const PERFECT: [(&str, &str, &str); 9] = [
+    ("add", r#"{"a":17,"b":25}"#, "17 plus 25 is 42."),
+    ("add", r#"{"a":3.5,"b":4}"#, "That is 7.5."),
+    ("add", r#"{"a":-8,"b":100.0}"#, "The sum is 92."),
+    ("get_current_datetime", "{}", "It is 09:26 UTC."),
+    ("get_current_datetime", r#"{"timezone":"Asia/Tokyo"}"#, "In Tokyo it is 2027-03-14, 18:26."),
+    ("get_current_datetime", r#"{"timezone":"Europe/Paris"}"#, "Today is March 14, 2027."),
+    ("search_files", r#"{"directory":"src/","pattern":"*.rs"}"#, "There are src/main.rs and src/parser.rs."),
+    ("search_files", r#"{"directory":"/home/user/docs","pattern":"*.md"}"#, "notes.md and todo.md"),
+    ("search_files", r#"{"directory":"/var/log","pattern":"*.log","max_results":5}"#, "boot.log, kernel.log"),
+];
+
+/// Runs all questions on a model that does this.
+async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Score> {
+    let model = plan.iter().fold(ScriptedModel::new(), |model, (tool, arguments, answer)| {
+        model.calls([("call_1", *tool, *arguments)]).reply(ChatResponse::new(*answer))
+    });
+    let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
+    let mut scores = Vec::new();
+    for case in &CASES {
+        scores.push(ask(&agent, case).await);
+    }
+    scores
+}
+
+#[tokio::test]
+async fn a_perfect_model_passes() {
+    let scores = scores(PERFECT).await;
+    for score in &scores {
+        assert!(score.tool && score.arguments && score.answer, "{}", score.went);
+    }
+    assert!(pass(&scores));
+}
+
+#[tokio::test]
+async fn one_wrong_answer_passes_and_two_do_not() {
+    let mut plan = PERFECT;
+    plan[0].2 = "17 plus 25 is 43.";
+    assert!(pass(&scores(plan).await));
+    plan[1].2 = "I do not know.";
+    assert!(!pass(&scores(plan).await));
+}
+
+#[tokio::test]
+async fn a_wrong_tool_or_wrong_arguments_do_not_pass() {
+    let mut plan = PERFECT;
+    plan[3] = ("search_files", r#"{"directory":".","pattern":"*"}"#, "It is 09:26.");
+    let wrong_tool = scores(plan).await;
+    assert!(!wrong_tool[3].tool && !pass(&wrong_tool));
+
+    let mut plan = PERFECT;
+    plan[8].1 = r#"{"directory":"/var/log","pattern":"*.log"}"#;
+    let wrong_arguments = scores(plan).await;
+    assert!(wrong_arguments[8].tool && !wrong_arguments[8].arguments && !pass(&wrong_arguments));
+}
+
+#[tokio::test]
+async fn a_run_that_fails_counts_as_wrong() {
+    let model = ScriptedModel::new().fail(haft_core::ModelError::EmptyResponse);
+    let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
+    let score = ask(&agent, &CASES[0]).await;
+    assert!(!score.tool && !score.answer && score.took > Duration::ZERO);
+}

@@ -1,0 +1,64 @@
+//! The tools. The clock and the files are canned, so that an answer can be judged.
+
+use haft_core::{Json, Toolset, tool};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub(crate) fn all() -> Toolset {
+    Toolset::new().with(Add).with(GetCurrentDatetime).with(SearchFiles)
+}
+
+/// Adds two numbers.
+#[tool]
+fn add(
+    /// The first number.
+    a: f64,
+    /// The second number.
+    b: f64,
+) -> f64 {
+    a + b
+}
+
+/// The date and time in a time zone.
+#[derive(Serialize, JsonSchema)]
+struct Datetime {
+    datetime: &'static str,
+    timezone: String,
+}
+
+/// Tells the current date and time.
+#[tool]
+fn get_current_datetime(
+    /// The time zone, as the IANA database names it, such as America/New_York.
+    #[tool(default = "UTC")]
+    timezone: String,
+) -> Result<Json<Datetime>, String> {
+    let datetime = match timezone.as_str() {
+        "Asia/Tokyo" => "2027-03-14T18:26:53+09:00",
+        "Europe/Paris" => "2027-03-14T10:26:53+01:00",
+        "UTC" | "Etc/UTC" | "GMT" => "2027-03-14T09:26:53+00:00",
+        other => return Err(format!("unknown timezone {other:?}")),
+    };
+    Ok(Json(Datetime { datetime, timezone }))
+}
+
+/// Searches a directory for files whose names match a pattern.
+#[tool]
+fn search_files(
+    /// The directory.
+    directory: String,
+    /// What the names match, such as *.txt.
+    pattern: String,
+    /// At most this many files.
+    #[tool(default = 100)]
+    max_results: usize,
+) -> Json<Vec<String>> {
+    let names: &[&str] = match pattern.rsplit('.').next() {
+        Some("rs") => &["main.rs", "parser.rs"],
+        Some("md") => &["notes.md", "todo.md"],
+        Some("log") => &["boot.log", "kernel.log"],
+        _ => &[],
+    };
+    let directory = directory.trim_end_matches('/');
+    Json(names.iter().take(max_results).map(|name| format!("{directory}/{name}")).collect())
+}

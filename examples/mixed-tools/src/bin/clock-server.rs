@@ -1,0 +1,9 @@
+//! An MCP server that tells the time, over standard input and output.
+
+use haft_core::Toolset;
+use haft_tools::GetCurrentDatetime;
+
+#[tokio::main]
+async fn main() -> Result<(), haft_mcp::ServeError> {
+    haft_mcp::serve_stdio(Toolset::new().with(GetCurrentDatetime)).await
+}

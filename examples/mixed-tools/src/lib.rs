@@ -1,0 +1,71 @@
+//! An agent with tools from two places: functions of this program, and an MCP server that it starts as a child.
+//!
+//! `main.rs` gives it a model in the process, and the test one with a script.
+
+use std::{error::Error, path::Path, time::Instant};
+
+use futures::StreamExt;
+use haft_core::{Agent, ChatModel, RunEvent, RunOutput, Toolset, tool};
+use haft_mcp::{McpSource, StdioServer};
+use haft_react::ReactAgent;
+
+/// Adds two numbers.
+#[tool]
+fn add(
+    /// The first number.
+    a: f64,
+    /// The second number.
+    b: f64,
+) -> f64 {
+    a + b
+}
+
+/// Multiplies two numbers.
+#[tool]
+fn multiply(
+    /// The first number.
+    a: f64,
+    /// The second number.
+    b: f64,
+) -> f64 {
+    a * b
+}
+
+/// Gathers the tools: functions, and what the server offers.
+pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
+    let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
+    println!("Starting the MCP server {command}");
+    let clock = McpSource::connect("clock", StdioServer::new(command)).await?;
+    let tools = Toolset::new().with(Add).with(Multiply).with_source(clock);
+    for name in tools.names().await {
+        println!("  tool {name}");
+    }
+    Ok(tools)
+}
+
+/// Asks, shows what happens, and gives the answer.
+pub async fn answer(
+    model: impl ChatModel + 'static,
+    tools: Toolset,
+    question: &str,
+) -> Result<String, Box<dyn Error>> {
+    let agent = ReactAgent::new(model, tools)?;
+    println!("\nQuestion:    {question}");
+    let started = Instant::now();
+    let mut events = agent.stream(question.into());
+    while let Some(event) = events.next().await {
+        match event? {
+            RunEvent::RequestStarted { .. } => println!("Thinking …"),
+            RunEvent::CallStarted { call } => println!("Call:        {} {}", call.name, call.arguments),
+            RunEvent::CallFinished { result } => println!("Observation: {}", result.model_text()),
+            RunEvent::Done { output: RunOutput::Answer(answer) } => {
+                println!("Answer:      {}", answer.text);
+                let (seconds, tokens) = (started.elapsed().as_secs_f64(), answer.usage.total_tokens());
+                println!("\n{seconds:.1} s, {} requests, {tokens} tokens", answer.usage.requests);
+                return Ok(answer.text);
+            }
+            _ => {}
+        }
+    }
+    Err("the run waits for somebody".into())
+}

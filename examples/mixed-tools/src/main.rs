@@ -1,0 +1,21 @@
+//! `cargo xtask demo`: asks the model in this process a question that takes both kinds of tool.
+
+use std::{env, error::Error, time::Instant};
+
+use haft_local::LocalModel;
+
+const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let question = env::args().nth(1).unwrap_or_else(|| QUESTION.to_owned());
+    // The server is the other program of this package.
+    let clock_server = env::current_exe()?.with_file_name("clock-server");
+    let tools = mixed_tools::tools(&clock_server).await?;
+    println!("Loading the model");
+    let started = Instant::now();
+    let model = LocalModel::open_chosen().await?;
+    println!("  done in {:.1} s", started.elapsed().as_secs_f64());
+    mixed_tools::answer(model, tools, &question).await?;
+    Ok(())
+}

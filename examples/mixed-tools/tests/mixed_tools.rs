@@ -1,0 +1,25 @@
+//! The demo on a model with a script, with the real server as a child process.
+
+use std::{error::Error, path::Path};
+
+use haft_core::{ChatResponse, testing::ScriptedModel};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_and_a_server_answer_together() -> Result<(), Box<dyn Error>> {
+    let tools = mixed_tools::tools(Path::new(env!("CARGO_BIN_EXE_clock-server"))).await?;
+    let model = ScriptedModel::new()
+        .calls([
+            ("call_1", "add", r#"{"a":17,"b":25}"#),
+            ("call_2", "get_current_datetime", r#"{"timezone":"Asia/Tokyo","format":"time"}"#),
+        ])
+        .step(|request| {
+            let said: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
+            assert_eq!(said[2], "42");
+            assert!(said[3].contains(r#""timezone":"Asia/Tokyo""#), "{}", said[3]);
+            Ok(ChatResponse::new("It is 42, and late."))
+        });
+    let answer =
+        mixed_tools::answer(model, tools, "What is 17 plus 25, and what time is it in Tokyo?").await?;
+    assert_eq!(answer, "It is 42, and late.");
+    Ok(())
+}

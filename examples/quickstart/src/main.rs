@@ -1,0 +1,25 @@
+// An agent with one tool, on a model in the process.
+
+use haft_core::{Agent, Toolset, tool};
+use haft_local::LocalModel;
+use haft_react::ReactAgent;
+
+/// Adds two numbers.
+#[tool]
+fn add(
+    /// The first number.
+    a: f64,
+    /// The second number.
+    b: f64,
+) -> f64 {
+    a + b
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = LocalModel::open_chosen().await?;
+    let agent = ReactAgent::new(model, Toolset::new().with(Add))?;
+    let output = agent.run("What is 17 plus 25?".into()).await?;
+    println!("{}", output.text());
+    Ok(())
+}
