@@ -19,7 +19,8 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
                 format!("{own_features} features; {MAX_FEATURES} are the most that a crate may have"),
             );
         }
-        if !inherits_lints(package, tree) {
+        // An example prints, and shows nothing that is not its subject.
+        if !package.folder().starts_with("examples/") && !inherits_lints(package, tree) {
             complain(
                 "[lints]",
                 "the lints of the workspace are not on; add `[lints]` with `workspace = true`".into(),

@@ -107,8 +107,7 @@ fn a_manifest_says_what_the_registry_needs() {
         features: ["default", "a", "b", "c", "d", "e"].map(|name| (name.to_owned(), vec![])).into(),
         ..package("crowded", "crates/crowded")
     };
-    let private =
-        Package { publish: Some(vec![]), description: None, ..package("private", "examples/private") };
+    let private = Package { publish: Some(vec![]), description: None, ..package("private", "tests/private") };
     let newer = Package { rust_version: Some("1.99".into()), ..package("newer", "crates/newer") };
     let manifest = "[package]\nrust-version = \"1.99\"\n\n[features]\n\n[lints]\nworkspace = true\n";
     let tree = [
@@ -118,7 +117,7 @@ fn a_manifest_says_what_the_registry_needs() {
         ("crates/crowded/README.md", "crowded"),
         ("crates/newer/Cargo.toml", manifest),
         ("crates/newer/README.md", "newer"),
-        ("examples/private/Cargo.toml", "[package]\n"),
+        ("tests/private/Cargo.toml", "[package]\n"),
     ];
     check(
         manifests::check,
@@ -130,7 +129,7 @@ fn a_manifest_says_what_the_registry_needs() {
             crates/bare/Cargo.toml:1: bare goes to the registry without a licence: add `license.workspace = true`
             crates/crowded/Cargo.toml:4: 5 features; 4 are the most that a crate may have
             crates/newer/Cargo.toml:2: one Rust version holds for the whole workspace: `rust-version.workspace = true`
-            examples/private/Cargo.toml:1: the lints of the workspace are not on; add `[lints]` with `workspace = true`
+            tests/private/Cargo.toml:1: the lints of the workspace are not on; add `[lints]` with `workspace = true`
         "#]],
     );
 }

@@ -20,7 +20,8 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    in_flight: Option<Arc<InFlight>>,
+    /// Held, never read: as long as it lives the call does.
+    _in_flight: Option<Arc<InFlight>>,
     answer: Option<Arc<Answer>>,
 }
 
@@ -71,7 +72,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Makes the context of one call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, in_flight: None, answer: None }
+        Self { run, call_id: call_id.into(), deadline: None, _in_flight: None, answer: None }
     }
 
     /// Makes a context outside a run that gives tools this state.
@@ -95,7 +96,7 @@ impl ToolContext {
 
     /// This context for a call that is counted for as long as a clone of it lives.
     pub(crate) fn in_flight(self, token: Option<Arc<InFlight>>) -> Self {
-        Self { in_flight: token, ..self }
+        Self { _in_flight: token, ..self }
     }
 
     pub(crate) fn run(&self) -> &RunContext {
