@@ -29,8 +29,9 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
+    // The tool may be one of a server that did not come up.
     if list.get(&arguments.tool).is_none() {
-        toolbox.check()?;
+        toolbox.check_all()?;
     }
     let call = ToolCall::new("call_1", arguments.tool, arguments.arguments);
     // Whoever called reads the whole of the result.

@@ -67,8 +67,10 @@ fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, Fail
 
 #[cfg(feature = "local")]
 async fn local() -> Result<Arc<dyn ChatModel>, Failure> {
-    let model = haft_local::LocalModel::open_chosen().await.map_err(|error| Failure::of(&error))?;
-    Ok(Arc::new(model))
+    let advice =
+        haft_local::chosen_file().map(|_| "HAFT_MODEL names the file; unset it to use the default model");
+    let opened = haft_local::LocalModel::open_chosen().await;
+    Ok(Arc::new(opened.map_err(|error| Failure::of(&error).with_advice(advice))?))
 }
 
 #[cfg(not(feature = "local"))]

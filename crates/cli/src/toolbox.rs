@@ -4,11 +4,15 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 use futures::future::join_all;
-use haft_core::{ListContext, SourceError, ToolList, Toolset};
+use haft_core::{Diagnostic, ListContext, SourceError, ToolList, Toolset};
 use haft_mcp::{McpConfig, McpSource};
 use haft_tools::{BuiltinConfig, builtin};
 
-use crate::{failure::Failure, spinner::Spinner, terminal};
+use crate::{
+    failure::Failure,
+    spinner::Spinner,
+    terminal::{self, plain},
+};
 
 /// Where tools come from besides the program itself.
 #[derive(Args)]
@@ -54,28 +58,31 @@ async fn wait_for(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
 }
 
 impl Toolbox {
-    /// The tools on offer. What is missing from them is told as a warning.
+    /// The tools on offer. What is withheld is told as a warning.
     pub(crate) async fn list(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
-        for diagnostic in list.diagnostics() {
+        let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
+        for diagnostic in list.diagnostics().iter().filter(withheld) {
             terminal::warn(&diagnostic.to_string());
         }
         list
     }
 
-    /// Whether a server has failed.
-    pub(crate) fn is_incomplete(&self) -> bool {
-        !self.failed.is_empty()
+    /// Warns of servers that have failed while others serve. Fails when not one of them has come up.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.serving == 0 {
+            return self.check_all();
+        }
+        self.failed.iter().for_each(|failed| terminal::warn(&failed.to_string()));
+        Ok(())
     }
 
-    /// Fails when there are servers and not one of them has come up.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self.failed.as_slice() {
-            [] => Ok(()),
-            _ if self.serving > 0 => Ok(()),
-            failed => {
-                Err(Failure::new(failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
-            }
+    /// Fails when a server has failed.
+    pub(crate) fn check_all(&self) -> Result<(), Failure> {
+        if self.failed.is_empty() {
+            return Ok(());
         }
+        let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
+        Err(Failure::new(plain(&reasons.join("\n"))))
     }
 }

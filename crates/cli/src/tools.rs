@@ -28,7 +28,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         let definition = tool.definition();
         terminal::write(&if arguments.json { json_line(definition)? } else { for_people(definition) })?;
     }
-    Ok(if toolbox.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    toolbox.check_all()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn json_line(definition: &ToolDefinition) -> Result<String, Failure> {

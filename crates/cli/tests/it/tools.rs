@@ -39,8 +39,11 @@ fn the_tools_of_servers_are_listed_too() {
 fn a_server_that_does_not_start_is_told_and_the_others_are_listed() {
     let (_folder, path) =
         child::write_mcp_json(r#"{"mcpServers": {"gone": {"command": "no-such-program-anywhere"}}}"#);
-    let listed = Ended::of(haft(["tools", "--mcp", path.to_str().unwrap()]));
-    listed.assert_failed(1, "mcp:gone");
-    assert!(listed.stderr.contains("no-such-program-anywhere"), "{}", listed.stderr);
-    assert!(listed.stdout.contains("calculator"), "{}", listed.stdout);
+    let listed = Ended::of(haft(["tools", "--mcp", path.to_str().unwrap(), "--json"]));
+    listed.assert_failed(1, "no-such-program-anywhere");
+    let lines = listed.json_lines();
+    assert_eq!(lines[1]["name"], "calculator");
+    let last = lines.last().unwrap();
+    assert_eq!(last["type"], "error");
+    assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
