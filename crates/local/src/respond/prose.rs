@@ -30,9 +30,8 @@ impl<'a> Prose<'a> {
                 _ => self.text.push(char::REPLACEMENT_CHARACTER),
             }
         }
-        if self.text.len() == self.text.trim_start().len() || self.told > 0 {
-        } else {
-            self.text = self.text.trim_start().to_owned();
+        if self.told == 0 {
+            self.text.replace_range(..self.text.len() - self.text.trim_start().len(), "");
         }
         if let Some(end) = self.stops.iter().filter_map(|stop| self.text.find(stop.as_str())).min() {
             self.text.truncate(end);

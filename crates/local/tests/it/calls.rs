@@ -1,6 +1,8 @@
 //! Whatever the weights, only calls that fit their schemas come out.
 
-use haft_core::{ChatModel, ChatRequest, FinishReason, Message, Schema, Tool, ToolChoice, ToolDefinition};
+use haft_core::{
+    ChatModel, ChatRequest, FinishReason, Message, ModelError, Schema, Tool, ToolChoice, ToolDefinition,
+};
 use haft_core::{DynamicTool, ToolList, ToolName, ToolOutput};
 use serde_json::{Value, json};
 
@@ -134,36 +136,32 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
+/// What a grammar cannot express is checked on the finished call, and random weights may never get it right: then
+/// there is an error, and no call.
+const BEYOND_GRAMMAR: [&str; 5] =
+    ["a pattern with lookahead", "a refusal", "a condition", "unique items", "names of properties"];
+
 /// Every reply of every random model has whole calls, and each fits its schema.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
-    for seed in 0..2 {
-        let file = TinyFile::new(seed);
-        let model = file.load().await;
-        for (what, schema) in schemas() {
-            for (temperature, seed) in [(0.0, 0), (1.0, 1), (1.0, 2)] {
-                let mut request = request(ToolChoice::Required, &schema);
-                request.settings.temperature = Some(temperature);
-                request.settings.seed = Some(seed);
-                let started = std::time::Instant::now();
-                let reply = match model.chat(&request).await {
-                    Ok(reply) => reply,
-                    Err(error) => panic!("{what}: {error}"),
-                };
-                eprintln!(
-                    "{what} {:?} {} {:?}",
-                    started.elapsed(),
-                    reply.usage.output_tokens,
-                    reply.finish_reason
-                );
-                assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "{what}");
-                assert!(!reply.message.tool_calls.is_empty(), "{what}");
-                for call in &reply.message.tool_calls {
-                    let tool = request.tools.get(&call.name).expect(what);
-                    let arguments: Value = serde_json::from_str(&call.arguments).expect(what);
-                    let fits = tool.definition().input_schema().validate(&arguments);
-                    assert!(fits.is_ok(), "{what}: {} {}", call.arguments, fits.unwrap_err());
-                }
+    let model = TinyFile::new(0).load().await;
+    for (what, schema) in schemas() {
+        for (temperature, seed) in [(0.0, 0), (1.0, 1)] {
+            let mut request = request(ToolChoice::Required, &schema);
+            request.settings.temperature = Some(temperature);
+            request.settings.seed = Some(seed);
+            let reply = match model.chat(&request).await {
+                Ok(reply) => reply,
+                Err(ModelError::InvalidResponse(_)) if BEYOND_GRAMMAR.contains(&what) => continue,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "{what}");
+            assert!(!reply.message.tool_calls.is_empty(), "{what}");
+            for call in &reply.message.tool_calls {
+                let tool = request.tools.get(&call.name).expect(what);
+                let arguments: Value = serde_json::from_str(&call.arguments).expect(what);
+                let fits = tool.definition().input_schema().validate(&arguments);
+                assert!(fits.is_ok(), "{what}: {} {}", call.arguments, fits.unwrap_err());
             }
         }
     }
