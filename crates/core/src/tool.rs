@@ -17,6 +17,7 @@ use serde_json::Value;
 
 pub use context::{Principal, Progress, ProgressSink, RunContext, State, ToolContext};
 pub use definition::{Annotations, Deprecation, StateType, ToolDefinition};
+pub(crate) use dynamic::read_value;
 pub use dynamic::{DynamicTool, from_arguments, tool_fn};
 pub use error::{BoxError, ToolError};
 pub use ext::ToolExt;

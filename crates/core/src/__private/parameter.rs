@@ -7,7 +7,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::object::Object;
-use crate::ToolError;
+use crate::{ToolError, tool::read_value};
 
 /// A type that an argument may have.
 #[diagnostic::on_unimplemented(
@@ -49,7 +49,7 @@ pub fn undescribed<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
         name,
         description: None,
         schema: |_| true.into(),
-        read: serde_json::from_value,
+        read: read_value,
         absent: || T::deserialize(Absent).ok(),
         default: None,
     }

@@ -104,13 +104,15 @@ where
 /// # Errors
 ///
 /// Fails with [`ToolError::InvalidArguments`] where the type is stricter than its schema.
-pub fn from_arguments<A: DeserializeOwned>(mut arguments: Value) -> Result<A, ToolError> {
-    A::deserialize(&arguments).or_else(|error| {
-        // Arguments that can be read stay as they are, untyped parts and all.
-        if !integers_from_floats(&mut arguments) {
-            return Err(ToolError::InvalidArguments(error.to_string().into()));
-        }
-        A::deserialize(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
+pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
+    read_value(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
+}
+
+/// Reads a typed value, in which a float without a fraction is an integer.
+pub(crate) fn read_value<A: DeserializeOwned>(mut value: Value) -> Result<A, serde_json::Error> {
+    A::deserialize(&value).or_else(|error| {
+        // A value that can be read stays as it is, untyped parts and all.
+        if integers_from_floats(&mut value) { A::deserialize(value) } else { Err(error) }
     })
 }
 

@@ -252,3 +252,15 @@ async fn the_core_may_have_another_name() {
     let tools = Toolset::new().with(renamed::Double);
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
+
+/// BEHAVIOUR B13: by the rules of JSON Schema `3.0` is an integer, and the function gets one.
+#[tokio::test]
+async fn a_whole_float_is_an_integer() {
+    /// Adds one.
+    #[tool]
+    fn successor(n: i64) -> i64 {
+        n + 1
+    }
+    assert_eq!(Successor.invoke(json!({"n": 3.0})).await.model_text(), "4");
+    assert!(!Successor.invoke(json!({"n": 3.5})).await.is_success());
+}
