@@ -5,6 +5,7 @@ mod event;
 mod input;
 mod output;
 mod parked;
+mod resumed;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -14,6 +15,7 @@ pub use event::RunEvent;
 pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
 pub use parked::{Answer, Answers, Parked};
+pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
 
 /// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it
 /// must wait for one.

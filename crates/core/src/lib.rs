@@ -25,8 +25,8 @@ mod toolset;
 mod transcript;
 
 pub use agent::{
-    Agent, AgentError, AgentErrorKind, AgentStep, Answer, Answers, Limit, Parked, RunAnswer, RunEvent,
-    RunInput, RunLimits, RunOutput, RunStart, StopReason,
+    Agent, AgentError, AgentErrorKind, AgentStep, Answer, Answers, Limit, Parked, Resumed, ResumedCalls,
+    RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, StopReason, WrongAnswer,
 };
 pub use async_trait::async_trait;
 pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};

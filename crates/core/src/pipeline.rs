@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::{
-    MemoryResultStore, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
+    MemoryResultStore, Pending, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
     ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolOutcome, ToolResult, limits,
 };
 
@@ -222,7 +222,12 @@ impl Pipeline {
         };
         let arguments = arguments::fit(&definition, arguments, self.repair, notes)?;
         let outcome = match gate::pass(&definition, arguments, cx)? {
-            gate::Passage::Open(arguments) => self.runner.invoke(host, tool, arguments, cx, started).await?,
+            gate::Passage::Open { arguments, approved } => {
+                match self.runner.invoke(host, tool, arguments, cx, started).await? {
+                    ToolOutcome::Pending(pending) => ToolOutcome::Pending(Pending { approved, ..pending }),
+                    done => done,
+                }
+            }
             gate::Passage::Answered(output) => ToolOutcome::Done(output),
             gate::Passage::Waits(pending) => ToolOutcome::Pending(pending),
         };

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
 
 use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
-use crate::{Answers, RunContext, ToolCall, ToolContext, ToolList};
+use crate::{ResumedCalls, RunContext, ToolCall, ToolContext, ToolList};
 
 /// Calls that one reply asked for.
 #[derive(Clone)]
@@ -12,8 +12,8 @@ pub struct Batch {
     pub tools: ToolList,
     /// The calls, in order.
     pub calls: Vec<ToolCall>,
-    /// Answers to those of them that waited, by id.
-    pub answers: Answers,
+    /// Those of them that waited and go on.
+    pub resumed: ResumedCalls,
     /// What all of them share.
     pub run: Arc<RunContext>,
 }
@@ -58,8 +58,8 @@ impl Pipeline {
 
     async fn call_of(&self, batch: &Batch, call: &ToolCall) -> CallOutcome {
         let mut cx = ToolContext::new(Arc::clone(&batch.run), call.id.as_str());
-        if let Some(answer) = batch.answers.get(&call.id) {
-            cx = cx.with_answer(answer.clone());
+        if let Some(resumed) = batch.resumed.get(&call.id) {
+            cx = cx.with_resumed(resumed.clone());
         }
         match find::find(&batch.tools, &call.name) {
             Ok(tool) => {

@@ -4,8 +4,12 @@ use crate::{Answer, Pending, PendingKind, ToolContext, ToolDefinition, ToolError
 
 /// What the gate says to a call with these arguments.
 pub(super) enum Passage {
-    /// It may run with these.
-    Open(Value),
+    /// It may run with these arguments.
+    Open {
+        arguments: Value,
+        /// The same, where somebody permitted them.
+        approved: Option<Value>,
+    },
     /// It need not run: the work was done elsewhere.
     Answered(ToolOutput),
     /// Somebody must be asked first.
@@ -25,19 +29,25 @@ pub(super) fn pass(
     if let Some(scope) = policy.required_scopes.iter().find(|scope| !cx.has_scope(scope)) {
         return Err(ToolError::Denied(format!("the caller lacks the scope \"{scope}\"")));
     }
-    match cx.answer() {
-        Some(Answer::Denied { reason }) => Err(ToolError::Denied(reason.clone())),
-        Some(Answer::Failed { message }) => Err(ToolError::Failed { message: message.clone(), source: None }),
-        Some(Answer::Output { output }) => Ok(Passage::Answered(output.clone())),
-        Some(Answer::Approved { arguments: Some(others) }) => {
-            definition.input_schema().validate(others)?;
-            Ok(Passage::Open(others.clone()))
+    let approved = match cx.answer() {
+        Some(Answer::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
+        Some(Answer::Failed { message }) => {
+            return Err(ToolError::Failed { message: message.clone(), source: None });
+        }
+        Some(Answer::Output { output }) => return Ok(Passage::Answered(output.clone())),
+        Some(Answer::Approved { arguments }) => arguments.as_ref(),
+        Some(Answer::Input { .. }) | None => {
+            cx.resumed().and_then(|resumed| resumed.pending().approved.as_ref())
+        }
+    };
+    match approved {
+        Some(approved) => {
+            definition.input_schema().validate(approved)?;
+            Ok(Passage::Open { arguments: approved.clone(), approved: Some(approved.clone()) })
         }
         None if policy.requires_approval => {
-            Ok(Passage::Waits(Pending { kind: PendingKind::Approval { arguments }, state: Value::Null }))
+            Ok(Passage::Waits(Pending::new(PendingKind::Approval { arguments })))
         }
-        Some(Answer::Approved { arguments: None } | Answer::Input { .. }) | None => {
-            Ok(Passage::Open(arguments))
-        }
+        None => Ok(Passage::Open { arguments, approved: None }),
     }
 }

@@ -6,11 +6,12 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{StateType, ToolError};
-use crate::{Answer, in_flight::InFlight};
+use crate::{Answer, Resumed, in_flight::InFlight};
 
 /// What a call knows of its surroundings. Cheap to clone.
 ///
@@ -22,7 +23,7 @@ pub struct ToolContext {
     deadline: Option<Instant>,
     /// Held, never read: as long as it lives the call does.
     _in_flight: Option<Arc<InFlight>>,
-    answer: Option<Arc<Answer>>,
+    resumed: Option<Arc<Resumed>>,
 }
 
 /// What all calls of one run share.
@@ -72,7 +73,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Makes the context of one call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, _in_flight: None, answer: None }
+        Self { run, call_id: call_id.into(), deadline: None, _in_flight: None, resumed: None }
     }
 
     /// Makes a context outside a run that gives tools this state.
@@ -80,10 +81,10 @@ impl ToolContext {
         Self { run: Arc::new(RunContext { state, ..RunContext::default() }), ..Self::default() }
     }
 
-    /// Gives the call an answer that it waited for.
+    /// Lets a call that waited go on, with the answer that it [was given](crate::Pending::answered).
     #[must_use]
-    pub fn with_answer(mut self, answer: Answer) -> Self {
-        self.answer = Some(Arc::new(answer));
+    pub fn with_resumed(mut self, resumed: Resumed) -> Self {
+        self.resumed = Some(Arc::new(resumed));
         self
     }
 
@@ -146,7 +147,16 @@ impl ToolContext {
 
     /// The answer that the call waited for, if it did.
     pub fn answer(&self) -> Option<&Answer> {
-        self.answer.as_deref()
+        self.resumed().map(Resumed::answer)
+    }
+
+    /// What the tool [kept](crate::Pending::state) when it began to wait, if it did: null when it kept nothing.
+    pub fn pending_state(&self) -> Option<&Value> {
+        self.resumed().map(|resumed| &resumed.pending().state)
+    }
+
+    pub(crate) fn resumed(&self) -> Option<&Resumed> {
+        self.resumed.as_deref()
     }
 
     /// Tells whoever watches how far the call is.

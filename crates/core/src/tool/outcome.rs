@@ -111,13 +111,49 @@ impl<T: Into<ToolOutput>> From<T> for ToolOutcome {
 }
 
 /// What a tool says when it must wait.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Answer, Pending, PendingKind, ToolContext, ToolOutcome, tool};
+/// use serde_json::json;
+///
+/// /// Books a seat.
+/// #[tool]
+/// fn book(#[tool(context)] cx: &ToolContext) -> ToolOutcome {
+///     match (cx.answer(), cx.pending_state()) {
+///         (Some(Answer::Input { value }), Some(offer)) => format!("{value} of offer {offer}").into(),
+///         _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!(7))),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Pending {
     /// What it waits for.
     pub kind: PendingKind,
-    /// What the tool needs to go on, for the tool alone.
+    /// What the tool needs to go on, for the tool alone: it reads it in
+    /// [`ToolContext::pending_state`](crate::ToolContext::pending_state).
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub state: Value,
+    /// The arguments that somebody permitted, when a call that needed that waits once more. The gate sets it, so
+    /// that nobody is asked twice, and what was permitted is what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Value>,
+}
+
+impl Pending {
+    /// Waits for this, with nothing to keep.
+    pub fn new(kind: PendingKind) -> Self {
+        Self { kind, state: Value::Null, approved: None }
+    }
+
+    /// Keeps what the tool needs to go on.
+    #[must_use]
+    pub fn with_state(mut self, state: Value) -> Self {
+        self.state = state;
+        self
+    }
 }
 
 /// A call that waits for somebody: an approval, an answer, work done elsewhere.
@@ -155,4 +191,11 @@ pub enum PendingKind {
         /// What the child waits for.
         pending: Vec<PendingCall>,
     },
+}
+
+impl PendingKind {
+    /// Asks a person, whose answer may be anything.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::Input { message: message.into(), schema: Map::new() }
+    }
 }

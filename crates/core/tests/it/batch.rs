@@ -10,8 +10,8 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Answers, Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, ToolCall,
-    ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
+    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, ResumedCalls, RunContext, Schema,
+    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
 };
 use tokio::time::{Instant, sleep};
 
@@ -24,7 +24,7 @@ fn batch(tools: impl IntoIterator<Item = DynamicTool>, names: &[&str]) -> Batch 
     Batch {
         tools: ToolList::new("test", tools),
         calls: calls.collect(),
-        answers: Answers::new(),
+        resumed: ResumedCalls::new(),
         run: Arc::new(RunContext::default()),
     }
 }

@@ -11,10 +11,10 @@ use std::{
 
 use expect_test::{Expect, expect};
 use haft_core::{
-    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, MemoryResultStore, PendingKind,
-    Pipeline, Policy, Principal, Recorder, RepairPolicy, ResultStore, RunContext, Schema, State, Tool,
-    ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput,
-    ToolResult, Toolset, json,
+    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, MemoryResultStore, Pending,
+    PendingKind, Pipeline, Policy, Principal, Recorder, RepairPolicy, ResultStore, RunContext, Schema, State,
+    Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome,
+    ToolOutput, ToolResult, Toolset, json,
     schemars::{self, JsonSchema},
     tool_fn,
 };
@@ -379,15 +379,13 @@ async fn an_approval_is_asked_for_at_the_gate() {
     let tools = ToolList::new("test", [tool]);
     let call = ToolCall::new("1", "add", r#"{"x": "17", "y": 25}"#);
     let pipeline = Pipeline::new();
-    let with = |answer| {
-        let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
-        async move {
-            pipeline.call(&tools, &call, &ToolContext::default().with_answer(answer)).await.into_result()
-        }
-    };
-
     let CallOutcome::Pending(waits) = pipeline.call(&tools, &call, &ToolContext::default()).await else {
         panic!("the call did not wait");
+    };
+    let with = |answer| {
+        let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
+        let cx = ToolContext::default().with_resumed(waits.pending.clone().answered(answer).unwrap());
+        async move { pipeline.call(&tools, &call, &cx).await.into_result() }
     };
     assert_eq!(waits.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
     assert_eq!(waits.call, call);
@@ -536,15 +534,66 @@ async fn a_defect_is_reported() {
 async fn a_tool_can_wait() {
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
         match cx.answer() {
-            Some(Answer::Input { value }) => ToolOutcome::from(value.to_string()),
-            _ => ToolOutcome::Pending(haft_core::Pending {
-                kind: PendingKind::Input { message: "Which seat?".into(), schema: serde_json::Map::new() },
-                state: Value::Null,
-            }),
+            Some(Answer::Input { value }) => {
+                format!("{value} of offer {}", cx.pending_state().unwrap()).into()
+            }
+            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7"))),
         }
     });
-    assert!(matches!(tool.invoke_with(json!({}), &ToolContext::default()).await, CallOutcome::Pending(_)));
+    let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &ToolContext::default()).await else {
+        panic!("the call did not wait");
+    };
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Failed);
-    let answered = ToolContext::default().with_answer(Answer::Input { value: json!("12A") });
-    assert_eq!(tool.invoke_with(json!({}), &answered).await.into_result().model_text(), r#""12A""#);
+    let seat = waits.pending.answered(Answer::Input { value: json!("12A") }).unwrap();
+    let answered = ToolContext::default().with_resumed(seat);
+    assert_eq!(
+        tool.invoke_with(json!({}), &answered).await.into_result().model_text(),
+        r#""12A" of offer "7""#
+    );
+}
+
+/// BEHAVIOUR D35: a call that was permitted with other arguments and waits once more goes on with those, and nobody is
+/// asked twice.
+#[tokio::test]
+async fn an_approval_lasts_while_the_call_waits() {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let definition = named("pay").with_policy(policy);
+    let tool = DynamicTool::new(definition, |arguments, cx: ToolContext| async move {
+        match cx.answer() {
+            Some(Answer::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
+            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which card?"))),
+        }
+    });
+    let mut cx = ToolContext::default();
+    for answer in
+        [Answer::Approved { arguments: Some(json!({"amount": 5})) }, Answer::Input { value: json!("visa") }]
+    {
+        let CallOutcome::Pending(waits) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
+            panic!("the call did not wait");
+        };
+        // As another process would read it.
+        let saved = serde_json::to_string(&waits.pending.answered(answer).unwrap()).unwrap();
+        cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
+    }
+    let result = tool.invoke_with(json!({"amount": 500}), &cx).await.into_result();
+    assert_eq!(result.model_text(), r#"{"amount":5} with "visa""#);
+}
+
+/// An answer is held against what was asked for, wherever it comes from.
+#[test]
+fn an_answer_fits_what_was_asked() {
+    let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
+    let asked = Pending::new(PendingKind::Input { message: "How many?".to_owned(), schema });
+    let said = |value| Answer::Input { value };
+    let wrong = |pending: &Pending, answer| pending.clone().answered(answer).unwrap_err().to_string();
+
+    assert_eq!(asked.clone().answered(said(json!(3))).unwrap().answer(), &said(json!(3)));
+    assert!(asked.clone().answered(Answer::denied("no")).is_ok());
+    expect![[r#"the answer is not what was asked for: /: expected integer, received string "three""#]]
+        .assert_eq(&wrong(&asked, said(json!("three"))));
+    expect!["it waits for the input of a person or a denial, which this answer is not"]
+        .assert_eq(&wrong(&asked, Answer::approved()));
+    let forged =
+        json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "answer": said(json!(3))});
+    assert!(serde_json::from_value::<haft_core::Resumed>(forged).is_err());
 }

@@ -1,7 +1,7 @@
 use std::{pin::pin, sync::Arc};
 
 use haft_core::{
-    Answers, Batch, CallOutcome, Pipeline, Progress, ProgressSink, RunContext, ToolCall, ToolDefinition,
+    Batch, CallOutcome, Pipeline, Progress, ProgressSink, ResumedCalls, RunContext, ToolCall, ToolDefinition,
     ToolList,
 };
 use rmcp::{
@@ -32,7 +32,7 @@ pub(super) async fn answer(
     let call = ToolCall::new(cx.id.to_string(), request.name, arguments);
     let (reports, mut progress) = reports(cx.meta.get_progress_token());
     let run = RunContext { cancellation: cx.ct.clone(), progress: reports, ..RunContext::default() };
-    let batch = Batch { tools, calls: vec![call], answers: Answers::default(), run: Arc::new(run) };
+    let batch = Batch { tools, calls: vec![call], resumed: ResumedCalls::default(), run: Arc::new(run) };
     let mut running = pin!(pipeline.call_all(batch));
     let outcomes = loop {
         tokio::select! {

@@ -141,12 +141,12 @@ impl ReactAgent {
         context: &Arc<RunContext>,
         events: &Events,
     ) -> Result<(), AgentErrorKind> {
-        let CallBatch { calls, answers } = batch;
+        let CallBatch { calls, resumed } = batch;
         for call in &calls {
             events.tell(RunEvent::CallStarted { call: call.clone() }).await;
         }
         let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-        let batch = Batch { tools, calls, answers, run: Arc::clone(context) };
+        let batch = Batch { tools, calls, resumed, run: Arc::clone(context) };
         let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
         while let Some((place, outcome)) = outcomes.next().await {
             let Some(id) = ids.get(place) else { continue };

@@ -1,5 +1,5 @@
 use haft_core::{
-    Answer, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Timestamp, ToolCall, ToolList,
+    Answer, Failure, FailureKind, Outcome, Pending, PendingCall, Resumed, Timestamp, ToolCall, ToolList,
     ToolResult,
 };
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@ enum CallState {
     /// It can be handed out.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        answer: Option<Answer>,
+        resumed: Option<Resumed>,
     },
     /// It was handed out, with this budget of tries.
     UnderWay {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        answer: Option<Answer>,
+        resumed: Option<Resumed>,
         retries: u32,
     },
     /// It waits for an answer.
@@ -39,7 +39,7 @@ enum CallState {
 
 impl OpenCalls {
     pub(super) fn new(calls: Vec<ToolCall>) -> Self {
-        let ready = |call| OpenCall { call, state: CallState::Ready { answer: None } };
+        let ready = |call| OpenCall { call, state: CallState::Ready { resumed: None } };
         Self(calls.into_iter().map(ready).collect())
     }
 
@@ -47,13 +47,13 @@ impl OpenCalls {
     pub(super) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
-            let CallState::Ready { answer } = &mut open.state else { continue };
-            let answer = answer.take();
-            if let Some(answer) = &answer {
-                batch.answers.insert(open.call.id.clone(), answer.clone());
+            let CallState::Ready { resumed } = &mut open.state else { continue };
+            let resumed = resumed.take();
+            if let Some(resumed) = &resumed {
+                batch.resumed.insert(open.call.id.clone(), resumed.clone());
             }
             let retries = tools.get(&open.call.name).map_or(0, |tool| tool.definition().policy().retries);
-            open.state = CallState::UnderWay { answer, retries };
+            open.state = CallState::UnderWay { resumed, retries };
             batch.calls.push(open.call.clone());
         }
         batch
@@ -120,17 +120,18 @@ impl OpenCalls {
         let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
         let open = self.0.iter_mut().find(|open| open.call.id == id).ok_or_else(not_waiting.clone())?;
         let CallState::Waiting { pending } = &open.state else { return Err(not_waiting()) };
-        let answer = bind(id, &pending.kind, answer)?;
-        open.state = CallState::Ready { answer: Some(answer) };
+        let wrong = |source| RunError::WrongAnswer { id: id.to_owned(), source };
+        let resumed = pending.clone().answered(answer).map_err(wrong)?;
+        open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())
     }
 
     /// Lets calls that are under way go again if `may` says so, and gives the others a result.
     pub(super) fn recover(&mut self, now: Timestamp, may: impl Fn(&ToolCall) -> bool) {
         for open in &mut self.0 {
-            let CallState::UnderWay { answer, .. } = &mut open.state else { continue };
+            let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
             open.state = if may(&open.call) {
-                CallState::Ready { answer: answer.take() }
+                CallState::Ready { resumed: resumed.take() }
             } else {
                 let message =
                     "unconfirmed, it may or may not have happened: the process that made the call is gone";
@@ -167,23 +168,5 @@ fn failed(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Tool
         repairs: Vec::new(),
         started_at: now,
         duration: std::time::Duration::ZERO,
-    }
-}
-
-/// Holds an answer against what the call waits for. An approval is bound to the arguments that were shown: exactly
-/// those run, whatever the tool's schema makes of the model's text by then.
-fn bind(id: &str, waits_for: &PendingKind, answer: Answer) -> Result<Answer, RunError> {
-    let wrong = |wanted| Err(RunError::WrongAnswer { id: id.to_owned(), wanted });
-    match (waits_for, answer) {
-        (_, answer @ Answer::Denied { .. }) => Ok(answer),
-        (PendingKind::Approval { arguments }, Answer::Approved { arguments: others }) => {
-            Ok(Answer::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) })
-        }
-        (PendingKind::Approval { .. }, _) => wrong("an approval or a denial"),
-        (PendingKind::Input { .. }, answer @ Answer::Input { .. }) => Ok(answer),
-        (PendingKind::Input { .. }, _) => wrong("the input of a person or a denial"),
-        (PendingKind::External, answer @ (Answer::Output { .. } | Answer::Failed { .. })) => Ok(answer),
-        (PendingKind::External, _) => wrong("an output or a failure"),
-        (_, answer) => Ok(answer),
     }
 }

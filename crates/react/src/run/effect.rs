@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_core::{Answers, ChatRequest, Message, PendingCall, RunAnswer, Timestamp, ToolCall, ToolList};
+use haft_core::{ChatRequest, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall, ToolList};
 
 use crate::Dialect;
 
@@ -37,6 +37,6 @@ pub enum Effect {
 pub struct CallBatch {
     /// The calls.
     pub calls: Vec<ToolCall>,
-    /// Answers to those of them that waited, by id.
-    pub answers: Answers,
+    /// Those of them that waited and go on.
+    pub resumed: ResumedCalls,
 }

@@ -1,4 +1,4 @@
-use haft_core::AgentErrorKind;
+use haft_core::{AgentErrorKind, WrongAnswer};
 
 /// A run that is told what it did not ask for, or asked to go on too early. The run is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,13 +24,13 @@ pub enum RunError {
         /// The ids of the calls that wait.
         waiting: String,
     },
-    /// An answer of the wrong kind.
-    #[error("the call {id:?} waits for {wanted}, which this answer is not")]
+    /// An answer that is none to what the call waits for.
+    #[error("the answer for the call {id:?} does not fit: {source}")]
     WrongAnswer {
         /// The id that the answer is for.
         id: String,
-        /// What would be an answer.
-        wanted: &'static str,
+        /// Why it is none.
+        source: WrongAnswer,
     },
 }
 

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use haft_core::{
     Agent as _, Answer, Answers, DynamicTool, Parked, Pending, PendingKind, Policy, RunInput, RunOutput,
-    ToolOutcome, Toolset, Transcript, Value, json, testing::ScriptedModel,
+    ToolOutcome, Toolset, Transcript, json, testing::ScriptedModel,
 };
 use haft_react::{ReactAgent, Run};
 
@@ -20,9 +20,7 @@ fn approved_add() -> DynamicTool {
 
 /// `draw()`, which the host program does itself.
 fn external() -> DynamicTool {
-    plain("draw", || async {
-        ToolOutcome::Pending(Pending { kind: PendingKind::External, state: Value::Null })
-    })
+    plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) })
 }
 
 /// What is parked, after a trip through JSON, as to another process.
@@ -120,7 +118,7 @@ async fn an_answer_must_be_one() {
     let error = agent.run(wrong).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        r#"the run cannot begin: the call "a" waits for an approval or a denial, which this answer is not"#
+        r#"the run cannot begin: the answer for the call "a" does not fit: it waits for an approval or a denial, which this answer is not"#
     );
     let unknown = RunInput::resume(parked, answers([("b", Answer::approved())]));
     let error = agent.run(unknown).await.unwrap_err().to_string();
