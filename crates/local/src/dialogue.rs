@@ -6,7 +6,7 @@
 //! is the same for all conversations, so that the cache keeps it. The figures are in ADR 4.
 //!
 //! ```text
-//! Need: the population of Japan
+//! Need: How many people live in Japan
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
@@ -17,7 +17,9 @@
 mod demonstration;
 mod signature;
 
-use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool};
+use std::collections::HashMap;
+
+use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
 
 use self::signature::signature;
 use crate::template::{Role, Turn};
@@ -31,11 +33,16 @@ pub(crate) const NO_TOOL: &str = "none";
 /// Introduces the answer.
 pub(crate) const ANSWER: &str = "Answer: ";
 
+/// What a reply must not go on with: the lines of this form.
+pub(crate) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
+
 const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
 /// A conversation in which tools are, or were, on offer.
 pub(crate) struct Dialogue {
     pub(crate) turns: Vec<Turn>,
+    /// What was asked last, unless there are results for it.
+    pub(crate) question: String,
     /// Whether the last that was said is the result of a call, which may be all that is needed.
     pub(crate) has_results: bool,
 }
@@ -44,45 +51,70 @@ impl Dialogue {
     pub(crate) fn new(request: &ChatRequest) -> Self {
         let mut turns = demonstration::turns();
         let mut speech = Speech { tools: Some(tools_text(request)), parts: Vec::new() };
+        let mut needs = HashMap::new();
         let mut has_results = false;
+        let mut question = String::new();
         for message in request.all_messages() {
             if let MessageBody::Assistant(said) = message.body() {
                 turns.extend(speech.turn());
                 turns.push(assistant(said, has_results));
+                needs.extend(calls(said).map(|(need, call)| (call.id.as_str(), need)));
             } else {
                 has_results = matches!(message.body(), MessageBody::Tool(_));
-                speech.parts.push(said_to_model(message));
+                match message.body() {
+                    MessageBody::User { .. } => question = message.text(),
+                    MessageBody::Tool(_) => question.clear(),
+                    _ => {}
+                }
+                speech.parts.push(said_to_model(message, &needs));
             }
         }
         turns.extend(speech.turn());
-        Self { turns, has_results }
+        Self { turns, question, has_results }
     }
 }
 
-fn said_to_model(message: &Message) -> String {
+fn said_to_model(message: &Message, needs: &HashMap<&str, String>) -> String {
     match message.body() {
         MessageBody::System { .. } => format!("Instructions: {}", message.text()),
-        MessageBody::Tool(result) => format!("Result of {}: {}", result.name, result.model_text()),
+        MessageBody::Tool(result) => {
+            let need = needs.get(result.call_id.as_str()).map_or(result.name.as_str(), String::as_str);
+            result_text(need, &result.model_text())
+        }
         MessageBody::User { .. } | MessageBody::Assistant(_) => format!("Question: {}", message.text()),
     }
 }
 
+/// A result under what it was needed for: beside the name of a tool alone, the model adds it up once more.
+fn result_text(need: &str, result: &str) -> String {
+    format!("Result for \"{need}\": {result}")
+}
+
 /// What the model said, as it said it, or as it would have if another model did.
 fn assistant(said: &AssistantMessage, has_results: bool) -> Turn {
-    let mut needs = said.reasoning.as_deref().unwrap_or_default().lines();
     let mut content = String::new();
-    for call in &said.tool_calls {
-        let need = needs.next().map_or_else(|| format!("the result of {}", call.name), str::to_owned);
+    for (need, call) in calls(said) {
         content.push_str(&format!("{NEED}{need}\n{TOOL}{}({})\n", call.name, call.arguments));
     }
     if said.tool_calls.is_empty() && !has_results {
-        let need = needs.next().unwrap_or("an answer");
+        let need = said.reasoning.as_deref().unwrap_or("an answer");
         content.push_str(&format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
     }
     if said.tool_calls.is_empty() {
         content.push_str(&format!("{ANSWER}{}", said.text()));
     }
     Turn { role: Role::Assistant, content }
+}
+
+/// The calls of a message, each with what it was needed for: a line of the reasoning, where this engine wrote it.
+fn calls(said: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
+    let reasoning = said.reasoning.as_deref().unwrap_or_default();
+    let needs: Vec<_> = reasoning.lines().collect();
+    let ours = needs.len() == said.tool_calls.len();
+    said.tool_calls.iter().enumerate().map(move |(index, call)| {
+        let need = needs.get(index).filter(|_| ours).map(|need| (*need).to_owned());
+        (need.unwrap_or_else(|| format!("the result of {}", call.name)), call)
+    })
 }
 
 /// The turns of a conversation without tools, as the template has them.

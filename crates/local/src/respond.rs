@@ -4,6 +4,7 @@ mod json;
 mod outlet;
 mod plan;
 mod prose;
+mod question;
 
 use haft_core::{
     AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, Schema, ToolCall,
@@ -14,6 +15,7 @@ use tracing::info_span;
 pub(crate) use self::outlet::Outlet;
 use self::plan::{Decision, Stage};
 use self::prose::Prose;
+use self::question::OpenQuestion;
 use crate::constraint::Constraint;
 use crate::dialogue::{self, ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
 use crate::engine::{Engine, EngineError, Job, Listener, Written};
@@ -43,7 +45,7 @@ pub(crate) fn respond(
     let dialogue = Dialogue::new(request);
     let prompt = engine.prompt(&dialogue.turns).map_err(failure)?;
     let stage = if dialogue.has_results { Stage::Results } else { Stage::Question };
-    Writer::new(engine, request, outlet, prompt).step(stage)
+    Writer::new(engine, request, outlet, prompt).step(stage, OpenQuestion::new(&dialogue.question))
 }
 
 /// Writes one reply piece by piece: each piece becomes part of the prompt of the next.
@@ -65,7 +67,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The next step of a conversation with tools: calls, or the answer.
-    fn step(&mut self, stage: Stage) -> Result<ChatResponse, ModelError> {
+    fn step(&mut self, stage: Stage, mut question: OpenQuestion) -> Result<ChatResponse, ModelError> {
         if !self.may_call()? {
             let need = if stage == Stage::Question {
                 format!("{NEED}an answer\n{TOOL}{NO_TOOL}\n")
@@ -77,7 +79,10 @@ impl<'a> Writer<'a> {
         let mut stage = stage;
         let mut tool_calls: Vec<ToolCall> = Vec::new();
         while tool_calls.len() < self.most_calls() {
-            let Some(decision) = self.decide(stage)? else { return Ok(self.cut()) };
+            if stage == Stage::Call && !question.is_open() {
+                break;
+            }
+            let Some(decision) = self.decide(stage, &question)? else { return Ok(self.cut()) };
             let (need, tool) = match decision {
                 Decision::Call { need, tool } => (need, tool),
                 Decision::Answer { need } if tool_calls.is_empty() => {
@@ -93,6 +98,7 @@ impl<'a> Writer<'a> {
             if tool_calls.iter().any(|made| made.name == call.name && made.arguments == call.arguments) {
                 break;
             }
+            question.settle(&need);
             self.think(Some(need));
             tool_calls.push(call);
             stage = Stage::Call;
@@ -125,9 +131,9 @@ impl<'a> Writer<'a> {
     }
 
     /// What the model decides to do next. `None` when the limit came first.
-    fn decide(&mut self, stage: Stage) -> Result<Option<Decision>, ModelError> {
+    fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
         let start = self.prompt.len();
-        let grammar = plan::grammar(self.request, stage);
+        let grammar = plan::grammar(self.request, stage, question);
         let constraint = self.engine.grammars().compile(grammar).map_err(constraint_failure)?;
         let silence = if stage == Stage::Call { ENOUGH } else { 0.0 };
         let written = self.write(constraint, self.sampler(0), silence)?;
@@ -176,7 +182,10 @@ impl<'a> Writer<'a> {
     }
 
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
-        let mut prose = Prose::new(self.outlet, &self.request.settings.stop);
+        let stops = self.request.settings.stop.iter().map(String::as_str);
+        // A conversation with tools has lines of its own, which are no part of an answer.
+        let lines = dialogue::LINES.into_iter().filter(|_| dialogue::mentions_tools(self.request));
+        let mut prose = Prose::new(self.outlet, stops.chain(lines).collect());
         let job = Job {
             constraint: None,
             sampler: self.sampler(0),

@@ -3,6 +3,7 @@
 mod catalogue;
 #[cfg(feature = "download")]
 mod pull;
+mod stamp;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -67,11 +68,18 @@ impl ModelStore {
         self.folder.join(model.file)
     }
 
-    /// The file of a model, if it is there and has the right size.
+    /// The file of a model, if it is there, was found to be the right one, and has not changed since.
+    ///
+    /// A file that came by another way than a pull is not known yet: a pull checks it and fetches nothing.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        let is_whole = path.metadata().is_ok_and(|file| file.is_file() && file.len() == model.size);
-        is_whole.then_some(path)
+        stamp::is_there(&path, model).then_some(path)
+    }
+
+    /// Forgets that the file of a model was right, so that the next pull checks it again.
+    #[cfg(feature = "progress")]
+    pub(crate) fn doubt(&self, model: &KnownModel) {
+        stamp::remove(&self.path(model));
     }
 }
 

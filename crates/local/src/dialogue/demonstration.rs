@@ -2,66 +2,94 @@
 
 use haft_core::{AssistantMessage, Content, ToolCall};
 
-use super::{SYSTEM, assistant};
+use super::{SYSTEM, assistant, result_text};
 use crate::template::{Role, Turn};
 
 const TOOLS: &str = "Tools:
 - get_population(country: string): Gets the number of people who live in a country.
-- look_up_word(word: string, language: string = \"English\"): Looks up a word in a dictionary.
+- look_up_word(word: string, language: string /* The ISO 639 code, such as de */ = \"en\"): Looks up a word in a dictionary.
 - list_notes(topic?: string): Lists the notes about a topic.
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// A question with one call, one without, one with two calls at once, one with a call that needs the result of
-/// another, small talk, and an order.
+/// A question with one call, one without, a question with two parts, a call that needs the result of another, orders
+/// with two calls at once, and small talk.
+///
+/// One argument is not in the words of the question but in the form that its description asks for: without that
+/// example, the time zone of Tokyo is `Tokyo`.
 pub(super) fn turns() -> Vec<Turn> {
-    vec![
+    let people =
+        Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
+    let save = Call(
+        "Save a note called ideas.txt that says Plant a tree",
+        "save_note",
+        r#"{"file": "ideas.txt", "text": "Plant a tree."}"#,
+        "saved",
+    );
+    let travel =
+        Call("show my notes about travel", "list_notes", r#"{"topic": "travel"}"#, r#"["rome.txt"]"#);
+    let notes = Call(
+        "my first note about work",
+        "list_notes",
+        r#"{"topic": "work"}"#,
+        r#"["meeting.txt", "plan.txt"]"#,
+    );
+    let note =
+        Call("the text of meeting.txt", "read_note", r#"{"file": "meeting.txt"}"#, "Meet Kim at 3 pm.");
+    let word = Call(
+        "What does piedra mean in Spanish",
+        "look_up_word",
+        r#"{"word": "piedra", "language": "es"}"#,
+        "stone",
+    );
+    let chile =
+        Call("how many people live in Chile", "get_population", r#"{"country": "Chile"}"#, "19600000");
+
+    let mut turns = vec![
         Turn { role: Role::System, content: SYSTEM.to_owned() },
-        user(&format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
-        calls(&[("the population of Japan", "get_population", r#"{"country": "Japan"}"#)]),
-        user("Result of get_population: 123000000"),
-        concludes("About 123 million people live in Japan."),
-        user("Question: Who painted the Mona Lisa?"),
-        knows("the painter of the Mona Lisa", "Leonardo da Vinci painted the Mona Lisa."),
-        user("Question: What does piedra mean in Spanish, and how many people live in Chile?"),
-        calls(&[
-            (
-                "the meaning of piedra in Spanish",
-                "look_up_word",
-                r#"{"word": "piedra", "language": "Spanish"}"#,
-            ),
-            ("the population of Chile", "get_population", r#"{"country": "Chile"}"#),
-        ]),
-        user("Result of look_up_word: stone\nResult of get_population: 19600000"),
-        concludes("Piedra means stone, and about 19.6 million people live in Chile."),
-        user("Question: What is written in my first note about work?"),
-        calls(&[("the notes about work", "list_notes", r#"{"topic": "work"}"#)]),
-        user(r#"Result of list_notes: ["meeting.txt", "plan.txt"]"#),
-        calls(&[("the text of meeting.txt", "read_note", r#"{"file": "meeting.txt"}"#)]),
-        user("Result of read_note: Meet Kim at 3 pm."),
-        concludes("Your first note about work is meeting.txt. It says: Meet Kim at 3 pm."),
-        user("Question: Good morning!"),
-        knows("a greeting", "Good morning! What can I do for you?"),
-        user("Question: Save a note called ideas.txt that says Plant a tree."),
-        calls(&[(
-            "the note ideas.txt to be saved",
-            "save_note",
-            r#"{"file": "ideas.txt", "text": "Plant a tree."}"#,
-        )]),
-        user("Result of save_note: saved"),
-        concludes("I have saved the note ideas.txt."),
-    ]
+        user(format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
+    ];
+    turns.extend(calls(&[people]));
+    turns.push(concludes("About 123 million people live in Japan."));
+    turns.push(asks("Who painted the Mona Lisa?"));
+    turns.push(knows("Who painted the Mona Lisa", "Leonardo da Vinci painted the Mona Lisa."));
+    turns.push(asks("What does piedra mean in Spanish, and how many people live in Chile?"));
+    turns.extend(calls(&[word, chile]));
+    turns.push(concludes("Piedra means stone, and about 19.6 million people live in Chile."));
+    turns.push(asks("What is written in my first note about work?"));
+    turns.extend(calls(&[notes]));
+    turns.extend(calls(&[note]));
+    turns.push(concludes("Your first note about work is meeting.txt. It says: Meet Kim at 3 pm."));
+    turns.push(asks("Save a note called ideas.txt that says Plant a tree and show my notes about travel."));
+    turns.extend(calls(&[save, travel]));
+    turns.push(concludes("I have saved the note ideas.txt. You have one note about travel: rome.txt."));
+    turns.push(asks("Good morning!"));
+    turns.push(knows("Good morning", "Good morning! What can I do for you?"));
+    turns
 }
 
-fn user(content: &str) -> Turn {
-    Turn { role: Role::User, content: content.to_owned() }
+/// What is needed, the tool for it, its arguments, and the result.
+struct Call(&'static str, &'static str, &'static str, &'static str);
+
+fn user(content: String) -> Turn {
+    Turn { role: Role::User, content }
 }
 
-fn calls(calls: &[(&str, &str, &str)]) -> Turn {
-    let needs: Vec<_> = calls.iter().map(|(need, ..)| *need).collect();
-    let tool_calls = calls.iter().map(|(_, name, arguments)| ToolCall::new("", *name, *arguments)).collect();
-    let reasoning = Some(needs.join("\n"));
-    assistant(&AssistantMessage { tool_calls, reasoning, ..AssistantMessage::default() }, false)
+fn asks(question: &str) -> Turn {
+    user(format!("Question: {question}"))
+}
+
+/// The calls of one reply, and their results.
+fn calls(calls: &[Call]) -> [Turn; 2] {
+    let needs: Vec<_> = calls.iter().map(|Call(need, ..)| *need).collect();
+    let tool_calls = calls.iter().map(|Call(_, name, arguments, _)| ToolCall::new("", *name, *arguments));
+    let message = AssistantMessage {
+        tool_calls: tool_calls.collect(),
+        reasoning: Some(needs.join("\n")),
+        ..AssistantMessage::default()
+    };
+    let results: Vec<_> = calls.iter().map(|Call(need, _, _, result)| result_text(need, result)).collect();
+    [assistant(&message, false), user(results.join("\n"))]
 }
 
 /// Answers from results.

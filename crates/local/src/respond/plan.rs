@@ -3,6 +3,7 @@
 use haft_core::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
+use super::question::{FREE, OpenQuestion};
 use crate::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 
 /// The next decision of the model.
@@ -27,9 +28,8 @@ pub(super) enum Stage {
     Call,
 }
 
-/// The forms that a decision can have. What is needed is said in words: a model that begins to write a call there
-/// makes its arguments up.
-pub(super) fn grammar(request: &ChatRequest, stage: Stage) -> TopLevelGrammar {
+/// The forms that a decision can have.
+pub(super) fn grammar(request: &ChatRequest, stage: Stage, question: &OpenQuestion) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
     let start = match (stage, must_call) {
@@ -41,11 +41,12 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage) -> TopLevelGrammar {
         ToolChoice::Tool(name) => vec![format!("\"{name}(\"")],
         _ => request.tools.names().map(|name| format!("\"{name}(\"")).collect(),
     };
+    let terminals = if stage == Stage::Results { FREE.to_owned() } else { question.terminals() };
     TopLevelGrammar::from_lark(format!(
         "start: {start}\n\
-         need: \"{NEED}\" PHRASE \"\\n{TOOL}\" (tool{none})\n\
-         PHRASE: /[^\\n(){{}}_=]{{1,80}}/\n\
-         tool: {}\n",
+         need: \"{NEED}\" NEED \"\\n{TOOL}\" (tool{none})\n\
+         tool: {}\n\
+         {terminals}\n",
         names.join(" | "),
     ))
 }

@@ -6,7 +6,7 @@ use crate::engine::Attention;
 /// Collects the text of a reply and tells it as it comes, up to a stop text.
 pub(super) struct Prose<'a> {
     outlet: &'a Outlet,
-    stops: &'a [String],
+    stops: Vec<&'a str>,
     text: String,
     /// The beginning of a character whose other bytes are yet to come.
     partial: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct Prose<'a> {
 }
 
 impl<'a> Prose<'a> {
-    pub(super) fn new(outlet: &'a Outlet, stops: &'a [String]) -> Self {
+    pub(super) fn new(outlet: &'a Outlet, stops: Vec<&'a str>) -> Self {
         Self { outlet, stops, text: String::new(), partial: Vec::new(), told: 0 }
     }
 
@@ -33,7 +33,7 @@ impl<'a> Prose<'a> {
         if self.told == 0 {
             self.text.replace_range(..self.text.len() - self.text.trim_start().len(), "");
         }
-        if let Some(end) = self.stops.iter().filter_map(|stop| self.text.find(stop.as_str())).min() {
+        if let Some(end) = self.stops.iter().filter_map(|stop| self.text.find(stop)).min() {
             self.text.truncate(end);
             return Attention::Satisfied;
         }
@@ -55,7 +55,7 @@ impl<'a> Prose<'a> {
 
     /// How much can be told: not what may be the beginning of a stop text.
     fn safe(&self) -> usize {
-        let held = |stop: &String| {
+        let held = |stop: &&str| {
             let starts = stop.char_indices().map(|(index, _)| index).skip(1);
             starts.filter(|length| self.text.ends_with(stop.get(..*length).unwrap_or_default())).max()
         };
