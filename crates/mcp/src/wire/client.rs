@@ -56,6 +56,8 @@ enum Awaited {
     Raw,
     /// Read by rmcp.
     Typed,
+    /// As `Typed`, and it may never come.
+    Subscription,
     /// As `Typed`; what is no proper answer means that the server does not know the request.
     Probe,
     /// A probe that rmcp does not wait for any more.
@@ -81,6 +83,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
                 let awaited = match request.request.method() {
                     "tools/list" | "tools/call" => Awaited::Raw,
                     "server/discover" => Awaited::Probe,
+                    "subscriptions/listen" => Awaited::Subscription,
                     _ => Awaited::Typed,
                 };
                 if matches!(awaited, Awaited::Probe) {
@@ -102,47 +105,50 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
 
     /// Makes a message of a line, unless it is noise or the answer to nothing.
     fn read(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
+        if !line.start().trim_ascii_start().starts_with(b"{") {
+            self.hear_noise(line.start());
+            return None;
+        }
         let line = match line {
             Line::Whole(line) => line,
             Line::TooLong { head, tail, length } => {
                 let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
-                return self
-                    .fail(id, format!("it is {length} bytes long, at most {} are read", limits::LINE_BYTES));
+                let reason = format!("it is {length} bytes long, at most {} are read", limits::LINE_BYTES);
+                return self.fail(id, reason, &head);
             }
         };
         let Ok(text) = str::from_utf8(&line) else {
-            return self.fail(salvage_id(&line), "it is not UTF-8".to_owned());
+            return self.fail(salvage_id(&line), "it is not UTF-8".to_owned(), &line);
         };
-        if !text.trim_start().starts_with('{') {
-            self.hear_noise(text);
-            return None;
-        }
         match serde_json::from_str::<Envelope<'_>>(text) {
+            // Many programs write their log as JSON, and it may well have an `id` or an `error`.
+            Ok(envelope) if envelope.jsonrpc.is_none() => {
+                self.hear_noise(&line);
+                None
+            }
             Ok(envelope) if envelope.method.is_some() => self.read_unasked(&envelope, text),
             Ok(envelope) => self.read_answer(&envelope),
-            Err(error) => match salvage_id(&line) {
-                None => {
-                    self.hear_noise(text);
-                    None
-                }
-                id => self.fail(id, error.to_string()),
-            },
+            Err(error) => self.fail(salvage_id(&line), error.to_string(), &line),
         }
     }
 
     fn read_answer(&mut self, envelope: &Envelope<'_>) -> Option<ServerJsonRpcMessage> {
-        let (id, awaited) = self.take_awaited(envelope.id.clone())?;
+        let error = envelope.error.map(read_error);
+        let id = match (&envelope.id, &error) {
+            (Some(id), _) => id.clone(),
+            // A server that could not even read the id of a request says so without one.
+            (None, Some(Ok(_))) => self.only_request()?,
+            (None, _) => return None,
+        };
+        let (id, awaited) = self.take_awaited(id)?;
         if matches!(awaited, Awaited::LateProbe) {
             let discovered = envelope.result.is_some_and(|result| read_result(awaited, result).is_ok());
             self.notices.discovered.store(discovered, Ordering::Relaxed);
             return None;
         }
-        let answer = match (envelope.result, envelope.error) {
+        let answer = match (envelope.result, error) {
             (Some(result), _) => read_result(awaited, result).map_err(|error| error.to_string()),
-            (None, Some(error)) => match serde_json::from_str::<ErrorData>(error.get()) {
-                Ok(error) => return Some(JsonRpcMessage::error(error, Some(id))),
-                Err(_) => return Some(JsonRpcMessage::error(foreign_error(error), Some(id))),
-            },
+            (None, Some(Ok(error) | Err(error))) => return Some(JsonRpcMessage::error(error, Some(id))),
             (None, None) => Err("it has neither a result nor an error".to_owned()),
         };
         Some(match answer {
@@ -151,24 +157,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
         })
     }
 
-    /// Fails the call that an unreadable answer belongs to.
-    fn fail(&mut self, id: Option<RequestId>, reason: String) -> Option<ServerJsonRpcMessage> {
-        let Some((id, awaited)) = self.take_awaited(id) else {
-            tracing::warn!(reason, "dropped a message that cannot be read and answers nothing");
+    /// Fails the call that an unreadable answer belongs to. What belongs to none is noise.
+    fn fail(&mut self, id: Option<RequestId>, reason: String, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let Some(id) = id else {
+            self.hear_noise(line);
             return None;
         };
+        let (id, awaited) = self.take_awaited(id)?;
         Some(unreadable(id, awaited, &reason))
     }
 
-    /// The request that an answer belongs to. One without an id belongs to the only request there is.
-    fn take_awaited(&mut self, id: Option<RequestId>) -> Option<(RequestId, Awaited)> {
+    /// The request that an answer belongs to.
+    fn take_awaited(&mut self, id: RequestId) -> Option<(RequestId, Awaited)> {
         let id = match id {
-            Some(RequestId::String(text)) if !self.awaited.contains_key(&RequestId::String(text.clone())) => {
+            RequestId::String(text) if !self.awaited.contains_key(&RequestId::String(text.clone())) => {
                 RequestId::Number(text.parse().ok()?)
             }
-            Some(id) => id,
-            None if self.awaited.len() == 1 => self.awaited.keys().next()?.clone(),
-            None => return None,
+            id => id,
         };
         let Some(Asked { awaited, .. }) = self.awaited.remove(&id) else {
             tracing::debug!(%id, "dropped an answer that nobody waits for");
@@ -176,6 +181,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
         };
         self.probe.take_if(|(probe, _)| *probe == id);
         Some((id, awaited))
+    }
+
+    /// The request that is open, if it is one. A subscription, which is open all the time, does not count.
+    fn only_request(&self) -> Option<RequestId> {
+        let mut open =
+            self.awaited.iter().filter(|(_, asked)| !matches!(asked.awaited, Awaited::Subscription));
+        let (id, _) = open.next()?;
+        open.next().is_none().then(|| id.clone())
     }
 
     fn read_unasked(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
@@ -199,14 +212,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
     }
 
     /// A server should write nothing but messages. It is told once, in the log.
-    fn hear_noise(&mut self, text: &str) {
-        if text.trim().is_empty() {
+    fn hear_noise(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
             return;
         }
         self.noise += 1;
         if self.noise == 1 {
             tracing::warn!(
-                line = shortened(text),
+                line = shortened(&String::from_utf8_lossy(line)),
                 "the server writes what is no message to its standard output"
             );
         }
@@ -223,7 +236,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
 fn read_result(awaited: Awaited, result: &RawValue) -> serde_json::Result<ServerResult> {
     match awaited {
         Awaited::Raw => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
-        Awaited::Typed => serde_json::from_str(result.get()),
+        Awaited::Typed | Awaited::Subscription => serde_json::from_str(result.get()),
         Awaited::Probe | Awaited::LateProbe => {
             serde_json::from_str(result.get()).map(ServerResult::DiscoverResult)
         }
@@ -233,7 +246,7 @@ fn read_result(awaited: Awaited, result: &RawValue) -> serde_json::Result<Server
 fn unreadable(id: RequestId, awaited: Awaited, reason: &str) -> ServerJsonRpcMessage {
     let code = match awaited {
         Awaited::Probe | Awaited::LateProbe => ErrorCode::METHOD_NOT_FOUND,
-        Awaited::Raw | Awaited::Typed => ErrorCode::PARSE_ERROR,
+        Awaited::Raw | Awaited::Typed | Awaited::Subscription => ErrorCode::PARSE_ERROR,
     };
     JsonRpcMessage::error(
         ErrorData::new(code, format!("the answer cannot be read: {reason}"), None),
@@ -241,9 +254,10 @@ fn unreadable(id: RequestId, awaited: Awaited, reason: &str) -> ServerJsonRpcMes
     )
 }
 
-/// Some servers send a text or an object of their own where an error belongs.
-fn foreign_error(error: &RawValue) -> ErrorData {
-    ErrorData::internal_error(shortened(error.get()).to_owned(), None)
+/// Reads an error; some servers send a text or an object of their own where one belongs, which is an error too.
+fn read_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
+    serde_json::from_str(error.get())
+        .map_err(|_foreign| ErrorData::internal_error(shortened(error.get()).to_owned(), None))
 }
 
 fn shortened(text: &str) -> &str {

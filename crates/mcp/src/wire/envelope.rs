@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 /// A message before its parts are read: they may be nested as deep as they like.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
+    pub(crate) jsonrpc: Option<IgnoredAny>,
     pub(crate) id: Option<RequestId>,
     #[serde(borrow)]
     pub(crate) method: Option<Cow<'a, str>>,

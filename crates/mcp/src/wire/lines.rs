@@ -11,6 +11,16 @@ pub(crate) enum Line {
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
 
+impl Line {
+    /// What is there of its beginning.
+    pub(crate) fn start(&self) -> &[u8] {
+        match self {
+            Self::Whole(line) => line,
+            Self::TooLong { head, .. } => head,
+        }
+    }
+}
+
 /// Reads lines of bounded length.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,

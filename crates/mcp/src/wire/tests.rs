@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use haft_core::limits;
 use rmcp::{
     RoleClient, RoleServer,
     model::{
         ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ListToolsRequest, RequestId,
-        ServerJsonRpcMessage,
+        ServerJsonRpcMessage, SubscriptionFilter, SubscriptionsListenRequest,
+        SubscriptionsListenRequestParams,
     },
     transport::Transport,
 };
@@ -84,6 +86,52 @@ async fn noise_and_stray_answers_are_dropped() {
     assert_eq!(hear(&mut client).await.to_string(), answer.to_string());
     drop(server);
     assert!(Transport::<RoleClient>::receive(&mut client).await.is_none(), "the second answer is nobody's");
+}
+
+/// FAULTS P4: what a server logs is not the answer to the one request that is open, whatever it looks like.
+#[tokio::test]
+async fn a_log_on_standard_output_fails_no_call() {
+    let (mut client, mut server) = connected();
+    ask(&mut client, 1).await;
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
+    let mut long = vec![b'='; limits::LINE_BYTES + 1];
+    long.push(b'\n');
+    let logs: [&[u8]; 8] = [
+        b"{\"level\":30,\"msg\":\"handling add\"}\n",
+        b"{\"level\":50,\"error\":{\"code\":5,\"message\":\"no paper\"}}\n",
+        b"{\"level\":30,\"id\":1,\"error\":\"no paper\"}\n",
+        b"{\"jsonrpc\":\"2.0\",\"error\":\"no paper\"}\n",
+        b"{\"level\":30,\"msg\":\"D\xe9marr\xe9\"}\n",
+        b"D\xe9marr\xe9, id 1\n",
+        b"  {curly\n",
+        &long,
+    ];
+    let writing = async {
+        for log in logs {
+            server.output.write_all(log).await.unwrap();
+        }
+        server.output.write_all(answer.as_bytes()).await.unwrap();
+        server.output.write_all(b"\n").await.unwrap();
+    };
+    let (heard, ()) = tokio::join!(hear(&mut client), writing);
+    assert_eq!(heard.to_string(), answer);
+}
+
+/// A subscription is always open, and is not what an error is about.
+#[tokio::test]
+async fn an_error_without_an_id_is_not_of_a_subscription() {
+    let (mut client, mut server) = connected();
+    let params = SubscriptionsListenRequestParams::new(SubscriptionFilter::default());
+    let listen = ClientRequest::SubscriptionsListenRequest(SubscriptionsListenRequest::new(params));
+    client.send(ClientJsonRpcMessage::request(listen, RequestId::Number(1))).await.unwrap();
+    let error = b"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"no\"}}\n";
+    server.output.write_all(error).await.unwrap();
+    let notice = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
+    server.output.write_all(notice).await.unwrap();
+    assert_eq!(hear(&mut client).await["method"], json!("notifications/tools/list_changed"));
+    ask(&mut client, 3).await;
+    server.output.write_all(error).await.unwrap();
+    assert_eq!(hear(&mut client).await["id"], json!(3));
 }
 
 #[tokio::test]
