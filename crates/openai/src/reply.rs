@@ -1,6 +1,7 @@
 //! What is received: a provider's message or reply, as haft's.
 
 mod call;
+mod ending;
 mod fold;
 
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};

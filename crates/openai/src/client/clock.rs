@@ -60,11 +60,6 @@ impl Clock {
         })
     }
 
-    /// Waits from now on at most this long between two pieces of the reply.
-    pub(super) fn hurry(&mut self, idle: Duration) {
-        self.timeouts.idle = self.timeouts.idle.min(idle);
-    }
-
     /// What is left for the whole request.
     pub(super) fn left(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())

@@ -2,6 +2,7 @@ use std::{collections::VecDeque, mem, time::Duration};
 
 use futures::stream::{self, Stream};
 use haft_core::{ChatEvent, ChatResponse, ModelError, TimeoutPhase};
+use tokio::time::timeout;
 use tracing::{Instrument as _, Span};
 
 use super::{
@@ -86,7 +87,7 @@ impl ReplyStream {
         if let Some(data) = self.parser.next_event() {
             return self.take(&data);
         }
-        match self.clock.wait(TimeoutPhase::Idle, self.reply.chunk()).await {
+        match self.next_bytes().await {
             Ok(Ok(Some(bytes))) => self.parser.push(bytes.as_ref()).map_err(|TooLong| too_long()),
             Ok(Ok(None)) => self.close(),
             // What broke after the reason to stop had come broke nothing.
@@ -94,6 +95,15 @@ impl ReplyStream {
             Ok(Err(error)) => Err(self.cut(error)),
             Err(timed_out) => Err(timed_out),
         }
+    }
+
+    async fn next_bytes(&mut self) -> Result<Result<Option<impl AsRef<[u8]> + use<>>, String>, ModelError> {
+        let is_finished = self.fold.is_finished();
+        let bytes = self.clock.wait(TimeoutPhase::Idle, self.reply.chunk());
+        if !is_finished {
+            return bytes.await;
+        }
+        timeout(FAREWELL, bytes).await.unwrap_or(Ok(Ok(None)))
     }
 
     fn take(&mut self, data: &[u8]) -> Result<(), ModelError> {
@@ -108,11 +118,7 @@ impl ReplyStream {
     }
 
     fn add(&mut self, chunk: Completion) -> Result<(), ModelError> {
-        self.fold.add(chunk, false, &mut Some(&mut self.events))?;
-        if self.fold.is_finished() {
-            self.clock.hurry(FAREWELL);
-        }
-        Ok(())
+        self.fold.add(chunk, false, &mut Some(&mut self.events))
     }
 
     /// Ends with the connection: well only if the server had said so before.

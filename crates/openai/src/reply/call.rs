@@ -84,6 +84,12 @@ impl Calls {
         self.0.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
+    /// The call in which something stopped the reply: a last one without arguments may have been about to get some.
+    pub(super) fn stopped(&self) -> Option<&str> {
+        let last = self.0.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
+        last.map(|call| call.name.as_str()).or_else(|| self.cut())
+    }
+
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         self.0.into_iter().filter(|call| !call.is_blank()).map(Call::into_call).collect()
     }
@@ -93,16 +99,17 @@ impl Call {
     /// Whether a piece that seems to belong here begins the next call.
     ///
     /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
-    /// own, or after arguments that are complete, is another call's.
+    /// own, or after arguments that are complete, is another call's. Nothing can continue complete JSON.
     fn is_followed_by(&self, piece: &Piece) -> bool {
-        if piece.name.is_none() {
-            return false;
+        let Some(name) = &piece.name else { return false };
+        if let (Some(own), Some(other)) = (&self.wire_id, &piece.id) {
+            return own != other;
         }
-        let has_other_id = piece.id.is_some() && self.wire_id.is_some() && piece.id != self.wire_id;
-        let has_other_name = piece.name.as_ref() != Some(&self.name) && !self.name.is_empty();
-        let is_over =
-            !piece.arguments.is_empty() && self.arguments.ends_with('}') && is_complete(&self.arguments);
-        has_other_id || (piece.index.is_none() && (has_other_name || is_over))
+        let has_other_name = name != &self.name && !self.name.is_empty();
+        let is_over = !piece.arguments.is_empty()
+            && self.arguments.trim_end().ends_with('}')
+            && is_complete(&self.arguments);
+        is_over || (piece.index.is_none() && has_other_name)
     }
 
     fn extend(&mut self, piece: Piece, index: usize, watch: &mut Watch<'_>) -> Result<(), ModelError> {

@@ -1,11 +1,13 @@
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatResponse, Content, FinishReason, ModelError, Usage, Value,
-    limits::LINE_BYTES,
+    AssistantMessage, ChatEvent, ChatResponse, Content, ModelError, Usage, Value, limits::LINE_BYTES,
 };
 
-use super::call::Calls;
+use super::{
+    call::Calls,
+    ending::{Ending, Kind},
+};
 use crate::{
     failure::Complaint,
     wire::{Choice, Completion, Loose, WireMessage},
@@ -23,7 +25,7 @@ pub(crate) struct Fold {
     reasoning: String,
     refusal: String,
     calls: Calls,
-    finish_reason: Option<String>,
+    ending: Ending,
     usage: Option<Usage>,
     /// How many bytes were kept so far.
     size: usize,
@@ -49,11 +51,16 @@ impl Fold {
     }
 
     fn add_choice(&mut self, choice: Choice, whole: bool, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        if let Loose::Text(reason) = choice.finish_reason {
-            self.finish_reason = Some(reason);
-        }
+        let size = self.size;
         let message = if whole { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
-        message.map_or(Ok(()), |message| self.add_message(message, whole, watch))
+        message.map_or(Ok(()), |message| self.add_message(message, whole, watch))?;
+        if self.size > size {
+            self.ending.goes_on();
+        }
+        if let Loose::Text(reason) = choice.finish_reason {
+            self.ending.take(reason);
+        }
+        Ok(())
     }
 
     pub(crate) fn add_message(
@@ -122,7 +129,7 @@ impl Fold {
     /// Whether the server said that nothing more comes, except perhaps for the usage.
     #[cfg(feature = "client")]
     pub(crate) fn is_finished(&self) -> bool {
-        self.finish_reason.is_some()
+        self.ending.is_over()
     }
 
     /// The message as far as it came.
@@ -137,25 +144,28 @@ impl Fold {
 
     /// The reply, once all of it came.
     ///
-    /// A call that a limit or a filter cut is never part of it.
-    pub(crate) fn finish(self) -> Result<ChatResponse, ModelError> {
-        let stopped_by = match self.finish_reason.as_deref() {
-            Some("error") => return Err(self.into_failure()),
-            Some("length") => Some("a limit of tokens"),
-            Some("content_filter") => Some("a content filter"),
-            _ => None,
+    /// A call of which only a part came is never part of it. Only where the server says that the model had said all is
+    /// what looks like half a call the model's own mistake.
+    pub(crate) fn finish(mut self) -> Result<ChatResponse, ModelError> {
+        let (cut, how) = match self.ending.kind() {
+            Kind::Failure => return Err(self.into_failure()),
+            Kind::Complete if self.ending.is_over() => (None, ""),
+            Kind::Limit => (self.calls.stopped(), "a limit of tokens stopped it"),
+            Kind::Filter => (self.calls.stopped(), "a content filter stopped it"),
+            Kind::Complete | Kind::Unknown => (self.calls.cut(), "it ended"),
         };
-        if let (Some(stopped_by), Some(call)) = (stopped_by, self.calls.cut()) {
-            let reason = format!("{stopped_by} stopped it inside the call of \"{call}\"");
+        if let Some(call) = cut {
+            let reason = format!("{how} inside the call of \"{call}\"");
             return Err(self.into_truncated(reason));
         }
-        let (id, model, usage) = (self.id.clone(), self.model.clone(), self.usage);
-        let finish_reason = self.finish_reason.clone();
+        let may_be_empty = matches!(self.ending.kind(), Kind::Limit | Kind::Filter);
+        let (id, model, usage) = (self.id.take(), self.model.take(), self.usage);
+        let ending = mem::take(&mut self.ending);
         let message = self.into_message();
-        if message.is_empty() && stopped_by.is_none() {
+        if message.is_empty() && !may_be_empty {
             return Err(ModelError::EmptyResponse);
         }
-        let finish_reason = finish_reason_of(finish_reason, &message);
+        let finish_reason = ending.into_reason(&message);
         let usage = usage.unwrap_or(Usage::of_request(0, 0));
         Ok(ChatResponse { message, finish_reason, usage, id, model })
     }
@@ -169,22 +179,6 @@ impl Fold {
         let text = self.into_message().text();
         let body = format!("it stopped with an error after \"{}\"", crate::failure::excerpt(&text));
         ModelError::Server { status: None, body }
-    }
-}
-
-fn finish_reason_of(reason: Option<String>, message: &AssistantMessage) -> FinishReason {
-    match reason.as_deref() {
-        Some("length") => FinishReason::Length,
-        Some("content_filter") => FinishReason::ContentFilter,
-        // Half of the servers say `stop` beside calls, and some say nothing.
-        None | Some("stop" | "tool_calls" | "function_call") => {
-            if message.tool_calls.is_empty() {
-                FinishReason::Stop
-            } else {
-                FinishReason::ToolCalls
-            }
-        }
-        Some(other) => FinishReason::Other(other.to_owned()),
     }
 }
 

@@ -17,6 +17,8 @@ use tokio::{
 /// What the server does with one connection after the request came.
 pub(crate) enum Step {
     Send(Vec<u8>),
+    /// Says nothing for so long.
+    Pause(Duration),
     /// Says nothing more, and keeps the connection.
     Stall,
     /// Breaks the connection off, as a crashed process does.
@@ -85,6 +87,7 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
                     // The client may have left: that is for the test to find out.
                     let _ = socket.write_all(&bytes).await;
                 }
+                Step::Pause(time) => tokio::time::sleep(time).await,
                 Step::Stall => {
                     open.push(socket);
                     break;

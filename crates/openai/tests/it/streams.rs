@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json,
+    ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, TimeoutPhase, ToolCall, Usage, Value, json,
     limits::ARGUMENT_BYTES,
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream};
+use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream, timeouts};
 
 async fn events(model: &impl ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
     model.stream(&hello()).try_collect().await
@@ -95,6 +95,58 @@ async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
+/// FAULTS M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
+#[tokio::test]
+async fn an_empty_reason_does_not_end_a_stream() {
+    let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
+    let text = unended(json!({"content": "Once upon"}));
+    let error = last(chunks([&text])).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once upon"),
+        "{error:?}"
+    );
+
+    let half =
+        unended(json!({"tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]}));
+    let server = Server::start([vec![Step::Send(chunks([&half])), Step::Stall]]).await;
+    let short = timeouts(|it| it.idle = Duration::from_millis(50));
+    let model = server.builder().timeouts(short).build().unwrap();
+    let error = events(&model).await.unwrap_err();
+    assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Idle, .. }), "{error:?}");
+
+    let usage = json!({"choices": [{"delta": {}, "finish_reason": ""}], "usage": {"prompt_tokens": 1}});
+    let reply = last(chunks([&text, &finish("stop"), &usage])).await.unwrap();
+    assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason hides none");
+}
+
+/// Some servers end the reasoning with a reason: what comes after it is part of the reply, and may be cut.
+#[tokio::test]
+async fn a_reason_before_the_end_does_not_end_a_stream() {
+    let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
+    let error = last(chunks([&thought, &delta(json!({"content": "Once"}))])).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
+
+    let reply = last(stream([&thought, &delta(json!({"content": "Hi"}))])).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
+
+    let half = call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    let error = last(stream([&thought, &half])).await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
+}
+
+/// The wait after a reason is short, the wait for more of the reply is not.
+#[tokio::test]
+async fn what_follows_a_reason_is_waited_for_as_before() {
+    let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
+    let text = chunks([&thought, &delta(json!({"content": "Hi"}))]);
+    let rest =
+        b"data: {\"choices\":[{\"delta\":{\"content\":\"!\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
+    let pause = Step::Pause(Duration::from_millis(2500));
+    let server = Server::start([vec![Step::Send(text), pause, Step::Send(rest)]]).await;
+    let Some(ChatEvent::Finished(reply)) = events(&server.model()).await.unwrap().pop() else { panic!() };
+    assert_eq!(reply.message.text(), "Hi!");
+}
+
 /// FAULTS M7: streamed.
 #[tokio::test]
 async fn arguments_are_made_text() {
@@ -131,6 +183,32 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     let refusal = [delta(json!({"refusal": "I "})), delta(json!({"refusal": "can't."})), finish("stop")];
     let refused = last(stream(&refusal)).await.unwrap();
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
+}
+
+/// FAULTS M8: every word for a limit is one, and a call that had no arguments yet may have been about to get some.
+#[tokio::test]
+async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
+    let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
+    for reason in ["length", "model_length", "max_tokens", "MAX_TOKENS", "content_filter"] {
+        let error = last(stream([&call, &finish(reason)])).await.unwrap_err();
+        assert!(matches!(error, ModelError::Truncated { .. }), "{reason}: {error:?}");
+        let text = last(stream([&delta(json!({"content": "I "})), &finish(reason)])).await.unwrap();
+        assert!(matches!(text.finish_reason, FinishReason::Length | FinishReason::ContentFilter), "{reason}");
+    }
+    assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete, by the server's word");
+}
+
+/// FAULTS M8: half a call is a mistake of the model only where the server says that the model had said all.
+#[tokio::test]
+async fn half_a_call_runs_under_no_reason() {
+    let half =
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    for end in [finish("eos_token"), finish(""), delta(json!({}))] {
+        let error = last(stream([&half, &end])).await.unwrap_err();
+        let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(reason, "it ended inside the call of \"add\"");
+    }
+    assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
 /// FAULTS M10: streamed.
@@ -241,6 +319,17 @@ async fn one_index_for_two_calls_is_understood() {
     let piece = |id, x| json!({"index": 0, "id": id, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
     let pieces = [call_delta(json!([piece("a", 1)])), call_delta(json!([piece("b", 2)]))];
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
+}
+
+/// Nothing can continue complete JSON: what has the same number and no id is the next call.
+#[tokio::test]
+async fn one_index_for_two_calls_without_ids_is_understood() {
+    let piece = |x| json!({"index": 0, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
+    let arguments = |calls: Vec<ToolCall>| calls.into_iter().map(|call| call.arguments).collect::<Vec<_>>();
+    let pieces = [call_delta(json!([piece(1)])), call_delta(json!([piece(2)]))];
+    assert_eq!(arguments(calls(&pieces).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
+    let at_once = call_delta(json!([piece(1), piece(2)]));
+    assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
 #[tokio::test]
