@@ -46,7 +46,7 @@ impl Complaint {
         match complaint.code.parse() {
             Ok(status) if (400..600).contains(&status) => complaint.into_error(status, None),
             _ if complaint.is_about_length() => ModelError::ContextTooLong(complaint.message),
-            _ => ModelError::Server { status: None, body: complaint.message },
+            _ => ModelError::Server { status: None, body: complaint.message, retry_after: None },
         }
     }
 
@@ -60,10 +60,10 @@ impl Complaint {
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
             // The server gave up waiting, or met another request: the same request may succeed.
-            408 | 409 => ModelError::Server { status: Some(status), body: self.message },
+            408 | 409 => ModelError::Server { status: Some(status), body: self.message, retry_after },
             300..500 => ModelError::Rejected { status, body: self.message },
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
-            _ => ModelError::Server { status: Some(status), body: self.message },
+            _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
         }
     }
 

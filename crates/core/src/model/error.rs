@@ -36,6 +36,8 @@ pub enum ModelError {
         status: Option<u16>,
         /// What the server said, at most 1 kB.
         body: String,
+        /// How long it wants us to wait, where it says so.
+        retry_after: Option<Duration>,
     },
     /// The server could not be reached, or the connection broke before there was a reply.
     #[error("the model's server at {endpoint} cannot be reached: {reason}")]
@@ -114,6 +116,14 @@ impl ModelError {
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
         Self::Failed { message: error.to_string(), source: Some(error) }
+    }
+
+    /// How long the server wants us to wait before the same request, where it says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 
     /// Whether the same request may succeed later.

@@ -40,7 +40,7 @@ impl RetryPolicy {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            let wait = self.wait_before(retry, retry_after(&error));
+            let wait = self.wait_before(retry, error.retry_after());
             if retry == self.retries || !may_pass(&error) || wait >= clock.left() {
                 return Err(error);
             }
@@ -54,7 +54,9 @@ impl RetryPolicy {
     /// so that those who failed together do not come back together.
     fn wait_before(&self, retry: u32, asked: Option<Duration>) -> Duration {
         let wait = self.wait.saturating_mul(2_u32.saturating_pow(retry)).min(LONGEST_WAIT);
-        wait.max(asked.unwrap_or_default()).mul_f64(1.0 + fastrand::f64() / 2.0)
+        let seconds = wait.max(asked.unwrap_or_default()).as_secs_f64() * (1.0 + fastrand::f64() / 2.0);
+        // A server may ask for more than a duration can hold.
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 }
 
@@ -65,12 +67,5 @@ fn may_pass(error: &ModelError) -> bool {
         ModelError::Truncated { partial, .. } => partial.is_empty(),
         ModelError::TimedOut { .. } => false,
         other => other.is_transient(),
-    }
-}
-
-fn retry_after(error: &ModelError) -> Option<Duration> {
-    match error {
-        ModelError::RateLimited { retry_after, .. } => *retry_after,
-        _ => None,
     }
 }

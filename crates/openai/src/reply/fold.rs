@@ -178,7 +178,7 @@ impl Fold {
     fn into_failure(self) -> ModelError {
         let text = self.into_message().text();
         let body = format!("it stopped with an error after \"{}\"", crate::failure::excerpt(&text));
-        ModelError::Server { status: None, body }
+        ModelError::Server { status: None, body, retry_after: None }
     }
 }
 

@@ -34,6 +34,27 @@ async fn too_many_requests_are_tried_again_when_the_server_says() {
     assert_eq!(server.take_requests().len(), 3);
 }
 
+/// An overloaded server says when to come back, too.
+#[tokio::test]
+async fn every_failure_may_say_when_to_come_back() {
+    let busy = |status| reply(status, "retry-after: 30\r\n", "");
+    for status in ["503 Service Unavailable", "529 Overloaded", "500 Internal Server Error", "408 Timeout"] {
+        let server = Server::replying([busy(status)]).await;
+        let model = server.builder().max_retries(0).build().unwrap();
+        let error = model.chat(&hello()).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(30)), "{error:?}");
+    }
+}
+
+/// A wait that no clock can hold ends the attempts, not the program.
+#[tokio::test]
+async fn an_absurd_wait_is_no_panic() {
+    let busy = reply("429 Too Many Requests", "retry-after: 18000000000000000000\r\n", "");
+    let server = Server::replying([busy]).await;
+    let error = server.model().chat(&hello()).await.unwrap_err();
+    assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
+}
+
 /// FAULTS M2: the status decides, whatever the body is made of.
 #[tokio::test]
 async fn a_foreign_body_does_not_hide_the_status() {
@@ -75,7 +96,7 @@ async fn a_failing_server_is_tried_again_and_then_told_of() {
     {
         let page = format!("<html>{}</html>", "ü".repeat(5000));
         let (error, requests) = refused_with(status, &page).await;
-        let ModelError::Server { status: Some(status), body } = &error else { panic!("{error:?}") };
+        let ModelError::Server { status: Some(status), body, .. } = &error else { panic!("{error:?}") };
         assert_eq!((*status, requests), (code, 3));
         assert!(body.starts_with("<html>ü") && body.len() <= 1024, "{} bytes", body.len());
     }

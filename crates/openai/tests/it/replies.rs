@@ -54,7 +54,7 @@ async fn an_unknown_finish_reason_is_kept() {
 async fn the_finish_reason_error_is_a_failure() {
     let error = ask(&said(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
     assert!(
-        matches!(&error, ModelError::Server { status: None, body } if body.contains("half an ans")),
+        matches!(&error, ModelError::Server { status: None, body, .. } if body.contains("half an ans")),
         "{error:?}"
     );
 }
@@ -171,7 +171,7 @@ async fn an_error_with_status_200_is_an_error() {
     let error = ask(&json!({"error": {"message": "overloaded", "code": 503}})).await.unwrap_err();
     assert!(matches!(error, ModelError::Server { status: Some(503), .. }), "{error:?}");
     let error = ask(&json!({"error": "boom"})).await.unwrap_err();
-    assert!(matches!(&error, ModelError::Server { status: None, body } if body == "boom"), "{error:?}");
+    assert!(matches!(&error, ModelError::Server { status: None, body, .. } if body == "boom"), "{error:?}");
 }
 
 #[tokio::test]

@@ -60,6 +60,17 @@ async fn a_wait_beyond_the_deadline_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_overloaded_server_is_given_the_time_it_asks_for() {
+    let asked = Duration::from_secs(30);
+    let error =
+        || ModelError::Server { status: Some(503), body: "overloaded".into(), retry_after: Some(asked) };
+    let (succeeded, attempts, time) = run(&RetryPolicy::default(), 1, error).await;
+    assert!(succeeded);
+    assert_eq!(attempts, 2);
+    assert!(time >= asked, "{time:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_pass_is_not_tried_again() {
     let seen = || ModelError::Truncated { reason: "reset".into(), partial: Box::new("Once".into()) };
     let unseen =
