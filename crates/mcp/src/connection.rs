@@ -1,11 +1,11 @@
 //! One connection: requests with a deadline that are cancelled when nobody waits for them any more.
 
-use std::{future, pin::pin, sync::Arc, time::Duration};
+use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
 use haft_core::Progress;
 use rmcp::{
     Peer, RoleClient,
-    model::{ClientRequest, ErrorData},
+    model::{ClientRequest, ErrorData, ServerResult},
     service::{PeerRequestOptions, RequestHandle, ServiceError},
 };
 use serde_json::Value;
@@ -100,11 +100,28 @@ impl Connection {
                     report(progress);
                     silence.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
                 }
-                answer = pending.answer() => return answer,
+                answer = pending.answer() => return self.read(answer),
                 () = &mut silence, if idle_timeout.is_some() => {
                     return Err(RequestError::Silent(idle_timeout.unwrap_or_default()));
                 }
             }
+        }
+    }
+
+    fn read(&self, answer: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
+        let unreadable = |error: &dyn fmt::Display| RequestError::Unreadable(error.to_string());
+        match answer {
+            Ok(result) => serde_json::to_value(result).map_err(|error| unreadable(&error)),
+            Err(ServiceError::McpError(error)) => Err(RequestError::Refused(error)),
+            // Our own wire means that no whole message was written. Another may mean that it could not read what
+            // came back, as HTTP does.
+            Err(ServiceError::TransportSend(_)) if self.heard.is_some() => Err(RequestError::NotSent),
+            Err(
+                ServiceError::TransportSend(_)
+                | ServiceError::TransportClosed
+                | ServiceError::Cancelled { .. },
+            ) => Err(RequestError::Lost),
+            Err(other) => Err(unreadable(&other)),
         }
     }
 }
@@ -122,17 +139,11 @@ async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress
 struct Pending(Option<RequestHandle<RoleClient>>);
 
 impl Pending {
-    async fn answer(&mut self) -> Result<Value, RequestError> {
-        let Some(handle) = &mut self.0 else { return Err(RequestError::Lost) };
+    async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
+        let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
         let answer = (&mut handle.rx).await;
         self.0 = None;
-        match answer {
-            Ok(Ok(result)) => {
-                serde_json::to_value(result).map_err(|error| RequestError::Unreadable(error.to_string()))
-            }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_connection_ended) => Err(RequestError::Lost),
-        }
+        answer.unwrap_or(Err(ServiceError::TransportClosed))
     }
 }
 
@@ -143,17 +154,6 @@ impl Drop for Pending {
         {
             // It ends when the notice is written, or with the connection.
             runtime.spawn(handle.cancel(Some("the caller does not wait any more".to_owned())));
-        }
-    }
-}
-
-impl From<ServiceError> for RequestError {
-    fn from(error: ServiceError) -> Self {
-        match error {
-            ServiceError::McpError(error) => Self::Refused(error),
-            ServiceError::TransportSend(_) => Self::NotSent,
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => Self::Lost,
-            other => Self::Unreadable(other.to_string()),
         }
     }
 }

@@ -14,6 +14,7 @@ mod tool;
 mod wire;
 
 pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
+pub use link::ConnectionLost;
 pub use server::{ServeError, serve, serve_stdio};
 pub use source::McpSource;
 pub use stdio::StdioServer;

@@ -1,6 +1,8 @@
 //! What a tool has in its hand: the way to the connection of today.
 
-use haft_core::{ToolError, ToolList, limits};
+use std::time::Duration;
+
+use haft_core::{ToolError, ToolList};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -25,18 +27,46 @@ pub(crate) struct Link {
     label: String,
     status: watch::Receiver<Status>,
     closed: CancellationToken,
+    patience: Duration,
 }
 
-/// The source of a tool is gone: it was dropped or closed.
+/// There is no connection to the server of a tool: its source was dropped or closed, a given connection ended, or
+/// the server does not run now.
+///
+/// It is the source of the [`ToolError::Failed`] of a call that was not made, so that a caller can tell it from a
+/// failure of the tool. A call that was under way when the connection was lost may have had its effect: that is
+/// [`ToolError::Unconfirmed`].
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::ToolError;
+/// use haft_mcp::ConnectionLost;
+///
+/// fn can_wait(error: &ToolError) -> bool {
+///     matches!(error, ToolError::Failed { source: Some(source), .. } if source.is::<ConnectionLost>())
+/// }
+/// # assert!(!can_wait(&ToolError::failed("no such file")));
+/// ```
 #[derive(Debug, thiserror::Error)]
-#[error("{label} is closed")]
-pub(crate) struct Closed {
-    label: String,
+#[error("{reason}")]
+#[non_exhaustive]
+pub struct ConnectionLost {
+    /// The label of the source, such as `mcp:files`.
+    pub source_label: String,
+    /// Why there is none. It may quote the server: for people and logs, not for a model.
+    pub reason: String,
 }
 
 impl Link {
-    pub(crate) fn new(label: String, status: watch::Receiver<Status>, closed: CancellationToken) -> Self {
-        Self { label, status, closed }
+    /// Calls wait for a source that starts, as long as `patience`.
+    pub(crate) fn new(
+        label: String,
+        status: watch::Receiver<Status>,
+        closed: CancellationToken,
+        patience: Duration,
+    ) -> Self {
+        Self { label, status, closed, patience }
     }
 
     pub(crate) fn label(&self) -> &str {
@@ -46,7 +76,7 @@ impl Link {
     /// A link to a connection that does not change.
     pub(crate) fn fixed(label: String, connection: Connection) -> Self {
         let (_, status) = watch::channel(Status::Ready { connection, tools: ToolList::default() });
-        Self { label, status, closed: CancellationToken::new() }
+        Self { label, status, closed: CancellationToken::new(), patience: Duration::ZERO }
     }
 
     /// The connection, waited for while the source starts.
@@ -58,7 +88,7 @@ impl Link {
                     Status::Ready { connection, .. } if !connection.is_closed() => {
                         return Ok(connection.clone());
                     }
-                    Status::Failed { reason } => return Err(self.unavailable(reason)),
+                    Status::Failed { reason } => return Err(self.lost("is not running", reason)),
                     _ => {}
                 }
                 if status.changed().await.is_err() {
@@ -69,18 +99,22 @@ impl Link {
         tokio::select! {
             biased;
             () = self.closed.cancelled() => Err(self.closed()),
-            connection = timeout(limits::HANDSHAKE_TIMEOUT, wait) => {
-                connection.unwrap_or_else(|_| Err(self.unavailable("it has not started yet")))
+            connection = timeout(self.patience, wait) => {
+                connection.unwrap_or_else(|_| Err(self.lost("is not running", "it has not started yet")))
             }
         }
     }
 
     fn closed(&self) -> ToolError {
-        ToolError::failed(Closed { label: self.label.clone() })
+        self.lost("is closed", "the source or its connection is closed")
     }
 
-    fn unavailable(&self, reason: &str) -> ToolError {
-        tracing::debug!(source = self.label, reason, "a call finds no server");
-        ToolError::Failed { message: format!("{} is not running", self.label), source: Some(reason.into()) }
+    /// The failure of a call that was not made.
+    pub(crate) fn lost(&self, what: &str, reason: &str) -> ToolError {
+        let source_label = self.label.clone();
+        tracing::debug!(source = source_label, reason, "a call finds no server");
+        let message = format!("{source_label} {what}");
+        let lost = ConnectionLost { source_label, reason: reason.to_owned() };
+        ToolError::Failed { message, source: Some(lost.into()) }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads a server's list of tools, tool by tool: a bad one costs itself only.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use haft_core::{Annotations, Diagnostic, Schema, ToolDefinition, ToolList, ToolName, limits};
 use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams};
@@ -26,10 +26,11 @@ impl Listing {
         connection: &Connection,
         link: &Link,
         before: Option<&Self>,
+        bounds: Bounds,
     ) -> Result<Self, ListError> {
-        let written = timeout(limits::LIST_TIMEOUT, read_pages(connection))
+        let written = timeout(bounds.timeout, read_pages(connection, bounds.pages))
             .await
-            .map_err(|_| ListError::TimedOut)??;
+            .map_err(|_| ListError::TimedOut(bounds.timeout))??;
         Ok(match before {
             Some(before) if before.written == written => before.clone(),
             _ => {
@@ -40,26 +41,39 @@ impl Listing {
     }
 }
 
+/// How long a list may take and be.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) timeout: Duration,
+    pub(crate) pages: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { timeout: limits::LIST_TIMEOUT, pages: limits::LIST_PAGES }
+    }
+}
+
 /// Why there is no list.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
-    #[error("it did not list its tools within {:?}", limits::LIST_TIMEOUT)]
-    TimedOut,
+    #[error("it did not list its tools within {0:?}")]
+    TimedOut(Duration),
     #[error("it does not list its tools: {0}")]
     Request(#[from] RequestError),
     #[error("its list of tools cannot be read: {0}")]
     Malformed(&'static str),
     #[error("its list of tools comes back to the page {0:?}")]
     Circular(String),
-    #[error("its list of tools has more than {} pages", limits::LIST_PAGES)]
-    TooLong,
+    #[error("its list of tools has more than {0} pages")]
+    TooLong(usize),
 }
 
-async fn read_pages(connection: &Connection) -> Result<Vec<Value>, ListError> {
+async fn read_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>, ListError> {
     let mut tools = Vec::new();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
-    for _ in 0..limits::LIST_PAGES {
+    for _ in 0..limit {
         let mut page = match read_page(connection, cursor.take()).await {
             // A server that has no tools at all need not know the question.
             Err(RequestError::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
@@ -81,7 +95,7 @@ async fn read_pages(connection: &Connection) -> Result<Vec<Value>, ListError> {
             Some(_) => return Err(ListError::Malformed("a \"nextCursor\" is no string")),
         }
     }
-    Err(ListError::TooLong)
+    Err(ListError::TooLong(limit))
 }
 
 async fn read_page(connection: &Connection, cursor: Option<String>) -> Result<Value, RequestError> {

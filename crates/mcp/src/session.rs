@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use haft_core::limits;
 use rmcp::{
     ClientServiceExt as _, RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, SubscriptionFilter},
@@ -23,9 +22,11 @@ use crate::{
     StdioServer,
     connection::Connection,
     process::{Group, StderrTail, Streams},
-    wire::{ClientWire, Notices},
+    wire::{ClientWire, Notices, Patience},
 };
 
+/// The longest time for an answer to the question that only a server of the newer era knows.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long after a server's end its last words may take.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -113,24 +114,30 @@ impl Talk {
         self.notices.list_changed.notified().await;
     }
 
-    /// Asks a server of the newer era to say when its list of tools changes, for as long as this is polled. One
-    /// of the older era does so unasked.
-    pub(crate) async fn subscribe(&self) {
-        let peer = self.service.peer();
-        let wanted = peer.peer_info().is_some_and(|info| {
+    /// Whether the server says when its list of tools changes only to who asks for it: one of the newer era. One of
+    /// the era before says so unasked.
+    pub(crate) fn wants_subscription(&self) -> bool {
+        self.service.peer().peer_info().is_some_and(|info| {
             let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
             tells == Some(true) && !info.protocol_version.has_initialize()
-        });
-        if !wanted {
-            return;
-        }
+        })
+    }
+
+    /// Asks the server to say when its list of tools changes, until that ends. Says whether the server agreed.
+    pub(crate) async fn subscribe(&self, patience: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        match timeout(limits::LIST_TIMEOUT, peer.listen(filter)).await {
-            // The wire itself hears the notices; here they are only taken out of the way.
-            Ok(Ok(mut subscription)) => while let Ok(Some(_)) = subscription.next().await {},
+        match timeout(patience, self.service.peer().listen(filter)).await {
+            Ok(Ok(mut subscription)) => {
+                // It may have changed while nobody listened.
+                self.notices.list_changed.notify_one();
+                // The wire itself hears the notices; here they are only taken out of the way.
+                while let Ok(Some(_)) = subscription.next().await {}
+                return true;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "the server does not say when its tools change"),
             Err(_) => tracing::debug!("the server does not answer a subscription"),
         }
+        false
     }
 }
 
@@ -157,7 +164,9 @@ async fn greet(
     let (mut group, Streams { stdin, stdout, mut stderr }) =
         Group::spawn(server).map_err(Refusal::NotStarted)?;
     let notices = Arc::new(Notices::default());
-    let wire = ClientWire::new(stdout, stdin, Arc::clone(&notices));
+    let patience =
+        Patience { line_bytes: server.line_bytes, probe: PROBE_TIMEOUT.min(server.handshake_timeout / 3) };
+    let wire = ClientWire::new(stdout, stdin, Arc::clone(&notices), patience);
     let greeted = tokio::select! {
         biased;
         () = closed.cancelled() => return Err(Refusal::Failed { group, reason: "it was closed".to_owned() }),

@@ -1,6 +1,6 @@
 mod supervisor;
 
-use std::any::Any;
+use std::{pin::pin, time::Duration};
 
 use async_trait::async_trait;
 use haft_core::{ListContext, SourceError, ToolList, ToolSource};
@@ -15,7 +15,7 @@ use crate::{
     StdioServer,
     connection::Connection,
     link::{Link, Status},
-    listing::Listing,
+    listing::{Bounds, Listing},
 };
 
 /// The tools of an MCP server.
@@ -54,9 +54,11 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<Status>,
     closing: DropGuard,
-    /// What a given connection needs to live.
-    given: Option<Box<dyn Any + Send + Sync>>,
+    /// What it means that nobody keeps the connection any more.
+    abandoned: &'static str,
 }
+
+const NO_RUNTIME: &str = "the runtime that kept it is gone, or has no I/O enabled";
 
 /// Names a server in errors and logs.
 pub(crate) fn label(name: &str) -> String {
@@ -72,12 +74,13 @@ impl McpSource {
         let label = label(name);
         let (sender, status) = watch::channel(Status::Starting);
         let closed = CancellationToken::new();
-        let link = Link::new(label.clone(), status.clone(), closed.clone());
+        let patience = server.handshake_timeout;
+        let link = Link::new(label.clone(), status.clone(), closed.clone(), patience);
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(supervisor::run(server, link, sender, closed.clone()))),
             Err(error) => drop(sender.send_replace(Status::Failed { reason: error.to_string() })),
         }
-        Self { label, status, closing: closed.drop_guard(), given: None }
+        Self { label, status, closing: closed.drop_guard(), abandoned: NO_RUNTIME }
     }
 
     /// Starts a server and waits for its tools.
@@ -113,11 +116,14 @@ impl McpSource {
         let connection = Connection::foreign(service.peer().clone());
         let (sender, status) = watch::channel(Status::Starting);
         let closed = CancellationToken::new();
-        let link = Link::new(label.clone(), status.clone(), closed.clone());
-        let listing = Listing::read(&connection, &link, None).await;
+        // There is nothing to wait for: it does not come back.
+        let link = Link::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
+        let listing = Listing::read(&connection, &link, None, Bounds::default()).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
         sender.send_replace(Status::Ready { connection, tools });
-        Ok(Self { label, status, closing: closed.drop_guard(), given: Some(Box::new((service, sender))) })
+        tokio::spawn(hold(service, sender, closed.clone()));
+        let abandoned = "the connection is closed";
+        Ok(Self { label, status, closing: closed.drop_guard(), abandoned })
     }
 
     /// Waits until the server has listed its tools, or failed to.
@@ -136,15 +142,33 @@ impl McpSource {
     }
 
     fn abandoned(&self) -> SourceError {
-        SourceError::new(&self.label, "the runtime that kept it is gone, or has no I/O enabled")
+        SourceError::new(&self.label, self.abandoned)
     }
 
-    /// Ends the server and waits until it and everything that it started are gone.
+    /// Ends the server and waits until it and everything that it started are gone. Of a given connection it is the
+    /// connection that ends.
     pub async fn close(self) {
         let Self { mut status, closing, .. } = self;
         drop(closing);
-        // The supervisor lets go of its end when it is done.
+        // Who keeps the connection lets go of this end when it is done.
         while status.changed().await.is_ok() {}
+    }
+}
+
+/// Keeps a given connection until it ends or its source does.
+async fn hold<S: Service<RoleClient>>(
+    service: RunningService<RoleClient, S>,
+    _status: watch::Sender<Status>,
+    closed: CancellationToken,
+) {
+    let stop = service.cancellation_token();
+    let mut ended = pin!(service.waiting());
+    tokio::select! {
+        _ = &mut ended => {}
+        () = closed.cancelled() => {
+            stop.cancel();
+            let _ = ended.await;
+        }
     }
 }
 
@@ -159,10 +183,6 @@ impl ToolSource for McpSource {
             return Err(self.abandoned());
         }
         match &*self.status.borrow() {
-            // A server of ours would be started again.
-            Status::Ready { connection, .. } if self.given.is_some() && connection.is_closed() => {
-                Err(SourceError::new(&self.label, "the connection is closed"))
-            }
             Status::Ready { tools, .. } | Status::Restarting { tools } => Ok(tools.clone()),
             Status::Starting => Err(SourceError::new(&self.label, "it is still starting")),
             Status::Failed { reason } => Err(SourceError::new(&self.label, reason)),

@@ -39,6 +39,12 @@ pub struct StdioServer {
     pub handshake_timeout: Duration,
     /// How long a call may stay silent, without an answer or progress. Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
+    /// How long listing the tools may take. Default: [`limits::LIST_TIMEOUT`].
+    pub list_timeout: Duration,
+    /// How many pages the list of tools may have. Default: [`limits::LIST_PAGES`].
+    pub list_pages: usize,
+    /// How long one message of the server may be, in bytes. Default: [`limits::LINE_BYTES`].
+    pub line_bytes: usize,
 }
 
 impl StdioServer {
@@ -51,6 +57,9 @@ impl StdioServer {
             cwd: None,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
             idle_timeout: limits::CALL_IDLE_TIMEOUT,
+            list_timeout: limits::LIST_TIMEOUT,
+            list_pages: limits::LIST_PAGES,
+            line_bytes: limits::LINE_BYTES,
         }
     }
 
@@ -84,7 +93,9 @@ impl StdioServer {
         self
     }
 
-    /// Sets how long the handshake may take.
+    /// Sets how long the handshake may take. A call that comes while the server starts waits as long. A server that
+    /// does not say within a third of it, or within three seconds, that it is of the newer era is taken for one of
+    /// the older.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
@@ -95,6 +106,27 @@ impl StdioServer {
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets how long listing the tools may take.
+    #[must_use]
+    pub fn with_list_timeout(mut self, timeout: Duration) -> Self {
+        self.list_timeout = timeout;
+        self
+    }
+
+    /// Sets how many pages the list of tools may have.
+    #[must_use]
+    pub fn with_list_pages(mut self, pages: usize) -> Self {
+        self.list_pages = pages;
+        self
+    }
+
+    /// Sets how long one message of the server may be, in bytes. A longer one fails the call that it answers.
+    #[must_use]
+    pub fn with_line_bytes(mut self, bytes: usize) -> Self {
+        self.line_bytes = bytes;
         self
     }
 }

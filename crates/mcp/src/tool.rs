@@ -76,10 +76,7 @@ impl McpTool {
     fn failure(&self, error: RequestError) -> ToolError {
         let label = self.link.label();
         match error {
-            RequestError::NotSent => ToolError::Failed {
-                message: format!("{label} cannot be reached"),
-                source: Some(error.into()),
-            },
+            RequestError::NotSent => self.link.lost("cannot be reached", &error.to_string()),
             RequestError::Refused(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }

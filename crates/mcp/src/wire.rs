@@ -11,7 +11,7 @@ mod reports;
 mod server;
 mod writer;
 
-pub(crate) use client::ClientWire;
+pub(crate) use client::{ClientWire, Patience};
 pub(crate) use notices::Notices;
 pub(crate) use reports::subscribe;
 pub(crate) use server::ServerWire;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     StdioServer,
     link::{Link, Status},
-    listing::{ListError, Listing},
+    listing::{Bounds, ListError, Listing},
     session::{Failure, Greeting, Session, Talk},
 };
 
@@ -18,6 +18,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A server that lived for so long did not die of being started.
 const SETTLED: Duration = Duration::from_secs(10);
+
+/// How long after a list was read the next one is asked for at the earliest.
+const REFRESH_GAP: Duration = Duration::from_millis(100);
 
 /// Keeps a server running until its source is gone.
 pub(super) async fn run(
@@ -48,7 +51,7 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// Whether an attempt came so far that the tools could be called.
+/// Whether an attempt came so far that the tools could be called, or a subscription so far that there was one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lived {
     Yes,
@@ -93,7 +96,8 @@ impl Supervisor {
     }
 
     async fn list(&mut self, talk: &Talk) -> Result<(), ListError> {
-        let listing = Listing::read(&talk.connection, &self.link, self.listing.as_ref()).await?;
+        let bounds = Bounds { timeout: self.server.list_timeout, pages: self.server.list_pages };
+        let listing = Listing::read(&talk.connection, &self.link, self.listing.as_ref(), bounds).await?;
         let (connection, tools) = (talk.connection.clone(), listing.tools.clone());
         self.listing = Some(listing);
         self.status.send_replace(Status::Ready { connection, tools });
@@ -119,16 +123,29 @@ impl Supervisor {
 
     /// Reads the list again whenever the server says that it changed. What cannot be read leaves it as it was.
     async fn follow(&mut self, talk: &Talk) -> Infallible {
+        let patience = self.server.list_timeout;
         let refresh = async {
             loop {
                 talk.list_changed().await;
                 if let Err(error) = self.list(talk).await {
                     tracing::warn!(source = self.link.label(), %error, "a changed list of tools cannot be read");
                 }
+                // What is said meanwhile is said once.
+                sleep(REFRESH_GAP).await;
             }
         };
-        let (_, never) = tokio::join!(talk.subscribe(), refresh);
+        let (_, never) = tokio::join!(listen(talk, patience), refresh);
         never
+    }
+}
+
+/// Sees to it that the server says when its list changes, where it has to be asked.
+async fn listen(talk: &Talk, patience: Duration) {
+    let mut backoff = Backoff::default();
+    while talk.wants_subscription() {
+        let asked = Instant::now();
+        let lived = if talk.subscribe(patience).await { Lived::Yes } else { Lived::No };
+        sleep(backoff.after(lived, asked.elapsed())).await;
     }
 }
 

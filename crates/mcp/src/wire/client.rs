@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use haft_core::limits;
 use rmcp::{
     RoleClient,
     model::{
@@ -29,9 +28,15 @@ use super::{
     writer::Writer,
 };
 
-/// How long a server may take to say whether it knows `server/discover`. One that says nothing is taken for
-/// one of the era before it.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How much a client's wire puts up with.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long a message of the server may be, in bytes.
+    pub(crate) line_bytes: usize,
+    /// How long the server may take to say whether it knows `server/discover`. One that says nothing is taken for
+    /// one of the era before it.
+    pub(crate) probe: Duration,
+}
 
 /// The client's end of a connection. A second one can go on where a first failed.
 pub(crate) struct ClientWire<R, W> {
@@ -40,6 +45,7 @@ pub(crate) struct ClientWire<R, W> {
     awaited: HashMap<RequestId, Asked>,
     probe: Option<(RequestId, Instant)>,
     notices: Arc<Notices>,
+    patience: Patience,
     noise: u64,
 }
 
@@ -65,16 +71,17 @@ enum Awaited {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R, W> {
-    pub(crate) fn new(reader: R, writer: W, notices: Arc<Notices>) -> Self {
-        let lines = Arc::new(Mutex::new(Lines::new(reader, limits::LINE_BYTES)));
-        Self { lines, writer: Writer::new(writer), awaited: HashMap::new(), probe: None, notices, noise: 0 }
+    pub(crate) fn new(reader: R, writer: W, notices: Arc<Notices>, patience: Patience) -> Self {
+        let lines = Arc::new(Mutex::new(Lines::new(reader, patience.line_bytes)));
+        let writer = Writer::new(writer);
+        Self { lines, writer, awaited: HashMap::new(), probe: None, notices, patience, noise: 0 }
     }
 
     /// Another wire over the same streams, for when rmcp has let go of this one.
     pub(crate) fn again(&self) -> Self {
         let (lines, writer) = (Arc::clone(&self.lines), self.writer.clone());
-        let notices = Arc::clone(&self.notices);
-        Self { lines, writer, awaited: HashMap::new(), probe: None, notices, noise: 0 }
+        let (notices, patience) = (Arc::clone(&self.notices), self.patience);
+        Self { lines, writer, awaited: HashMap::new(), probe: None, notices, patience, noise: 0 }
     }
 
     fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
@@ -87,7 +94,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
                     _ => Awaited::Typed,
                 };
                 if matches!(awaited, Awaited::Probe) {
-                    self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
+                    self.probe = Some((request.id.clone(), Instant::now() + self.patience.probe));
                 }
                 let subscriber = Subscriber::of(&request.request);
                 self.awaited.insert(request.id.clone(), Asked { awaited, subscriber });
@@ -113,7 +120,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
             Line::Whole(line) => line,
             Line::TooLong { head, tail, length } => {
                 let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
-                let reason = format!("it is {length} bytes long, at most {} are read", limits::LINE_BYTES);
+                let reason =
+                    format!("it is {length} bytes long, at most {} are read", self.patience.line_bytes);
                 return self.fail(id, reason, &head);
             }
         };

@@ -68,6 +68,7 @@ impl Partial {
         }
         if self.tail.is_empty() {
             self.bytes.truncate(KEPT);
+            self.bytes.extend(part.iter().take(KEPT.saturating_sub(self.bytes.len())));
             self.bytes.shrink_to_fit();
         }
         self.tail.extend_from_slice(part);

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use haft_core::limits;
 use rmcp::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use super::{
-    ClientWire, Notices, ServerWire,
+    ClientWire, Notices, Patience, ServerWire,
     envelope::{salvage_id, salvage_last_id},
     lines::{Line, Lines},
 };
@@ -37,7 +37,7 @@ async fn lines_of(bytes: &'static [u8], limit: usize) -> Vec<String> {
 async fn lines_are_whole_or_too_long() {
     assert_eq!(lines_of(b"a\n\nbc\n", 2).await, ["a", "", "bc"]);
     assert_eq!(lines_of(b"a\nlast", 9).await, ["a", "last"]);
-    assert_eq!(lines_of(b"abc\nd\n", 2).await, ["3: …abc", "d"]);
+    assert_eq!(lines_of(b"abc\nd\n", 2).await, ["3: abc…abc", "d"]);
 }
 
 #[test]
@@ -62,7 +62,8 @@ fn connected() -> (Client, Server) {
     let (ours, theirs) = duplex(1 << 16);
     let (reader, writer) = split(ours);
     let (_input, output) = split(theirs);
-    (ClientWire::new(reader, writer, Arc::new(Notices::default())), Server { _input, output })
+    let patience = Patience { line_bytes: limits::LINE_BYTES, probe: Duration::from_secs(3) };
+    (ClientWire::new(reader, writer, Arc::new(Notices::default()), patience), Server { _input, output })
 }
 
 async fn ask(client: &mut Client, id: i64) {

@@ -1,8 +1,30 @@
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
 use haft_core::schemars::{self, JsonSchema};
-use haft_core::{FailureKind, ListContext, ToolExt as _, ToolSource as _, Toolset, tool_fn};
-use haft_mcp::{McpSource, mcp_tool, serve};
-use rmcp::{RoleClient, ServiceExt as _, service::RunningService};
+use haft_core::{
+    DynamicTool, FailureKind, ListContext, Tool as _, ToolContext, ToolError, ToolExt as _, ToolSource as _,
+    Toolset, tool_fn,
+};
+use haft_mcp::{ConnectionLost, McpSource, ServeError, mcp_tool, serve};
+use rmcp::{
+    RoleClient, ServiceExt as _,
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    service::RunningService,
+    transport::{Transport, async_rw::AsyncRwTransport},
+};
 use serde_json::json;
+use tokio::{
+    io::{DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    task::JoinHandle,
+    time::timeout,
+};
 
 #[derive(serde::Deserialize, JsonSchema)]
 struct Add {
@@ -10,13 +32,20 @@ struct Add {
     y: i64,
 }
 
-/// A connection that a user has already.
+fn add() -> DynamicTool {
+    tool_fn("add", "Adds.", |Add { x, y }| async move { x + y })
+}
+
+/// A connection that a user has already, and its server.
+async fn served(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<Result<(), ServeError>>) {
+    let (client, server) = duplex(1 << 16);
+    let (reader, writer) = split(server);
+    let server = tokio::spawn(serve(tools, reader, writer));
+    (().serve(client).await.unwrap(), server)
+}
+
 async fn running() -> RunningService<RoleClient, ()> {
-    let (client, server) = tokio::io::duplex(1 << 16);
-    let (reader, writer) = tokio::io::split(server);
-    let tools = Toolset::new().with(tool_fn("add", "Adds.", |Add { x, y }| async move { x + y }));
-    tokio::spawn(serve(tools, reader, writer));
-    ().serve(client).await.unwrap()
+    served(Toolset::new().with(add())).await.0
 }
 
 /// BEHAVIOUR F80.
@@ -30,6 +59,88 @@ async fn a_running_service_is_a_source() {
     drop(source);
     let failure = add.invoke(json!({"x": 1, "y": 1})).await.into_output().unwrap_err();
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "mcp:haft is closed"));
+}
+
+/// Whoever waits for the end of a given connection finds it ended.
+#[tokio::test]
+async fn closing_a_running_service_waits_for_its_end() {
+    let (service, server) = served(Toolset::new()).await;
+    let source = McpSource::from_service(service).await.unwrap();
+    timeout(Duration::from_secs(5), source.close()).await.unwrap();
+    timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
+}
+
+/// BEHAVIOUR F43: a connection that was lost is an error of its own type, at once.
+#[tokio::test]
+async fn a_lost_connection_fails_calls_at_once() {
+    let (service, server) = served(Toolset::new().with(add())).await;
+    let source = McpSource::from_service(service).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    server.abort();
+    let closed = async {
+        while source.tools(&ListContext::default()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(5), closed).await.unwrap();
+    let error = source.tools(&ListContext::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "tool source mcp:haft: the connection is closed");
+    let cx = ToolContext::default();
+    let call = list.get("add").unwrap().call(json!({"x": 1, "y": 2}), &cx);
+    match timeout(Duration::from_secs(1), call).await.unwrap().unwrap_err() {
+        ToolError::Failed { message, source: Some(source) } => {
+            assert_eq!(message, "mcp:haft is closed");
+            assert_eq!(source.downcast_ref::<ConnectionLost>().unwrap().source_label, "mcp:haft");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Delivers calls and says that it could not, as a connection over HTTP does when the answer is lost.
+struct Deceptive {
+    inner: AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>,
+    calls: Arc<AtomicU32>,
+}
+
+impl Transport<RoleClient> for Deceptive {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let is_call = serde_json::to_value(&message).unwrap()["method"] == "tools/call";
+        self.calls.fetch_add(is_call.into(), Ordering::Relaxed);
+        let sending = self.inner.send(message);
+        async move {
+            sending.await?;
+            if is_call { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.inner.receive().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.inner.close().await
+    }
+}
+
+/// BEHAVIOUR F50: nothing is called twice.
+#[tokio::test]
+async fn a_call_that_may_have_arrived_is_not_made_again() {
+    let (client, server) = duplex(1 << 16);
+    let (reader, writer) = split(server);
+    tokio::spawn(serve(Toolset::new().with(add()), reader, writer));
+    let (reader, writer) = split(client);
+    let calls = Arc::new(AtomicU32::new(0));
+    let inner = AsyncRwTransport::new_client(reader, writer);
+    let service = ().serve(Deceptive { inner, calls: Arc::clone(&calls) }).await.unwrap();
+    let tools = Toolset::new().with_source(McpSource::from_service(service).await.unwrap());
+    let failure = tools.call("add", json!({"x": 1, "y": 2})).await.into_output().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Unconfirmed);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 /// BEHAVIOUR F80.
