@@ -26,10 +26,7 @@ impl Spinner {
 
     /// Shows the end of a text that grows.
     pub(crate) fn follow(&self, text: &str) {
-        let skipped = text.chars().count().saturating_sub(TAIL);
-        let tail: String =
-            text.chars().skip(skipped).map(|it| if it.is_control() { ' ' } else { it }).collect();
-        self.say(if skipped > 0 { format!("…{tail}") } else { tail });
+        self.say(tail(text));
     }
 
     /// Writes to standard output, above the line.
@@ -43,3 +40,13 @@ impl Drop for Spinner {
         self.0.finish_and_clear();
     }
 }
+
+/// The end of a text on one line. It costs no more when the text is long: it is asked for at each word of an answer.
+fn tail(text: &str) -> String {
+    let start = text.char_indices().rev().nth(TAIL - 1).map_or(0, |(start, _)| start);
+    let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");
+    if start > 0 { format!("…{tail}") } else { tail }
+}
+
+#[cfg(test)]
+mod tests;
