@@ -37,7 +37,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // Whoever called reads the whole of the result.
     match Pipeline::unbounded().call(&list, &call, &ToolContext::default()).await {
         CallOutcome::Finished(result) if arguments.json => {
-            terminal::write(&format!("{}\n", result.to_json()))?;
+            terminal::write_json(&result.to_json().to_string())?;
             Ok(exit_code(&result))
         }
         CallOutcome::Finished(result) => for_people(&result),

@@ -73,7 +73,7 @@ impl Failure {
             let _ = terminal::write_error(&format!("{} {}\n", paint(ERROR, "error:"), self.message));
             if json {
                 let line = json!({ "type": "error", "exit_code": code, "message": self.message });
-                let _ = terminal::write(&format!("{line}\n"));
+                let _ = terminal::write_json(&line.to_string());
             }
         }
         ExitCode::from(code)

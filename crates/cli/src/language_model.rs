@@ -11,10 +11,10 @@ use crate::failure::Failure;
 /// Which model is asked, and where it is.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The model: `local`, in this process, or `openai:NAME`, behind an OpenAI-compatible API.
+    /// The model: `local` or `local:NAME`, in this process, or `openai:NAME`, behind an OpenAI-compatible API.
     ///
-    /// `local` is fetched when it is not there; HAFT_MODEL names a GGUF file to use in its place. The key of an API is
-    /// read from OPENAI_API_KEY.
+    /// `local` is the file that HAFT_MODEL names, or the default of those that `haft model list` names. They are fetched
+    /// when they are not there. The key of an API is read from OPENAI_API_KEY.
     #[arg(long, value_name = "MODEL", default_value = "local")]
     model: ModelName,
     /// Where the API is, such as `http://127.0.0.1:8080/v1`. Default: OPENAI_BASE_URL, or OpenAI.
@@ -24,7 +24,8 @@ pub(crate) struct ModelOptions {
 
 #[derive(Clone, Debug)]
 enum ModelName {
-    Local,
+    /// The one that the user has chosen, or that of a name.
+    Local(Option<local::Known>),
     OpenAi(String),
 }
 
@@ -33,9 +34,10 @@ impl FromStr for ModelName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            None if text == "local" => Ok(Self::Local),
+            None if text == "local" => Ok(Self::Local(None)),
+            Some(("local", name)) => Ok(Self::Local(Some(local::find(name)?))),
             Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
-            _ => Err("write `local`, or `openai:NAME` such as `openai:gpt-5`".to_owned()),
+            _ => Err("write `local`, `local:NAME`, or `openai:NAME` such as `openai:gpt-5`".to_owned()),
         }
     }
 }
@@ -44,8 +46,8 @@ impl ModelOptions {
     /// Loads the model, or finds out where it is.
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Failure> {
         match (&self.model, &self.base_url) {
-            (ModelName::Local, None) => local().await,
-            (ModelName::Local, Some(_)) => Err(Failure::usage(
+            (ModelName::Local(known), None) => local::open(*known).await,
+            (ModelName::Local(_), Some(_)) => Err(Failure::usage(
                 "--base-url is for a model behind an API: give its name by --model openai:NAME",
             )),
             (ModelName::OpenAi(name), base_url) => openai(name, base_url.as_deref()),
@@ -66,16 +68,45 @@ fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, Fail
 }
 
 #[cfg(feature = "local")]
-async fn local() -> Result<Arc<dyn ChatModel>, Failure> {
-    let advice =
-        haft_local::chosen_file().map(|_| "HAFT_MODEL names the file; unset it to use the default model");
-    let opened = haft_local::LocalModel::open_chosen().await;
-    Ok(Arc::new(opened.map_err(|error| Failure::of(&error).with_advice(advice))?))
+mod local {
+    use haft_local::{KnownModel, LocalModel};
+
+    use super::{Arc, ChatModel, Failure};
+
+    pub(super) type Known = &'static KnownModel;
+
+    pub(super) fn find(name: &str) -> Result<Known, String> {
+        KnownModel::find(name).ok_or_else(|| {
+            let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
+            format!("there is no local model `{name}`: known are {}", names.join(", "))
+        })
+    }
+
+    pub(super) async fn open(known: Option<Known>) -> Result<Arc<dyn ChatModel>, Failure> {
+        let opened = match known {
+            Some(model) => LocalModel::open_known(model).await,
+            None => LocalModel::open_chosen().await,
+        };
+        Ok(Arc::new(opened.map_err(|error| Failure::of(&error))?))
+    }
 }
 
 #[cfg(not(feature = "local"))]
-async fn local() -> Result<Arc<dyn ChatModel>, Failure> {
-    Err(Failure::new(
-        "this build of haft has no local model: use --model openai:NAME, or build with the feature `local`",
-    ))
+mod local {
+    use std::convert::Infallible;
+
+    use super::{Arc, ChatModel, Failure};
+
+    const MISSING: &str =
+        "this build of haft has no local model: use --model openai:NAME, or build with the feature `local`";
+
+    pub(super) type Known = Infallible;
+
+    pub(super) fn find(_name: &str) -> Result<Known, String> {
+        Err(MISSING.to_owned())
+    }
+
+    pub(super) async fn open(_known: Option<Known>) -> Result<Arc<dyn ChatModel>, Failure> {
+        Err(Failure::new(MISSING))
+    }
 }

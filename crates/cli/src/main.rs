@@ -2,6 +2,7 @@
 
 mod call;
 mod failure;
+mod interrupt;
 mod language_model;
 mod logs;
 #[cfg(feature = "local")]
@@ -15,7 +16,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand, error::ErrorKind};
 
 use crate::failure::Failure;
 
@@ -51,18 +52,24 @@ fn main() -> ExitCode {
 fn execute() -> Result<ExitCode, Failure> {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help.print()?;
+            return Ok(ExitCode::from(2));
+        }
         Err(error) if error.use_stderr() => return Err(Failure::command_line(&error)),
         Err(help) => help.exit(),
     };
     logs::start(cli.verbose)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {
+        interrupt::exit_at_the_second();
         match cli.command {
+            // It ends a run by itself: there are calls to close.
             Command::Run(arguments) => run::run(arguments).await,
-            Command::Tools(arguments) => tools::run(arguments).await,
-            Command::Call(arguments) => call::run(arguments).await,
+            Command::Tools(arguments) => interrupt::cancels(tools::run(arguments)).await,
+            Command::Call(arguments) => interrupt::cancels(call::run(arguments)).await,
             #[cfg(feature = "local")]
-            Command::Model(arguments) => model::run(arguments).await,
+            Command::Model(arguments) => interrupt::cancels(model::run(arguments)).await,
         }
     });
     // What blocks a thread, such as a model that loads, does not keep the program.

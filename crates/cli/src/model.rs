@@ -1,6 +1,6 @@
 //! `haft model`: the models that run in this process.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
 use haft_local::{Downloader, KnownModel, ModelProgress, ModelStore, chosen_file};
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch a model, unless it is there.
+    /// Fetch a model, unless it is there. One that is damaged is fetched again.
     Pull(Name),
     /// List the models that can be fetched, and say which are there.
     List {
@@ -64,32 +64,42 @@ fn list(json: bool) -> Result<(), Failure> {
     for model in KnownModel::all() {
         let file = store.get(model);
         let is_default = model == KnownModel::default_model();
-        let line = if json {
-            json!({ "name": model.name, "bytes": model.size, "default": is_default, "path": file })
-                .to_string()
-        } else {
-            let place = file.map_or_else(|| "not fetched".to_owned(), |file| file.display().to_string());
-            let note = if is_default { " (default)" } else { "" };
-            format!("{:20} {:>5} MB  {place}{note}", model.name, model.size / 1_000_000)
-        };
-        terminal::write(&(line + "\n"))?;
+        if json {
+            let line =
+                json!({ "name": model.name, "bytes": model.size, "default": is_default, "path": file });
+            terminal::write_json(&line.to_string())?;
+            continue;
+        }
+        let place = file.map_or_else(|| "not fetched".to_owned(), |file| file.display().to_string());
+        let note = if is_default { " (default)" } else { "" };
+        let size = model.size / 1_000_000;
+        terminal::write(&format!("{:20} {size:>5} MB  {place}{note}\n", model.name))?;
     }
     Ok(())
 }
 
 fn path(name: &Name) -> Result<(), Failure> {
     let file = match (chosen_file(), &name.name) {
-        (Some(chosen), None) => chosen.is_file().then_some(chosen).ok_or_else(|| {
-            Failure::new(
-                "HAFT_MODEL names a file that is not there: correct it, or unset it to use the default model",
-            )
-        })?,
-        _ => store()?.get(name.model()).ok_or_else(|| {
-            let name = name.model().name;
-            Failure::new(format!("{name} is not there yet: fetch it by `haft model pull {name}`"))
-        })?,
+        (Some(chosen), None) if chosen.is_file() => chosen,
+        (Some(chosen), None) => {
+            let path = chosen.display();
+            let advice = "correct it, or unset it to use the default model";
+            return Err(Failure::new(format!("HAFT_MODEL names {path}, which is not a file: {advice}")));
+        }
+        _ => of_known(name.model())?,
     };
     Ok(terminal::write(&format!("{}\n", file.display()))?)
+}
+
+fn of_known(model: &KnownModel) -> Result<PathBuf, Failure> {
+    let store = store()?;
+    store.get(model).ok_or_else(|| {
+        let path = store.path(model);
+        let (state, help) =
+            if path.exists() { ("not checked yet", "check") } else { ("not there yet", "fetch") };
+        let (path, name) = (path.display(), model.name);
+        Failure::new(format!("{path} is {state}: {help} it by `haft model pull {name}`"))
+    })
 }
 
 fn store() -> Result<ModelStore, Failure> {

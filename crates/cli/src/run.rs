@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AgentError, AgentErrorKind, ModelError, RunContext, RunEvent, RunInput, RunLimits, RunOutput,
@@ -12,6 +12,7 @@ use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent};
 
 use crate::{
     failure::Failure,
+    interrupt,
     language_model::ModelOptions,
     terminal,
     toolbox::{ToolOptions, Toolbox},
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = DialectName::Auto)]
     dialect: DialectName,
     /// The most rounds of thinking and calling; then the model must answer with what it has.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_iters: Option<u32>,
     /// Write one JSON event a line; the last is the answer or the error.
     #[arg(long)]
@@ -53,19 +54,7 @@ enum DialectName {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let toolbox = arguments.tools.open().await?;
-    toolbox.check()?;
-    let tools = arguments.offered(&toolbox).await?;
-    let model = arguments.model.open().await?;
-    let limits =
-        RunLimits { requests: arguments.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
-    let builder = ReactAgent::builder(model).tools(tools).limits(limits).at_limit(AtLimit::Answer);
-    let builder = match arguments.dialect {
-        DialectName::Auto => builder,
-        DialectName::Native => builder.dialect(NativeCalls),
-        DialectName::Json => builder.dialect(JsonReact::new()),
-    };
-    let agent = builder.build().map_err(|error| Failure::of(&error))?;
+    let agent = interrupt::cancels(arguments.agent()).await?;
     let output = watch(&agent, arguments.prompt, arguments.json).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
@@ -75,6 +64,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl Arguments {
+    /// Starts the servers, loads the model, and puts them together.
+    async fn agent(&self) -> Result<ReactAgent, Failure> {
+        let toolbox = self.tools.open().await?;
+        toolbox.check()?;
+        let tools = self.offered(&toolbox).await?;
+        let model = self.model.open().await?;
+        let limits =
+            RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
+        let builder = ReactAgent::builder(model).tools(tools).limits(limits).at_limit(AtLimit::Answer);
+        let builder = match self.dialect {
+            DialectName::Auto => builder,
+            DialectName::Native => builder.dialect(NativeCalls),
+            DialectName::Json => builder.dialect(JsonReact::new()),
+        };
+        builder.build().map_err(|error| Failure::of(&error))
+    }
+
     async fn offered(&self, toolbox: &Toolbox) -> Result<Toolset, Failure> {
         toolbox.list().await;
         match &self.names {
@@ -88,22 +94,21 @@ impl Arguments {
 }
 
 /// Runs to the end, and tells what happens. An interrupt cancels the run.
-async fn watch(agent: &ReactAgent, prompt: String, json: bool) -> Result<RunOutput, Failure> {
+async fn watch(agent: &ReactAgent, prompt: String, in_json: bool) -> Result<RunOutput, Failure> {
     let context = RunContext::default();
     let cancellation = context.cancellation.clone();
     let interrupts = tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            cancellation.cancel();
-        }
+        interrupt::next().await;
+        cancellation.cancel();
     });
-    let mut trace = (!json).then(Trace::new);
+    let mut trace = (!in_json).then(Trace::new);
     let mut events = agent.stream(RunInput::new(prompt).with_context(context));
     let mut last = None;
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| failed(&error))?;
         match &mut trace {
             Some(trace) => trace.tell(&event)?,
-            None => terminal::write(&json_line(&event)?)?,
+            None => terminal::write_json(&json(&event)?)?,
         }
         if let RunEvent::Done { output } = event {
             last = Some(output);
@@ -114,17 +119,20 @@ async fn watch(agent: &ReactAgent, prompt: String, json: bool) -> Result<RunOutp
 }
 
 /// The end is the answer itself, so that the last line is `{"type":"answer",…}`.
-fn json_line(event: &RunEvent) -> Result<String, Failure> {
+fn json(event: &RunEvent) -> Result<String, Failure> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),
         event => serde_json::to_string(event),
     };
-    Ok(json.map_err(|error| Failure::of(&error))? + "\n")
+    json.map_err(|error| Failure::of(&error))
 }
 
 fn failed(error: &AgentError) -> Failure {
     let advice = match &*error.kind {
         AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the right key in OPENAI_API_KEY"),
+        AgentErrorKind::Model(ModelError::Rejected { status: 404, .. }) => {
+            Some("check the name in --model, and the path of --base-url (it mostly ends in /v1)")
+        }
         AgentErrorKind::Model(ModelError::Unreachable { .. }) => {
             Some("start the server, or say by --base-url where it is")
         }

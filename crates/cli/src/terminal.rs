@@ -11,6 +11,21 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes JSON as a line to standard output. What would control a terminal is escaped, so that the value stays as it is.
+pub(crate) fn write_json(json: &str) -> io::Result<()> {
+    let mut line = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
+        match character.is_control() {
+            true => line.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => line.push(character),
+        }
+    }
+    line.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes())?;
+    out.flush()
+}
+
 /// Writes to standard error.
 pub(crate) fn write_error(text: &str) -> io::Result<()> {
     anstream::stderr().lock().write_all(text.as_bytes())

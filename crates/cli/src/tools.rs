@@ -26,15 +26,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let toolbox = arguments.tools.open().await?;
     for tool in toolbox.list().await.tools() {
         let definition = tool.definition();
-        terminal::write(&if arguments.json { json_line(definition)? } else { for_people(definition) })?;
+        if arguments.json {
+            let json = serde_json::to_string(definition).map_err(|error| Failure::of(&error))?;
+            terminal::write_json(&json)?;
+        } else {
+            terminal::write(&for_people(definition))?;
+        }
     }
     toolbox.check_all()?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn json_line(definition: &ToolDefinition) -> Result<String, Failure> {
-    let json = serde_json::to_string(definition).map_err(|error| Failure::of(&error))?;
-    Ok(format!("{json}\n"))
 }
 
 fn for_people(definition: &ToolDefinition) -> String {
@@ -56,7 +56,7 @@ fn argument(property: &Property<'_>) -> String {
     let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();
     let dim = Style::new().dimmed();
     let name = plain(property.name);
-    let kind = paint(dim, &format!("{}{default}", kind(property.schema)));
+    let kind = paint(dim, &plain(&format!("{}{default}", kind(property.schema))));
     format!("    {name}{optional}: {kind}{separator}{}\n", words.join(" "))
 }
 

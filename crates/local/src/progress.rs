@@ -1,5 +1,7 @@
 //! What happens while a model is fetched and loaded, shown on standard error.
 
+use std::error::Error as _;
+use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::{
 const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A bar on standard error. Where that is no terminal, a line for each thing that begins.
+/// A bar on standard error. Where that is no terminal, a line for each thing that begins and for each tenth that came.
 ///
 /// # Examples
 ///
@@ -46,11 +48,8 @@ impl ModelProgress {
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Asking { source } => self.begin(FETCHING, format!("fetching the model from {source}")),
-            PullEvent::Received { bytes, total } => {
-                self.0.set_length(*total);
-                self.0.set_position(*bytes);
-            }
-            PullEvent::Verifying => self.0.set_message("checking the model file"),
+            PullEvent::Received { bytes, total } => self.received(*bytes, *total),
+            PullEvent::Verifying => self.message("checking the model file".to_owned()),
             PullEvent::Failed { .. } => self.say(&event.to_string()),
         }
     }
@@ -74,6 +73,21 @@ impl ModelProgress {
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
         self.0.enable_steady_tick(Duration::from_millis(200));
+        self.message(message);
+    }
+
+    fn received(&self, bytes: u64, total: u64) {
+        let tenths = |bytes: u64| bytes.saturating_mul(10).checked_div(total).unwrap_or_default();
+        let (before, now) = (tenths(self.0.position()), tenths(bytes));
+        self.0.set_length(total);
+        self.0.set_position(bytes);
+        if self.0.is_hidden() && now > before {
+            self.say(&format!("  {now}0 % of {} MB", total / 1_000_000));
+        }
+    }
+
+    /// Says what is done now.
+    fn message(&self, message: String) {
         if self.0.is_hidden() {
             self.say(&message);
         }
@@ -89,8 +103,10 @@ impl ModelProgress {
     }
 }
 
-/// Why the model that the user has chosen cannot be asked.
-#[derive(Debug, thiserror::Error)]
+/// Why a model cannot be asked, and what to do about it.
+///
+/// It is written for people also where a program returns it from `main`: the text, and what caused it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// There is no place for its file.
@@ -99,9 +115,26 @@ pub enum OpenError {
     /// Its file cannot be had.
     #[error(transparent)]
     Pull(#[from] PullError),
-    /// Its file cannot be used.
-    #[error(transparent)]
-    Load(#[from] LoadError),
+    /// The file that `HAFT_MODEL` names cannot be used.
+    #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
+    Chosen(#[source] LoadError),
+    /// The file that was fetched cannot be used.
+    #[error(
+        "the model cannot be used; try again: its file is then checked, and fetched anew if it is damaged"
+    )]
+    Fetched(#[source] LoadError),
+}
+
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }
 
 impl LocalModel {
@@ -112,21 +145,33 @@ impl LocalModel {
     ///
     /// Fails when the file cannot be had, or not be loaded.
     pub async fn open_chosen() -> Result<Self, OpenError> {
-        let progress = ModelProgress::new();
-        let file = chosen_or_default(&progress).await?;
+        match chosen_file() {
+            Some(file) => Self::load_shown(file, &ModelProgress::new()).await.map_err(OpenError::Chosen),
+            None => Self::open_known(KnownModel::default_model()).await,
+        }
+    }
+
+    /// Opens a known model of the user's [store](ModelStore::new), with a bar on standard error. It is fetched if it is
+    /// not there.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be had, or not be loaded.
+    pub async fn open_known(model: &KnownModel) -> Result<Self, OpenError> {
+        let (store, progress) = (ModelStore::new()?, ModelProgress::new());
+        let pulled = Downloader::new().pull(&store, model, &|event| progress.pull(&event)).await;
+        let file = pulled.inspect_err(|_| progress.finish())?;
+        Self::load_shown(file, &progress).await.map_err(|error| {
+            // It was right when it was fetched. The disk may have changed it without a trace.
+            store.doubt(model);
+            OpenError::Fetched(error)
+        })
+    }
+
+    async fn load_shown(file: PathBuf, progress: &ModelProgress) -> Result<Self, LoadError> {
         let shown = progress.clone();
         let model = Self::load_watched(file, move |share| shown.load(share)).await;
         progress.finish();
-        Ok(model?)
-    }
-}
-
-async fn chosen_or_default(progress: &ModelProgress) -> Result<PathBuf, OpenError> {
-    match chosen_file() {
-        Some(file) => Ok(file),
-        None => {
-            let (store, model) = (ModelStore::new()?, KnownModel::default_model());
-            Ok(Downloader::new().pull(&store, model, &|event| progress.pull(&event)).await?)
-        }
+        model
     }
 }

@@ -13,6 +13,7 @@ use etcetera::BaseStrategy as _;
 pub use self::catalogue::{HubFile, KnownModel, PackagedParts};
 #[cfg(feature = "download")]
 pub use self::pull::{Downloader, PullError, PullEvent, SourceError};
+use self::stamp::Stamp;
 
 /// The folder where model files are kept.
 ///
@@ -73,13 +74,15 @@ impl ModelStore {
     /// A file that came by another way than a pull is not known yet: a pull checks it and fetches nothing.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        stamp::is_there(&path, model).then_some(path)
+        let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.is_beside(&path));
+        is_right.then_some(path)
     }
 
     /// Forgets that the file of a model was right, so that the next pull checks it again.
     #[cfg(feature = "progress")]
     pub(crate) fn doubt(&self, model: &KnownModel) {
-        stamp::remove(&self.path(model));
+        // A stamp that cannot be removed is of a folder that cannot be written: nothing is fetched to it anyway.
+        let _ = std::fs::remove_file(stamp::place(&self.path(model)));
     }
 }
 

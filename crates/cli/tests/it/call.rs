@@ -27,6 +27,17 @@ fn in_json_a_result_has_its_one_form() {
     assert_eq!(failed.code, Some(1));
 }
 
+/// A program reads the value that the tool gave, and a terminal nothing that would control it.
+#[test]
+fn in_json_a_value_stays_as_it_is() {
+    let city = "\u{7f}\u{1b}[31mOslo\u{9b}0m";
+    let (_folder, path) = child::mcp_json();
+    let arguments = json!({ "city": city }).to_string();
+    let called = Ended::of(haft(["call", "weather", &arguments, "--json", "--mcp", path.to_str().unwrap()]));
+    assert_eq!(called.json_lines()[0]["result"], format!("It rains in {city}."), "{}", called.stderr);
+    assert!(!called.stdout.trim_end().contains(char::is_control), "{:?}", called.stdout);
+}
+
 /// BEHAVIOUR B15: a repair is told.
 #[test]
 fn arguments_are_repaired_as_those_of_a_model() {

@@ -27,6 +27,21 @@ fn a_wrong_key() {
 }
 
 #[test]
+fn an_address_or_a_name_that_the_server_does_not_know() {
+    let server = ModelServer::start([Reply::Status(404, "404 page not found")]).unwrap();
+    let base_url = server.base_url();
+    run_on(base_url.trim_end_matches("/v1"), &[]).assert_failed(1, "it mostly ends in /v1");
+}
+
+/// The help is what is asked for by saying nothing, and no error message; but nothing was done.
+#[test]
+fn no_command() {
+    let told = Ended::of(haft([""; 0]));
+    assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""));
+    assert!(told.stderr.contains("Usage: haft") && !told.stderr.contains("error:"), "{}", told.stderr);
+}
+
+#[test]
 fn no_key() {
     Ended::of(haft(["run", "--model", "openai:gpt-5", "Hello"])).assert_failed(1, "set OPENAI_API_KEY");
 }
@@ -79,6 +94,7 @@ fn a_command_line_that_makes_no_sense() {
     Ended::of(haft(["run", "--model", "gpt-5", "Hello"])).assert_failed(2, "openai:gpt-5");
     Ended::of(haft(["run"])).assert_failed(2, "<PROMPT>");
     Ended::of(haft(["run", ""])).assert_failed(2, "PROMPT");
+    Ended::of(haft(["run", "--max-iters", "0", "Hello"])).assert_failed(2, "--max-iters");
     let told = Ended::of(haft(["run", "--json"]));
     assert_eq!((told.code, &told.json_lines()[0]["type"]), (Some(2), &json!("error")));
 

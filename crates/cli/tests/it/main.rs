@@ -5,6 +5,8 @@
 mod call;
 mod child;
 mod faults;
+#[cfg(feature = "local")]
+mod hub;
 mod interrupt;
 #[cfg(feature = "local")]
 mod model;

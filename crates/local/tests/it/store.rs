@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use haft_local::{
     Downloader, HubFile, KnownModel, ModelStore, PackagedParts, PullError, PullEvent, SourceError,
@@ -145,7 +146,8 @@ fn is_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
     assert_eq!(store.get(&model()).as_ref(), Some(path));
     let left: Vec<_> =
         fs::read_dir(store.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| name == "tiny.gguf" || name == "tiny.lock"), "{left:?}");
+    let expected = ["tiny.gguf", "tiny.gguf.verified", "tiny.lock"];
+    assert!(left.iter().all(|name| expected.iter().any(|expected| name == expected)), "{left:?}");
 }
 
 #[tokio::test]
@@ -160,6 +162,58 @@ async fn the_hub_comes_first() {
     assert!(pip.asked().is_empty());
     // What is there is not fetched again: nobody would answer.
     is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+}
+
+/// Changes a file as a bad disk, or a tool that was interrupted, would.
+fn spoil(path: &Path, content: &[u8]) {
+    fs::write(path, content).unwrap();
+    // The clock of a file system may be too coarse to tell what follows from what was before.
+    let changed = SystemTime::now() + Duration::from_secs(10);
+    File::options().write(true).open(path).unwrap().set_modified(changed).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_is_fetched_again() {
+    let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();
+    for wrong in [reversed.as_slice(), &CONTENT[..20]] {
+        let (_folder, store) = store();
+        let no_pip = Path::new("/nonexistent/pip");
+        let hub = Hub::new(vec![whole(CONTENT, 36), whole(CONTENT, 36)]).await;
+        is_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
+        spoil(&store.path(&model()), wrong);
+        assert_eq!(store.get(&model()), None);
+
+        let (result, events) = pull(&store, &hub.address, no_pip).await;
+        is_whole(&store, &result);
+        assert!(
+            events[1].starts_with("the model folder cannot give the file: its file is not the expected one")
+        );
+        assert_eq!(hub.asked().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_file_is_never_used_where_no_source_can_be_reached() {
+    let (_folder, store) = store();
+    fs::create_dir_all(store.folder()).unwrap();
+    fs::write(store.path(&model()), [0; CONTENT.len()]).unwrap();
+    assert_eq!(store.get(&model()), None);
+    let (result, _) = pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("the model folder: its file is not the expected one"), "{error}");
+    assert!(!store.path(&model()).exists());
+}
+
+#[tokio::test]
+async fn a_file_that_came_by_another_way_is_checked_and_not_fetched() {
+    let (_folder, store) = store();
+    fs::create_dir_all(store.folder()).unwrap();
+    fs::write(store.path(&model()), CONTENT).unwrap();
+    let (result, events) = pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await;
+    is_whole(&store, &result);
+    assert_eq!(events, ["checking the file"]);
+    // Once is enough.
+    assert!(pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await.1.is_empty());
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{KnownModel, SourceError, blocking};
+use super::{SourceError, blocking};
+use crate::store::KnownModel;
+use crate::store::stamp::Stamp;
 
 /// Puts a file in its place if its size and its hash are right, and removes it if they are not.
 pub(super) async fn put_in_place(
@@ -14,24 +16,40 @@ pub(super) async fn put_in_place(
     place: PathBuf,
     model: &KnownModel,
 ) -> Result<PathBuf, SourceError> {
-    let (size, hash) = (model.size, model.sha256);
-    let wrong = blocking(move || {
-        let reason = difference(&arrived, size, hash)?;
-        match reason {
-            None => fs::rename(&arrived, &place).map(|()| Ok(place)),
-            Some(reason) => fs::remove_file(&arrived).map(|()| Err(reason)),
+    let model = model.clone();
+    let wrong = blocking(move || match check(&arrived, &model)? {
+        Ok(stamp) => {
+            fs::rename(&arrived, &place)?;
+            stamp.write_beside(&place).map(|()| Ok(place))
         }
+        Err(reason) => fs::remove_file(&arrived).map(|()| Err(reason)),
     });
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-fn difference(path: &Path, size: u64, hash: &str) -> io::Result<Option<String>> {
+/// Accepts a file that lies in its place already, if its size and its hash are right.
+pub(super) async fn accept(place: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
+    let model = model.clone();
+    let wrong = blocking(move || {
+        Ok(check(&place, &model)?.map(|stamp| {
+            // In a folder that can only be read, the file is checked each time.
+            let _ = stamp.write_beside(&place);
+            place
+        }))
+    });
+    wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
+}
+
+/// What may be said of a file that is right, or what is wrong with it.
+fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
     let found = path.metadata()?.len();
-    if found != size {
-        return Ok(Some(format!("{found} bytes in place of {size}")));
+    if found != model.size {
+        return Ok(Err(format!("{found} bytes in place of {}", model.size)));
     }
-    let found = sha256(path)?;
-    Ok((found != hash).then(|| format!("SHA-256 {found} in place of {hash}")))
+    // Before the hash: what changes meanwhile must not have been seen.
+    let stamp = Stamp::of(path, model)?;
+    let (found, expected) = (sha256(path)?, model.sha256);
+    Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} in place of {expected}")) })
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
