@@ -195,25 +195,27 @@ async fn greet(
     Err(Refusal::Failed { group, reason })
 }
 
-/// Greets a server. One of the newer era that was slow to start is greeted again in its own words, when it has
-/// refused those of the other.
+/// Greets a server. It is greeted again in the words of its era if that shows only then: one of the newer era that
+/// was slow to start has refused the words of the other, and one that knows the first question of the newer era may
+/// speak only the older.
 async fn converse(
     wire: ClientWire<ChildStdout, ChildStdin>,
     greeting: Greeting,
     notices: &Notices,
 ) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
     let again = wire.again();
-    match config().serve_with_lifecycle(wire, greeting.mode()).await {
+    let mode = match config().serve_with_lifecycle(wire, greeting.mode()).await {
         Err(_) if notices.discovered.load(Ordering::Relaxed) => {
-            config()
-                .serve_with_lifecycle(
-                    again,
-                    ClientLifecycleMode::Discover { preferred_versions: newer_era() },
-                )
-                .await
+            ClientLifecycleMode::Discover { preferred_versions: newer_era() }
         }
-        greeted => greeted,
-    }
+        Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
+            if server_supported.iter().any(ProtocolVersion::has_initialize) =>
+        {
+            ClientLifecycleMode::Initialize
+        }
+        greeted => return greeted,
+    };
+    config().serve_with_lifecycle(again, mode).await
 }
 
 impl From<Refusal> for Failure {

@@ -1,52 +1,59 @@
-use std::{pin::pin, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{
-    Batch, CallOutcome, Pipeline, Progress, ProgressSink, ResumedCalls, RunContext, ToolCall, ToolDefinition,
-    ToolList,
+    Batch, CallOutcome, Pipeline, Progress, ProgressSink, ResumedCalls, RunContext, ToolCall, ToolList,
+    ToolResult,
 };
 use rmcp::{
     Peer, RoleServer,
-    model::{CallToolRequestParams, CallToolResult, ErrorData, ProgressNotificationParam, ProgressToken},
+    model::{ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
-use serde_json::Value;
 use tokio::sync::mpsc;
-
-use super::content;
+use tokio_util::sync::CancellationToken;
 
 /// How many reports wait to be sent; more are dropped.
 const WAITING_REPORTS: usize = 16;
 
-/// Runs a call through the pipeline, on a task of its own.
-pub(super) async fn answer(
+/// Runs a call through the pipeline, on a task of its own. Its progress is told until the client has `ended`.
+pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,
-    request: CallToolRequestParams,
+    call: ToolCall,
     cx: RequestContext<RoleServer>,
-) -> Result<CallToolResult, ErrorData> {
-    let Some(tool) = tools.get(&request.name) else {
-        return Err(ErrorData::invalid_params(format!("unknown tool: {}", request.name), None));
-    };
-    let definition: ToolDefinition = tool.definition().clone();
-    let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
-    let call = ToolCall::new(cx.id.to_string(), request.name, arguments);
-    let (reports, mut progress) = reports(cx.meta.get_progress_token());
+    ended: &CancellationToken,
+) -> Option<ToolResult> {
+    let (reports, progress) = reports(cx.meta.get_progress_token());
     let run = RunContext { cancellation: cx.ct.clone(), progress: reports, ..RunContext::default() };
     let batch = Batch { tools, calls: vec![call], resumed: ResumedCalls::default(), run: Arc::new(run) };
-    let mut running = pin!(pipeline.call_all(batch));
-    let outcomes = loop {
-        tokio::select! {
-            biased;
-            Some(report) = progress.recv() => send(&cx.peer, report).await,
-            outcomes = &mut running => break outcomes,
-        }
+    let done = CancellationToken::new();
+    let running = async {
+        let outcomes = pipeline.call_all(batch).await;
+        done.cancel();
+        outcomes
     };
-    while let Ok(report) = progress.try_recv() {
-        send(&cx.peer, report).await;
+    // After the end of the input rmcp sends answers only.
+    let telling = ended.run_until_cancelled(tell(&cx.peer, progress, &done));
+    let (outcomes, _) = tokio::join!(running, telling);
+    outcomes.into_iter().next().map(CallOutcome::into_result)
+}
+
+/// Tells the client what is reported until the call is done, and what was reported before that.
+async fn tell(
+    client: &Peer<RoleServer>,
+    mut progress: mpsc::Receiver<ProgressNotificationParam>,
+    done: &CancellationToken,
+) {
+    loop {
+        let report = tokio::select! {
+            biased;
+            report = progress.recv() => report,
+            () = done.cancelled() => None,
+        };
+        let Some(report) = report else { return };
+        // A client that is gone needs no report.
+        let _ = client.notify_progress(report).await;
     }
-    let result = outcomes.into_iter().next().map(CallOutcome::into_result);
-    let result = result.ok_or_else(|| ErrorData::internal_error("the call has no outcome", None))?;
-    Ok(content::written(&definition, result))
 }
 
 /// Takes reports to the client that asked for them.
@@ -69,9 +76,4 @@ impl ProgressSink for Reports {
         (report.total, report.message) = (progress.total, progress.message);
         let _ = self.sender.try_send(report);
     }
-}
-
-async fn send(client: &Peer<RoleServer>, report: ProgressNotificationParam) {
-    // A client that is gone needs no report.
-    let _ = client.notify_progress(report).await;
 }

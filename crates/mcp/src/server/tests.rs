@@ -15,7 +15,7 @@ use tokio::{
     },
     sync::Notify,
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
 use super::{ServeError, serve};
@@ -76,6 +76,34 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) })
 }
 
+/// A tool that never ends by itself, and says when it was begun and dropped.
+fn forever(begun: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
+    struct Ends(Arc<Notify>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (begun, ended) = (Arc::clone(begun), Arc::clone(ended));
+    tool_fn("forever", "", move |Nothing {}| {
+        let (begun, end) = (Arc::clone(&begun), Ends(Arc::clone(&ended)));
+        async move {
+            let _end = end;
+            begun.notify_one();
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+/// What every request of the newer era carries.
+fn newer_era() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
 /// BEHAVIOUR F56 (stdio).
 #[tokio::test]
 async fn tools_are_listed_with_their_schemas() {
@@ -129,11 +157,7 @@ async fn tools_are_listed_with_their_schemas() {
 #[tokio::test]
 async fn a_client_of_the_newer_era_is_served() {
     let mut client = Client::of(Toolset::new().with(add()));
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let meta = newer_era();
     client.send(json!({"id": 1, "method": "server/discover", "params": {"_meta": meta}})).await;
     let versions = client.hear().await["result"]["supportedVersions"].clone();
     assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{versions}");
@@ -164,26 +188,71 @@ async fn failures_are_answered_each_in_its_way() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// BEHAVIOUR F56: a cancelled call is dropped, and so is one whose client is gone.
+/// BEHAVIOUR F56: arguments of the wrong kind are invalid arguments, in either era.
+#[tokio::test]
+async fn arguments_that_are_no_object_fail_the_call() {
+    let mut client = Client::greeted(Toolset::new().with(add())).await;
+    let invalid = client.call("add", json!([1])).await;
+    assert_eq!(invalid["result"]["isError"], json!(true), "{invalid}");
+    assert_eq!(invalid["result"]["content"][0]["type"], json!("text"));
+    let repaired = client.call("add", json!(r#"{"x": 17, "y": 25}"#)).await;
+    assert_eq!(repaired["result"]["structuredContent"], json!({"result": 42}), "{repaired}");
+    assert_eq!(client.call("sub", json!([1])).await["error"]["message"], json!("unknown tool: sub"));
+    client.send(json!({"id": 1, "method": "tools/call", "params": {"arguments": {}}})).await;
+    assert_eq!(client.hear().await["error"]["code"], json!(-32602));
+    client.send(json!({"id": 1, "method": "tools/cell", "params": {}})).await;
+    assert_eq!(client.hear().await["error"]["code"], json!(-32601));
+
+    let mut client = Client::of(Toolset::new().with(add()));
+    let params = json!({"name": "add", "arguments": [1], "_meta": newer_era()});
+    client.send(json!({"id": 2, "method": "tools/call", "params": params})).await;
+    let invalid = client.hear().await;
+    assert_eq!(
+        (&invalid["result"]["isError"], &invalid["result"]["resultType"]),
+        (&json!(true), &json!("complete"))
+    );
+}
+
+/// BEHAVIOUR F56: a client that is gone cancels its calls, soon.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_input_cancels_calls() {
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let mut client = Client::greeted(Toolset::new().with(forever(&begun, &ended))).await;
+    client
+        .send(json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}}))
+        .await;
+    begun.notified().await;
+    let closed = Instant::now();
+    client.output.shutdown().await.unwrap();
+    ended.notified().await;
+    assert_eq!(closed.elapsed().as_secs(), 1);
+    client.server.await.unwrap().unwrap();
+    assert_eq!(closed.elapsed().as_secs(), 1);
+}
+
+/// Who writes a request and closes its side gets the answer of a call that is not long, also of one that reports.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_input_leaves_time_for_an_answer() {
+    let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
+    let steps = DynamicTool::new(definition, |_arguments, cx| async move {
+        sleep(Duration::from_millis(500)).await;
+        cx.report(Progress { progress: 1.0, total: None, message: None });
+        sleep(Duration::from_millis(100)).await;
+        "done"
+    });
+    let mut client = Client::greeted(Toolset::new().with(steps)).await;
+    let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
+    client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+    client.output.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
+}
+
+/// BEHAVIOUR F56: a cancelled call is dropped.
 #[tokio::test]
 async fn a_cancelled_call_ends() {
-    struct Ends(Arc<Notify>);
-    impl Drop for Ends {
-        fn drop(&mut self) {
-            self.0.notify_one();
-        }
-    }
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
-    let forever = tool_fn("forever", "", move |Nothing {}| {
-        let (begins, end) = (Arc::clone(&begins), Ends(Arc::clone(&ends)));
-        async move {
-            let _end = end;
-            begins.notify_one();
-            std::future::pending::<()>().await;
-        }
-    });
-    let mut client = Client::greeted(Toolset::new().with(forever).with(add())).await;
+    let tools = Toolset::new().with(forever(&begun, &ended)).with(add());
+    let mut client = Client::greeted(tools).await;
     let call = json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}});
     client.send(call.clone()).await;
     begun.notified().await;

@@ -6,7 +6,11 @@ use rmcp::{
     },
     transport::Transport,
 };
-use tokio::io::{self, AsyncRead, AsyncWrite};
+use tokio::{
+    io::{self, AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     envelope::{Envelope, salvage_id, salvage_last_id},
@@ -18,13 +22,49 @@ use super::{
 pub(crate) struct ServerWire<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
+    /// Cancelled at the end of the input.
+    ended: CancellationToken,
+    /// What a client is being told about a message of its that cannot be read. On a task of its own: whoever waits
+    /// for the next message may stop waiting in the middle of it.
+    objecting: Option<JoinHandle<io::Result<()>>>,
     /// Whether the conversation began. Before that rmcp takes what is no request for the end of it.
     begun: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerWire<R, W> {
-    pub(crate) fn new(reader: R, writer: W) -> Self {
-        Self { lines: Lines::new(reader, limits::LINE_BYTES), writer: Writer::new(writer), begun: false }
+    pub(crate) fn new(reader: R, writer: W, ended: CancellationToken) -> Self {
+        let (lines, writer) = (Lines::new(reader, limits::LINE_BYTES), Writer::new(writer));
+        Self { lines, writer, ended, objecting: None, begun: false }
+    }
+
+    /// The next message; none at the end.
+    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            self.objected().await?;
+            let line = self.lines.next().await.ok()??;
+            if matches!(&line, Line::Whole(line) if line.trim_ascii().is_empty()) {
+                continue;
+            }
+            match read(line) {
+                Ok(message) => {
+                    self.begun |= begins(&message);
+                    if self.begun || matches!(message, JsonRpcMessage::Request(_)) {
+                        return Some(message);
+                    }
+                }
+                Err(objection) => self.objecting = Some(tokio::spawn(self.writer.send(&*objection))),
+            }
+        }
+    }
+
+    /// Waits until the client was told; none if it cannot be.
+    async fn objected(&mut self) -> Option<()> {
+        if let Some(objecting) = &mut self.objecting {
+            let told = objecting.await;
+            self.objecting = None;
+            told.ok()?.ok()?;
+        }
+        Some(())
     }
 }
 
@@ -68,24 +108,15 @@ where
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        loop {
-            let line = self.lines.next().await.ok()??;
-            if matches!(&line, Line::Whole(line) if line.trim_ascii().is_empty()) {
-                continue;
-            }
-            match read(line) {
-                Ok(message) => {
-                    self.begun |= begins(&message);
-                    if self.begun || matches!(message, JsonRpcMessage::Request(_)) {
-                        return Some(message);
-                    }
-                }
-                Err(objection) => self.writer.send(&*objection).await.ok()?,
-            }
+        let message = self.next().await;
+        if message.is_none() {
+            self.ended.cancel();
         }
+        message
     }
 
     async fn close(&mut self) -> io::Result<()> {
+        self.objected().await;
         self.writer.close().await;
         Ok(())
     }

@@ -11,7 +11,12 @@ use rmcp::{
     transport::Transport,
 };
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf,
+    WriteHalf, duplex, split,
+};
+
+use tokio_util::sync::CancellationToken;
 
 use super::{
     ClientWire, Notices, Patience, ServerWire,
@@ -161,7 +166,7 @@ async fn a_number_may_come_back_as_text() {
 async fn a_server_answers_what_it_cannot_read() {
     let (ours, theirs) = duplex(1 << 16);
     let (reader, writer) = split(theirs);
-    let mut wire = ServerWire::new(reader, writer);
+    let mut wire = ServerWire::new(reader, writer, CancellationToken::new());
     let (mut input, mut output) = split(ours);
     let sent = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\nnonsense\n\
         {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":3}\n{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\"}\n";
@@ -174,4 +179,33 @@ async fn a_server_answers_what_it_cannot_read() {
     let answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let seen: Vec<_> = answers.iter().map(|answer| (&answer["id"], &answer["error"]["code"])).collect();
     assert_eq!(seen, [(&Value::Null, &json!(-32700)), (&json!(5), &json!(-32700))]);
+}
+
+/// rmcp stops waiting for a message whenever something else happens: the client is told all the same, and whole.
+#[tokio::test]
+async fn an_objection_is_sent_whole() {
+    let (ours, theirs) = duplex(8);
+    let (reader, writer) = split(theirs);
+    let mut wire = ServerWire::new(reader, writer, CancellationToken::new());
+    let (input, mut output) = split(ours);
+    let writing = tokio::spawn(async move {
+        output.write_all(b"nonsense\n{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\"}\n").await.unwrap();
+        output
+    });
+    let reading = tokio::spawn(async move {
+        let mut answers = String::new();
+        BufReader::new(input).read_line(&mut answers).await.unwrap();
+        answers
+    });
+    let message = loop {
+        tokio::select! {
+            biased;
+            message = Transport::<RoleServer>::receive(&mut wire) => break message,
+            () = tokio::task::yield_now() => {}
+        }
+    };
+    assert!(matches!(message, Some(JsonRpcMessage::Request(request)) if request.id == RequestId::Number(6)));
+    let answer: Value = serde_json::from_str(&reading.await.unwrap()).unwrap();
+    assert_eq!(answer["error"]["code"], json!(-32700));
+    drop(writing.await);
 }

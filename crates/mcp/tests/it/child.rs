@@ -63,13 +63,18 @@ fn serve(mode: &str) {
             (_, "mute") => {}
             ("server/discover", "ends_when_probed") => process::exit(1),
             ("server/discover", "ignores_probe") => {}
-            ("server/discover", "modern") => reply(
-                &message,
-                json!({
-                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
-                    "ttlMs": 0, "cacheScope": "private",
-                }),
-            ),
+            ("server/discover", "modern" | "listening" | "dated") => {
+                let version = if mode == "dated" { "2025-11-25" } else { "2026-07-28" };
+                let tools = if mode == "listening" { json!({"listChanged": true}) } else { json!({}) };
+                reply(
+                    &message,
+                    json!({
+                        "resultType": "complete", "supportedVersions": [version], "capabilities": {"tools": tools},
+                        "ttlMs": 0, "cacheScope": "private",
+                    }),
+                );
+            }
+            ("subscriptions/listen", "listening") => answers::listen(&message),
             ("initialize", "modern") => refuse(&message, -32022, "unsupported version"),
             ("initialize", _) => reply(
                 &message,

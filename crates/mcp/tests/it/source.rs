@@ -6,8 +6,8 @@ use std::{
 use expect_test::expect;
 use futures::future::join_all;
 use haft_core::{
-    FailureKind, ListContext, Progress, ProgressSink, RunContext, ToolContext, ToolExt as _, ToolSource as _,
-    Toolset,
+    FailureKind, ListContext, Progress, ProgressSink, RunContext, ToolContext, ToolExt as _, ToolList,
+    ToolSource as _, Toolset,
 };
 use haft_mcp::McpSource;
 use serde_json::{Value, json};
@@ -20,13 +20,15 @@ async fn tools_of(mode: &str) -> Toolset {
 }
 
 /// BEHAVIOUR F41 (stdio): a server of either era is recognised by itself, also one that is slow to start,
-/// and one that ends or says nothing when it is asked in the words of the other.
+/// one that ends or says nothing when it is asked in the words of the other, and one that answers with an older
+/// version.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_tool_of_either_era() {
-    let eras = ["legacy", "modern", "slow_modern", "ends_when_probed", "ignores_probe"].map(async |era| {
-        let sum = tools_of(era).await.call("add", json!({"x": 17, "y": 25})).await;
-        assert_eq!(sum.to_json()["result"], json!("42"), "{era}");
-    });
+    let eras =
+        ["legacy", "modern", "slow_modern", "ends_when_probed", "ignores_probe", "dated"].map(async |era| {
+            let sum = tools_of(era).await.call("add", json!({"x": 17, "y": 25})).await;
+            assert_eq!(sum.to_json()["result"], json!("42"), "{era}");
+        });
     join_all(eras).await;
 }
 
@@ -100,30 +102,102 @@ async fn a_list_is_read_to_its_end_and_no_further() {
     }
 }
 
-/// BEHAVIOUR F48, as far as it goes: a list that did not change is the same snapshot.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_notice_of_nothing_new_changes_nothing() {
-    let source = McpSource::connect("faulty", server("legacy")).await.unwrap();
-    let before = source.tools(&ListContext::default()).await.unwrap();
-    before.get("change").unwrap().invoke(json!({})).await;
-    // The second list request is before this call in the server's queue.
-    before.get("add").unwrap().invoke(json!({"x": 1, "y": 1})).await;
-    assert_eq!(source.tools(&ListContext::default()).await.unwrap().id(), before.id());
+async fn listed(tools: &ToolList) -> u32 {
+    tools.get("listed").unwrap().invoke(json!({})).await.model_text().parse().unwrap()
 }
 
-/// BEHAVIOUR F48, as far as it goes: one that did is another, with the new tool.
+/// Waits until the server was asked for its list so often.
+async fn listed_times(tools: &ToolList, times: u32) {
+    let asked = async {
+        while listed(tools).await < times {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), asked).await.unwrap();
+}
+
+async fn offered(source: &McpSource, tool: &str) {
+    let changed = async {
+        while source.tools(&ListContext::default()).await.unwrap().get(tool).is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), changed).await.unwrap();
+}
+
+/// BEHAVIOUR F48: a list that did not change is the same snapshot, and one that cannot be read leaves the old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_of_nothing_new_changes_nothing() {
+    for mode in ["legacy", "refuses_again"] {
+        let source = McpSource::connect("faulty", server(mode)).await.unwrap();
+        let before = source.tools(&ListContext::default()).await.unwrap();
+        for times in 2..=3 {
+            before.get("change").unwrap().invoke(json!({})).await;
+            listed_times(&before, times).await;
+        }
+        assert_eq!(source.tools(&ListContext::default()).await.unwrap().id(), before.id(), "{mode}");
+    }
+}
+
+/// BEHAVIOUR F48: one that did is another, with the new tool.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_brings_the_new_tools() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
     let before = source.tools(&ListContext::default()).await.unwrap();
-    assert_eq!(before.names().collect::<Vec<_>>(), ["change"]);
+    assert_eq!(before.names().collect::<Vec<_>>(), ["change", "listed"]);
     assert!(before.get("change").unwrap().invoke(json!({})).await.is_success());
-    let changed = async {
-        while source.tools(&ListContext::default()).await.unwrap().get("new_0").is_none() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(Duration::from_secs(5), changed).await.unwrap();
+    offered(&source, "new_0").await;
+}
+
+/// BEHAVIOUR F48: a flood of notices is a few questions. The server reads them after the flood, so that these are
+/// all that there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_notices_is_coalesced() {
+    let source = McpSource::connect("faulty", server("legacy")).await.unwrap();
+    let tools = source.tools(&ListContext::default()).await.unwrap();
+    let begun = Instant::now();
+    assert_eq!(tools.get("flood").unwrap().invoke(json!({})).await.model_text(), "flooded");
+    listed_times(&tools, 2).await;
+    let listed = listed(&tools).await;
+    assert!(u128::from(listed) <= 3 + begun.elapsed().as_millis() / 100, "{listed}");
+}
+
+/// BEHAVIOUR F48: a notice during a refresh causes another, and a server that says so with every list is not asked
+/// at full speed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_during_a_refresh_causes_another() {
+    let begun = Instant::now();
+    let source = McpSource::connect("faulty", server("restless")).await.unwrap();
+    for tool in ["new_0", "new_1", "new_2", "new_3"] {
+        offered(&source, tool).await;
+    }
+    let listed = listed(&source.tools(&ListContext::default()).await.unwrap()).await;
+    assert!(u128::from(listed) <= 2 + begun.elapsed().as_millis() / 100, "{listed}");
+}
+
+/// BEHAVIOUR F48: a server of the newer era that does not take the subscription at first is asked again, and what
+/// changed until it did is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_before_a_subscription_is_seen() {
+    let source = McpSource::connect("faulty", server("listening")).await.unwrap();
+    offered(&source, "new_0").await;
+}
+
+/// Every limit of a server can be set.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_can_be_set() {
+    let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
+    let pages = reason(server("endless").with_list_pages(2)).await;
+    assert_eq!(pages, "its list of tools has more than 2 pages");
+    let slow = reason(server("mute_list").with_list_timeout(Duration::from_millis(100))).await;
+    assert_eq!(slow, "it did not list its tools within 100ms");
+    // Far less time than the probe has by default.
+    let hasty = server("ignores_probe").with_handshake_timeout(Duration::from_millis(2900));
+    let narrow = hasty.with_line_bytes(4000);
+    let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
+    let long = json!({"content": [{"type": "text", "text": "x".repeat(4000)}]});
+    let failure = tools.call("echo", long).await.into_output().unwrap_err();
+    assert!(failure.message.ends_with("at most 4000 are read (code -32700)"), "{}", failure.message);
 }
 
 /// BEHAVIOUR F52.

@@ -11,21 +11,30 @@ use serde_json::{Value, json};
 
 use super::{pause, refuse, reply, write, write_line};
 
+const CHANGED: &str = "notifications/tools/list_changed";
 /// How often the list was asked for.
 static LISTED: AtomicU32 = AtomicU32::new(0);
+/// How often somebody wanted to be told of changes.
+static LISTENED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn list(mode: &str, request: &Value) {
     let cursor = request["params"]["cursor"].as_str();
+    let listed = LISTED.fetch_add(1, Ordering::Relaxed);
     let page = match mode {
         "circular" => json!({"tools": [tool("add")], "nextCursor": "again"}),
         "endless" => {
             let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
             json!({"tools": [tool("add")], "nextCursor": (page + 1).to_string()})
         }
-        "growing" => {
-            let listed = LISTED.fetch_add(1, Ordering::Relaxed);
-            let tools =
-                ["change".to_owned()].into_iter().chain((0..listed).map(|place| format!("new_{place}")));
+        "refuses_again" if listed == 1 => return refuse(request, -32603, "not now"),
+        "mute_list" => return,
+        "growing" | "restless" | "listening" => {
+            if mode == "restless" {
+                write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
+            }
+            let tools = ["change".to_owned(), "listed".to_owned()]
+                .into_iter()
+                .chain((0..listed).map(|place| format!("new_{place}")));
             json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
         }
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
@@ -40,11 +49,21 @@ pub(super) fn list(mode: &str, request: &Value) {
              "annotations": {"readOnlyHint": true}, "_meta": {"vendor/key": [1]}},
         ]}),
         _ => {
-            let names = "add die count env echo error rpc_error progress wait cancelled too_long not_text cut deep wrong_id twice change";
+            let names = "add die count env echo error rpc_error progress wait cancelled too_long not_text cut deep wrong_id twice change listed flood";
             json!({"tools": names.split(' ').map(tool).collect::<Vec<_>>()})
         }
     };
     reply(request, page);
+}
+
+/// Agrees the second time.
+pub(super) fn listen(request: &Value) {
+    if LISTENED.fetch_add(1, Ordering::Relaxed) == 0 {
+        return refuse(request, -32603, "not now");
+    }
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": request["id"]});
+    let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    write(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}));
 }
 
 fn tool(name: &str) -> Value {
@@ -90,9 +109,14 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         }
         "cancelled" => text(request, &cancelled.len().to_string()),
         "change" => {
-            write(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+            write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
             text(request, "changed");
         }
+        "flood" => {
+            (0..1000).for_each(|_| write(&json!({"jsonrpc": "2.0", "method": CHANGED})));
+            text(request, "flooded");
+        }
+        "listed" => text(request, &LISTED.load(Ordering::Relaxed).to_string()),
         broken => broken_answer(broken, request),
     }
 }
