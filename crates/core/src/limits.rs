@@ -32,6 +32,10 @@ pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest text of arguments that is parsed, in bytes: 1 MiB.
 pub const ARGUMENT_BYTES: usize = 1 << 20;
 
+/// How deep arguments and results may be nested: 100 levels. The parser of `serde_json` reads 128, and a saved run is
+/// some levels around them.
+pub const VALUE_DEPTH: usize = 100;
+
 /// How often the model may be asked in one run.
 pub const RUN_REQUESTS: u32 = 50;
 

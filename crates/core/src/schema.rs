@@ -39,6 +39,7 @@ use self::check::{Check, Errors};
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::preflight::SchemaLimits;
+pub(crate) use self::preflight::is_deeper;
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::violation::{Violation, Violations};
 
@@ -232,7 +233,7 @@ impl Schema {
     }
 
     fn is_too_deep(&self, value: &Value) -> bool {
-        preflight::is_deeper(value, self.0.check.depth())
+        is_deeper(value, self.0.check.depth())
     }
 
     /// What the validator holds against a value that is not too deep, unless that takes more than is left.

@@ -4,6 +4,8 @@ use std::{ops::Range, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct as _};
 
+use serde_json::Value;
+
 use crate::Message;
 
 /// Everything that was said and done in a conversation, in order.
@@ -96,7 +98,9 @@ impl<'de> Deserialize<'de> for Transcript {
         #[derive(Deserialize)]
         struct Form {
             version: u32,
-            messages: Vec<Arc<Message>>,
+            // Another version may have another shape: nothing else is read before the version is known.
+            #[serde(default)]
+            messages: Value,
         }
         let form = Form::deserialize(deserializer)?;
         if form.version != Self::VERSION {
@@ -106,7 +110,7 @@ impl<'de> Deserialize<'de> for Transcript {
                 Self::VERSION
             )));
         }
-        Ok(Self { messages: Arc::new(form.messages) })
+        Ok(Self { messages: Arc::new(Deserialize::deserialize(form.messages).map_err(D::Error::custom)?) })
     }
 }
 

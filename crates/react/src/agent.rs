@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, AgentErrorKind, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart,
-    Timestamp, Toolset,
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, Timestamp, Toolset,
 };
 
 use crate::{Dialect, Run, RunConfig};
@@ -84,7 +83,7 @@ impl ReactAgent {
     /// # Errors
     ///
     /// The same as [`Run::new`].
-    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentErrorKind> {
+    pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
         if let RunStart::New { messages, .. } = &mut input.start {
             let now = Timestamp::now();
             for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {

@@ -3,10 +3,11 @@
 mod json;
 mod native;
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use haft_core::{
-    ChatEvent, ChatRequest, ChatResponse, ChatSettings, Message, ModelProfile, Schema, ToolList, View,
+    AssistantMessage, ChatEvent, ChatRequest, ChatResponse, ChatSettings, Message, ModelProfile, Schema,
+    ToolList, View,
 };
 
 use crate::Reply;
@@ -38,6 +39,28 @@ pub trait Dialect: Send + Sync {
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
 }
 
+impl<D: Dialect + ?Sized> Dialect for Arc<D> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+        (**self).request(prompt)
+    }
+
+    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+        (**self).fold(response, outputs)
+    }
+
+    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
+        (**self).listener(outputs)
+    }
+
+    fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
+        (**self).reserved_name(outputs)
+    }
+}
+
 /// What a model is asked, whatever the dialect.
 pub struct Prompt<'a> {
     /// The conversation, as the model is to see it.
@@ -62,6 +85,7 @@ pub trait Listener: Send {
 
 /// A piece of a reply for whoever watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delta {
     /// More of the answer.
     Text(String),
@@ -75,6 +99,16 @@ impl Delta {
             Self::Text(text) | Self::Thought(text) => text.is_empty(),
         }
     }
+}
+
+/// Takes the calls of [`FINISH`] out of a reply, and gives the arguments of one that stands alone. Beside other calls it
+/// came too early: those run, and it is made again.
+fn take_finish(message: &mut AssistantMessage) -> Option<String> {
+    let calls = mem::take(&mut message.tool_calls);
+    let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
+    message.tool_calls = others;
+    let finish = finish.into_iter().next().filter(|_| message.tool_calls.is_empty());
+    finish.map(|call| call.arguments)
 }
 
 /// The dialect for a model, by what it says that it can do: function calling where it has it, else JSON.

@@ -17,8 +17,9 @@ mod steps;
 use std::{collections::BTreeMap, mem};
 
 use haft_core::{
-    AgentErrorKind, Answer, Content, FailureKind, Limit, Message, MessageBody, ModelError, PendingCall,
-    RunAnswer, RunInput, RunStart, StopReason, Timestamp, ToolCall, ToolList, ToolResult, Transcript, Usage,
+    AgentError, AgentErrorKind, Answer, Content, FailureKind, Limit, Message, MessageBody, ModelError,
+    PendingCall, RunAnswer, RunInput, RunLimits, RunStart, StopReason, Timestamp, ToolCall, ToolList,
+    ToolResult, Transcript, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +91,7 @@ struct Head {
     unusable_replies: u32,
     /// How many replies in a row asked for the same calls.
     identical_calls: u32,
-    /// How often each tool asked for another try.
+    /// In how many replies in a row each tool asked for another try.
     retries: BTreeMap<String, u32>,
     /// Set when the model must answer: the limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +110,8 @@ enum Phase {
     Replied { reply: Box<Reply> },
     /// The calls of a reply are made.
     Calling { calls: OpenCalls },
+    /// A limit was reached, and the model used its last request for something else than an answer.
+    Exhausted { limit: Limit },
     /// There is an answer.
     Answered { stop_reason: StopReason },
     /// The run was cancelled.
@@ -122,14 +125,15 @@ impl Run {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::InvalidInput`] when there is nothing to say, when calls of the transcript have
-    /// no result yet, or when what was parked cannot be taken up with these answers.
-    pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentErrorKind> {
+    /// no result yet, or when what was parked cannot be taken up with these answers. The conversation is in the error;
+    /// what was parked is as good as before, for whoever kept a clone of it.
+    pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, transcript)?,
             RunStart::Resume { parked, answers } => Self::resume(parked, answers)?,
         };
         if let Some(limits) = input.limits {
-            run.head.config.limits = limits;
+            run.set_limits(limits);
         }
         Ok(run)
     }
@@ -138,13 +142,14 @@ impl Run {
         config: RunConfig,
         messages: Vec<Message>,
         mut transcript: Transcript,
-    ) -> Result<Self, AgentErrorKind> {
+    ) -> Result<Self, AgentError> {
         let start = transcript.len();
         transcript.extend(messages.into_iter().map(Into::into));
-        if transcript.is_empty() {
-            return Err(AgentErrorKind::InvalidInput("there is nothing to say".to_owned()));
-        }
-        refuse_open_calls(&transcript)?;
+        refuse(&transcript).map_err(|kind| {
+            let mut earlier = Transcript::new();
+            earlier.extend(transcript.messages().iter().take(start).cloned());
+            AgentError::from(kind).with_run(earlier, Usage::default())
+        })?;
         let ids = CallIds::of(transcript.messages());
         Ok(Self { transcript, head: Head::new(config, start), ids })
     }
@@ -169,10 +174,33 @@ impl Run {
         &self.head.config
     }
 
+    /// Sets how much the run may use from now on. A run that had used up its limits goes on.
+    pub fn set_limits(&mut self, limits: RunLimits) {
+        self.head.config.limits = limits;
+        self.head.last_request = None;
+        if let Phase::Exhausted { .. } = self.head.phase {
+            self.head.phase = Phase::Asking;
+        }
+    }
+
+    /// Whether the next effect is a request, as far as is known: what it offers should be listed afresh. Otherwise the
+    /// snapshot that the model saw is to be kept for its calls.
+    ///
+    /// A driver that asks this when it has [told of a reply](Self::on_chat) or of the last result does not ask its sources
+    /// in vain.
+    pub fn is_asking(&self) -> bool {
+        match &self.head.phase {
+            Phase::Asking => true,
+            Phase::Replied { reply } => reply.problem.is_some() || reply.message.is_empty(),
+            Phase::Calling { calls } => calls.are_finished(),
+            _ => false,
+        }
+    }
+
     /// Goes on to the next effect.
     ///
-    /// While an answer is awaited or a request is tried again, `step.tools` should be listed afresh; for the calls
-    /// of a reply it should be the snapshot that the model saw.
+    /// For a request, `step.tools` should be [listed afresh](Self::is_asking); for the calls of a reply it should be the
+    /// snapshot that the model saw.
     ///
     /// # Errors
     ///
@@ -191,6 +219,7 @@ impl Run {
                 Some(effect) => Ok(effect),
                 None => self.next(step),
             },
+            Phase::Exhausted { limit } => Err(AgentErrorKind::LimitReached(*limit)),
             Phase::Answered { stop_reason } => Ok(Effect::Done(Box::new(self.answer(*stop_reason)))),
             Phase::Cancelled => Err(AgentErrorKind::Cancelled),
         }
@@ -237,9 +266,11 @@ impl Run {
         let Phase::Calling { calls } = &mut self.head.phase else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };
-        let Some(budget) = calls.retries(id) else { return Err(RunError::NotUnderWay(id.to_owned())) };
-        let mut result = result;
-        guard::count_retry(&mut result, budget, &mut self.head.retries);
+        let (call, budget) = calls.under_way_as(id)?;
+        // The id and the name are those of the transcript, whatever the driver says.
+        let mut result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
+        let used = self.head.retries.get(&call.name).copied().unwrap_or_default();
+        guard::bound_retry(&mut result, used, budget);
         if self.head.config.identical_calls == Some(self.head.identical_calls) {
             guard::tell_of_repetition(&mut result, self.head.identical_calls);
         }
@@ -322,7 +353,7 @@ impl Run {
 
     /// Goes on with the calls of a reply; no effect when all are done.
     fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let Phase::Calling { calls } = &mut self.head.phase else { return Ok(None) };
+        let Head { phase: Phase::Calling { calls }, retries, .. } = &mut self.head else { return Ok(None) };
         let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
         if !under_way.is_empty() {
             return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
@@ -340,6 +371,7 @@ impl Run {
         if !pending.is_empty() {
             return Ok(Some(Effect::Wait(pending)));
         }
+        guard::count_retries(calls.results(), retries);
         self.close(FailureKind::Cancelled, "cancelled");
         Ok(None)
     }
@@ -398,8 +430,11 @@ impl Head {
     }
 }
 
-/// A provider refuses a conversation in which a call has no result.
-fn refuse_open_calls(transcript: &Transcript) -> Result<(), AgentErrorKind> {
+/// A provider refuses a conversation in which nothing is said, or a call has no result.
+fn refuse(transcript: &Transcript) -> Result<(), AgentErrorKind> {
+    if transcript.is_empty() {
+        return Err(AgentErrorKind::InvalidInput("there is nothing to say".to_owned()));
+    }
     let open = ids::open_calls(transcript.messages());
     if open.is_empty() {
         return Ok(());

@@ -38,6 +38,9 @@ pub enum AgentErrorKind {
     /// The model could not be brought to give what was asked for.
     #[error("the model did not give a usable reply: {0}")]
     UnusableReply(String),
+    /// A content filter of the provider stopped the model's reply.
+    #[error("a content filter of the provider stopped the reply")]
+    ContentFiltered,
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
@@ -47,6 +50,9 @@ pub enum AgentErrorKind {
     /// The run cannot begin as it is asked to.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
+    /// The run is driven out of turn.
+    #[error("the run cannot go on: {0}")]
+    OutOfTurn(String),
     /// The agent is used outside a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,

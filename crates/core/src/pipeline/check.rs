@@ -1,18 +1,33 @@
-use crate::{ToolDefinition, ToolError, ToolOutput};
+use serde_json::Value;
 
-/// Holds an output against the tool's output schema. It is never repaired: the call did run, and what it
-/// returned is what it returned.
+use crate::{Content, Schema, ToolDefinition, ToolError, ToolOutput, limits, schema::is_deeper};
+
+/// Holds an output against the tool's output schema, and what can be saved. It is never repaired: the call did run, and
+/// what it returned is what it returned.
 pub(super) fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
-    let Some(schema) = definition.output_schema() else { return Ok(()) };
-    let problem = match &output.structured {
-        None => "it has no structured content".to_owned(),
-        Some(value) if schema.is_valid(value) => return Ok(()),
-        Some(value) => match schema.validate(value) {
-            Ok(()) => return Ok(()),
-            Err(violations) => violations.to_string(),
-        },
+    let problem = if values(output).any(|value| is_deeper(value, limits::VALUE_DEPTH)) {
+        format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
+    } else if let Some(problem) = definition.output_schema().and_then(|schema| misfit(schema, output)) {
+        format!("does not fit the tool's output schema: {problem}")
+    } else {
+        return Ok(());
     };
-    let message =
-        format!("the call did run, but its result does not fit the tool's output schema: {problem}");
+    let message = format!("the call did run, but its result {problem}");
     Err(ToolError::Failed { message, source: None })
+}
+
+fn values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
+    let of_content = output.content.iter().filter_map(|content| match content {
+        Content::Json { value } => Some(value),
+        _ => None,
+    });
+    output.structured.iter().chain(of_content)
+}
+
+fn misfit(schema: &Schema, output: &ToolOutput) -> Option<String> {
+    match &output.structured {
+        None => Some("it has no structured content".to_owned()),
+        Some(value) if schema.is_valid(value) => None,
+        Some(value) => schema.validate(value).err().map(|violations| violations.to_string()),
+    }
 }

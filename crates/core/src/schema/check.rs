@@ -11,6 +11,7 @@ use super::guarded::guarded;
 use super::listing::Listing;
 use super::preflight::Graph;
 use super::{effort, explain, listing, metered, preflight};
+use crate::limits::VALUE_DEPTH;
 
 /// How many parts a value may have for all of its errors to be listed. Each part may have several, and they take
 /// a hundred times the memory.
@@ -21,9 +22,6 @@ const UNCOUNTED: u64 = 50_000_000;
 
 /// What a check may take at most. A part of a second.
 const EFFORT: u64 = 100_000_000;
-
-/// How deep a value may be nested, as in the parser of `serde_json`: what is deeper could not be read back from text.
-const VALUE_DEPTH: usize = 128;
 
 /// How many subschemas may be gone through on the way to the innermost part of a value. Each takes stack.
 const STEPS: usize = 1_500;

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 pub(super) use self::graph::{Graph, Node};
 pub(super) use self::keyword::{Place, subschemas};
-pub(super) use self::measure::{dismantle, is_deeper, is_larger};
+pub(crate) use self::measure::is_deeper;
+pub(super) use self::measure::{dismantle, is_larger};
 use super::error::{SchemaError, SchemaFault};
 
 /// Bounds on a schema, checked before it is compiled.

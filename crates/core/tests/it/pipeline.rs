@@ -597,3 +597,20 @@ fn an_answer_fits_what_was_asked() {
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "answer": said(json!(3))});
     assert!(serde_json::from_value::<haft_core::Resumed>(forged).is_err());
 }
+
+/// BEHAVIOUR D39: what a tool returns can be saved and read again, or is no result.
+#[tokio::test]
+async fn a_result_can_be_read_back_from_text() {
+    let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let returning = |value: Value| {
+        DynamicTool::new(named("deep"), move |_, _| {
+            let value = value.clone();
+            async move { Json(value) }
+        })
+    };
+    let deepest = run(&Pipeline::new(), returning(nested(99)), "{}").await;
+    let saved = serde_json::to_string(&json!([[[[[[[[[[deepest]]]]]]]]]])).unwrap();
+    assert!(serde_json::from_str::<Value>(&saved).is_ok());
+    let failure = run(&Pipeline::new(), returning(nested(200)), "{}").await;
+    assert_eq!(failure.model_text(), "the call did run, but its result is nested more than 100 levels deep");
+}

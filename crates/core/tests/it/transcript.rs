@@ -46,8 +46,10 @@ fn a_transcript_is_equal_after_a_round_trip() {
 /// BEHAVIOUR D39: a newer format is refused with a clear error.
 #[test]
 fn a_newer_format_is_refused() {
-    let error = serde_json::from_str::<Transcript>(r#"{"version": 2, "messages": []}"#).unwrap_err();
-    assert!(error.to_string().contains("transcript format 2 is not known here"), "{error}");
+    for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
+        let error = serde_json::from_str::<Transcript>(newer).unwrap_err();
+        assert!(error.to_string().contains("transcript format 2 is not known here"), "{error}");
+    }
 }
 
 /// Absent data, null and the empty output are three things.

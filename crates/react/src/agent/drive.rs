@@ -1,6 +1,6 @@
 //! One run, driven to its end.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
@@ -62,9 +62,13 @@ impl ReactAgent {
         let context = Arc::new(RunContext { progress: Some(Arc::new(progress)), ..context });
         let mut tools = self.list(run, &context).await;
         run.recover(&tools);
+        let mut is_fresh = true;
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
+            }
+            if !mem::take(&mut is_fresh) && run.is_asking() {
+                tools = self.list(run, &context).await;
             }
             let instructions = self.0.instructions.as_ref();
             let step = Step { tools: &tools, dialect: self.dialect(), instructions, now: Timestamp::now() };
@@ -75,10 +79,7 @@ impl ReactAgent {
                     drop(request);
                     run.on_chat(reply)?;
                 }
-                Effect::Call(batch) => {
-                    self.call(run, tools, batch, &context, events).await?;
-                    tools = self.list(run, &context).await;
-                }
+                Effect::Call(batch) => self.call(run, tools.clone(), batch, &context, events).await?,
                 Effect::Wait(_) => return run.park().map(RunOutput::Parked),
                 Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
             }

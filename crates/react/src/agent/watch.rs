@@ -65,20 +65,20 @@ impl Stream for Watched<'_> {
     type Item = Result<RunEvent, AgentError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.driver.is_some()
-            && let Poll::Ready(Some(event)) = self.events.poll_recv(cx)
-        {
-            return Poll::Ready(Some(Ok(event)));
-        }
+        // First of all: however much tools report, deadlines and the token are looked at.
         if let Some(driver) = &mut self.driver
             && let Poll::Ready(end) = driver.poll_unpin(cx)
         {
             (self.driver, self.end) = (None, Some(end));
+            // What an abandoned tool still reports is nobody's any more.
+            self.events.close();
         }
-        match self.events.try_recv() {
-            Ok(event) => Poll::Ready(Some(Ok(event))),
-            Err(_none) if self.driver.is_some() => Poll::Pending,
-            Err(_none) => Poll::Ready(self.end.take().map(|end| end.map(|output| RunEvent::Done { output }))),
+        match self.events.poll_recv(cx) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(Ok(event))),
+            Poll::Ready(None) => {
+                Poll::Ready(self.end.take().map(|end| end.map(|output| RunEvent::Done { output })))
+            }
+            Poll::Pending => Poll::Pending,
         }
     }
 }

@@ -41,7 +41,13 @@ impl JsonReact {
         Self { constrained: true }
     }
 
-    /// Speaks to a model of this profile: where it takes no schema, only words ask for the form.
+    /// Speaks to a model that takes no schema: only words ask for the form.
+    pub fn unconstrained() -> Self {
+        Self { constrained: false }
+    }
+
+    /// Speaks to a model of this profile: [constrained](Self::new) where it takes a schema, else
+    /// [unconstrained](Self::unconstrained).
     pub fn for_model(profile: &ModelProfile) -> Self {
         Self { constrained: profile.json_schema }
     }
@@ -69,11 +75,11 @@ impl Dialect for JsonReact {
     }
 
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        read::reply(response, outputs.is_some())
+        read::reply(response, outputs)
     }
 
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
-        Box::new(JsonListener::new(outputs.is_some()))
+        Box::new(JsonListener::new(outputs))
     }
 
     fn reserved_name(&self, _outputs: Option<&Schema>) -> Option<&'static str> {

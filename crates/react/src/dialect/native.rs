@@ -1,13 +1,13 @@
 //! Function calling: the model takes tools, and asks for calls by itself.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{
     ChatEvent, ChatRequest, ChatResponse, Content, DynamicTool, Schema, Tool, ToolChoice, ToolDefinition,
     ToolError, ToolList, ToolName, ToolOutput,
 };
 
-use super::{Delta, Dialect, FINISH, Listener, Prompt};
+use super::{Delta, Dialect, FINISH, Listener, Prompt, take_finish};
 use crate::Reply;
 
 /// Function calling, for models whose API has it.
@@ -45,8 +45,13 @@ impl Dialect for NativeCalls {
 
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
         let mut reply = Reply::from(response);
-        if outputs.is_some() {
-            take_finish(&mut reply);
+        if outputs.is_some()
+            && let Some(arguments) = take_finish(&mut reply.message)
+        {
+            reply.message.content = match serde_json::from_str(&arguments) {
+                Ok(value) => vec![Content::Json { value }],
+                Err(_) => vec![Content::Text { text: arguments }],
+            };
         }
         reply
     }
@@ -58,19 +63,6 @@ impl Dialect for NativeCalls {
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
         outputs.map(|_| FINISH)
     }
-}
-
-/// Makes an answer of a call of [`FINISH`]. Beside other calls it came too early: those run, and it is made again.
-fn take_finish(reply: &mut Reply) {
-    let calls = mem::take(&mut reply.message.tool_calls);
-    let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
-    if let (Some(finish), true) = (finish.into_iter().next(), others.is_empty()) {
-        reply.message.content = match serde_json::from_str(&finish.arguments) {
-            Ok(value) => vec![Content::Json { value }],
-            Err(_) => vec![Content::Text { text: finish.arguments }],
-        };
-    }
-    reply.message.tool_calls = others;
 }
 
 /// The tools of a prompt with [`FINISH`]; made once for each list of tools.

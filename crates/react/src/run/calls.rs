@@ -65,6 +65,11 @@ impl OpenCalls {
         self.0.iter().filter(under_way).map(|open| &open.call)
     }
 
+    /// Whether every call has its result.
+    pub(super) fn are_finished(&self) -> bool {
+        self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
+    }
+
     /// The calls that wait.
     pub(super) fn pending(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
@@ -78,26 +83,29 @@ impl OpenCalls {
 
     /// The result that ends the run, if there is one.
     pub(super) fn fatal(&self) -> Option<&ToolResult> {
-        self.0.iter().find_map(|open| match &open.state {
-            CallState::Finished { result } => Some(&**result).filter(|result| is(result, FailureKind::Fatal)),
-            _ => None,
-        })
+        self.results().find(|result| is(result, FailureKind::Fatal))
     }
 
-    /// How often the tool of a call that is under way may ask for another try in one run.
-    pub(super) fn retries(&self, id: &str) -> Option<u32> {
-        self.0.iter().find(|open| open.call.id == id).and_then(|open| match open.state {
-            CallState::UnderWay { retries, .. } => Some(retries),
+    /// A call that is under way, and how often in a row its tool may ask for another try.
+    pub(super) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
+        let found = self.0.iter().find_map(|open| match open.state {
+            CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
+            _ => None,
+        });
+        found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
+    }
+
+    /// The results that there are.
+    pub(super) fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.0.iter().filter_map(|open| match &open.state {
+            CallState::Finished { result } => Some(&**result),
             _ => None,
         })
     }
 
     /// Takes the result of a call that is under way.
     pub(super) fn finish(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
-        let OpenCall { call, state } = self.find_under_way(id)?;
-        // The id and the name are those of the transcript, whatever the driver says.
-        let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
-        *state = CallState::Finished { result: Box::new(result) };
+        self.find_under_way(id)?.state = CallState::Finished { result: Box::new(result) };
         Ok(())
     }
 

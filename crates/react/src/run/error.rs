@@ -36,6 +36,6 @@ pub enum RunError {
 
 impl From<RunError> for AgentErrorKind {
     fn from(error: RunError) -> Self {
-        Self::InvalidInput(error.to_string())
+        Self::OutOfTurn(error.to_string())
     }
 }

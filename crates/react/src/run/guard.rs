@@ -6,15 +6,45 @@ use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult, Value, sche
 
 use super::calls::is;
 
-/// How many replies in a row asked for these calls, this one included; `before` is the number for the last ones.
-pub(super) fn identical_calls(messages: &[Arc<Message>], calls: &[ToolCall], before: u32) -> u32 {
-    let last = messages.iter().rev().map(|message| message.tool_calls()).find(|calls| !calls.is_empty());
-    let same = |(a, b): (&ToolCall, &ToolCall)| a.name == b.name && arguments(a) == arguments(b);
-    match last {
-        Some(last) if last.len() == calls.len() && last.iter().zip(calls).all(same) => {
-            before.saturating_add(1)
+/// The longest round of calls that is noticed when it begins anew, unless one reply has more of them.
+const ROUND: usize = 4;
+
+/// How many times in a row the latest calls are the same: one call, or a round of several such as A, B, A, B. At most
+/// one more than `limit`.
+pub(super) fn repetitions(messages: &[Arc<Message>], calls: &[ToolCall], limit: u32) -> u32 {
+    let earlier = messages.iter().rev().flat_map(|message| message.tool_calls().iter().rev());
+    let mut latest = Latest { calls: Box::new(calls.iter().rev().chain(earlier)), known: Vec::new() };
+    let rounds = (1..=ROUND).chain([calls.len()]);
+    rounds.map(|length| latest.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
+}
+
+/// Calls from the last to the first, read as far as they are compared.
+struct Latest<'a> {
+    calls: Box<dyn Iterator<Item = &'a ToolCall> + 'a>,
+    known: Vec<(&'a str, Cow<'a, str>)>,
+}
+
+impl<'a> Latest<'a> {
+    fn get(&mut self, index: usize) -> Option<&(&'a str, Cow<'a, str>)> {
+        while self.known.len() <= index {
+            let call = self.calls.next()?;
+            self.known.push((&call.name, arguments(call)));
         }
-        _ => 1,
+        self.known.get(index)
+    }
+
+    /// How often in a row the last round of this length was made, counted up to `most`.
+    fn rounds(&mut self, length: usize, most: u32) -> u32 {
+        for number in 1..most {
+            let start = length * number as usize;
+            let repeats = (start..start + length).all(|index| {
+                self.get(index).is_some() && self.known.get(index) == self.known.get(index - length)
+            });
+            if !repeats {
+                return number;
+            }
+        }
+        most
     }
 }
 
@@ -39,17 +69,36 @@ pub(super) fn tell_of_repetition(result: &mut ToolResult, times: u32) {
     }
 }
 
-/// Counts a tool's wish for another try; beyond its budget the wish is a failure.
-pub(super) fn count_retry(result: &mut ToolResult, budget: u32, retries: &mut BTreeMap<String, u32>) {
-    if !is(result, FailureKind::Retry) {
-        return;
-    }
-    let count = retries.entry(result.name.clone()).or_default();
-    *count = count.saturating_add(1);
-    if *count > budget
+/// Holds a tool's wish for another try against its budget; beyond it the wish is a failure.
+pub(super) fn bound_retry(result: &mut ToolResult, used: u32, budget: u32) {
+    if used >= budget
+        && is(result, FailureKind::Retry)
         && let Outcome::Failed(failure) = &mut result.outcome
     {
         failure.kind = FailureKind::Failed;
         failure.message = format!("{}\nThere are no more tries: go on without it.", failure.message);
+    }
+}
+
+/// Counts the wishes of the results of one reply, one for each tool. A tool that did its work has its whole budget again.
+pub(super) fn count_retries<'a>(
+    results: impl Iterator<Item = &'a ToolResult>,
+    retries: &mut BTreeMap<String, u32>,
+) {
+    let mut wishes = BTreeMap::new();
+    for result in results {
+        let wish = wishes.entry(&result.name).or_insert(None);
+        match &result.outcome {
+            Outcome::Done(_) => *wish = wish.or(Some(false)),
+            Outcome::Failed(failure) if failure.kind == FailureKind::Retry => *wish = Some(true),
+            Outcome::Failed(_) => {}
+        }
+    }
+    for (tool, wish) in wishes {
+        match wish {
+            Some(true) => *retries.entry(tool.clone()).or_default() += 1,
+            Some(false) => drop(retries.remove(tool)),
+            None => {}
+        }
     }
 }

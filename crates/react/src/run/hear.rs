@@ -4,7 +4,7 @@ use std::mem;
 
 use haft_core::{
     AgentErrorKind, AssistantMessage, Content, FailureKind, FinishReason, Limit, Message, ModelError,
-    StopReason,
+    StopReason, ToolCall,
 };
 
 use super::{Phase, Run, calls::OpenCalls, guard, mark, outputs};
@@ -31,7 +31,8 @@ impl Run {
             return self.object(message, problem);
         }
         if message.refusal.is_some() {
-            self.push(Message::assistant(message));
+            // Calls beside a refusal are none: nobody will answer them.
+            self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
             self.head.phase = Phase::Answered { stop_reason: StopReason::Refused };
             return Ok(());
         }
@@ -44,8 +45,7 @@ impl Run {
     /// Opens the calls of a reply.
     fn open(&mut self, mut message: AssistantMessage) -> Result<(), AgentErrorKind> {
         self.head.unusable_replies = 0;
-        self.head.identical_calls =
-            guard::identical_calls(self.new_messages(), &message.tool_calls, self.head.identical_calls);
+        self.head.identical_calls = self.repetitions(&message.tool_calls);
         self.ids.adopt(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));
@@ -94,6 +94,14 @@ impl Run {
         Ok(())
     }
 
+    /// How often in a row the model has asked for these calls, a part of them, or a round that ends with them. It is told
+    /// before it is stopped, also where one reply repeats a call more often than that.
+    fn repetitions(&self, calls: &[ToolCall]) -> u32 {
+        let Some(limit) = self.head.config.identical_calls else { return 1 };
+        let times = guard::repetitions(self.new_messages(), calls, limit);
+        if self.head.identical_calls < limit { times.min(limit) } else { times }
+    }
+
     /// The messages of this run.
     fn new_messages(&self) -> &[std::sync::Arc<Message>] {
         self.transcript.messages().get(self.head.start..).unwrap_or_default()
@@ -106,5 +114,5 @@ fn truncated(partial: AssistantMessage) -> AgentErrorKind {
 }
 
 fn filtered() -> AgentErrorKind {
-    AgentErrorKind::UnusableReply("a content filter of the provider stopped it".to_owned())
+    AgentErrorKind::ContentFiltered
 }

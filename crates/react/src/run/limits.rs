@@ -2,7 +2,7 @@
 
 use haft_core::{AgentErrorKind, Limit};
 
-use super::{AtLimit, Head, Run, mark};
+use super::{AtLimit, Head, Phase, Run, mark};
 
 impl Run {
     /// The limit that leaves no request, if there is one.
@@ -17,7 +17,11 @@ impl Run {
     /// Does what is configured for a limit that is reached. A model that is made to answer gets no second chance.
     pub(super) fn reach(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         match (self.head.config.at_limit, self.head.last_request) {
-            (AtLimit::Fail, _) | (AtLimit::Answer, Some(_)) => Err(AgentErrorKind::LimitReached(limit)),
+            (AtLimit::Fail, _) => Err(AgentErrorKind::LimitReached(limit)),
+            (AtLimit::Answer, Some(limit)) => {
+                self.head.phase = Phase::Exhausted { limit };
+                Err(AgentErrorKind::LimitReached(limit))
+            }
             (AtLimit::Answer, None) => {
                 self.head.last_request = Some(limit);
                 self.push(mark::hint(format!(
@@ -31,7 +35,7 @@ impl Run {
     /// Lets an unusable reply pass, unless there were too many in a row.
     pub(super) fn tolerate(&mut self, error: impl FnOnce() -> AgentErrorKind) -> Result<(), AgentErrorKind> {
         if let Some(limit) = self.head.last_request {
-            return Err(AgentErrorKind::LimitReached(limit));
+            return self.reach(limit);
         }
         self.head.unusable_replies += 1;
         if self.head.unusable_replies > self.head.config.unusable_replies { Err(error()) } else { Ok(()) }

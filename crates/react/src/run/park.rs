@@ -1,6 +1,6 @@
 //! Runs that wait, as data for whoever keeps them.
 
-use haft_core::{AgentErrorKind, Answers, Parked};
+use haft_core::{AgentError, AgentErrorKind, Answers, Parked};
 
 use super::{Phase, Run};
 
@@ -28,12 +28,16 @@ impl Run {
         serde_json::from_value(parked.state).map_err(|error| unreadable(&error))
     }
 
-    pub(super) fn resume(parked: Parked, answers: Answers) -> Result<Self, AgentErrorKind> {
+    pub(super) fn resume(parked: Parked, answers: Answers) -> Result<Self, AgentError> {
         let mut run = Self::unpark(parked)?;
-        for (id, answer) in answers {
-            run.on_answer(&id, answer)?;
+        let answered = answers.into_iter().try_for_each(|(id, answer)| run.on_answer(&id, answer));
+        match answered {
+            Ok(()) => Ok(run),
+            Err(error) => {
+                let kind = AgentErrorKind::InvalidInput(error.to_string());
+                Err(AgentError::from(kind).with_run(run.transcript, run.head.usage))
+            }
         }
-        Ok(run)
     }
 }
 

@@ -26,7 +26,9 @@ impl<'de> Deserialize<'de> for Run {
         struct Form {
             version: u32,
             // Another version may have another shape: nothing else is read before the version is known.
+            #[serde(default)]
             head: Value,
+            #[serde(default)]
             transcript: Value,
         }
         let form = Form::deserialize(deserializer)?;

@@ -1,19 +1,27 @@
 //! Runs of an agent with native calls, by what a user sees.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, AssistantMessage, ChatResponse, DynamicTool, ModelProfile, Progress, RunEvent, RunInput,
-    Schema, StopReason, ToolDefinition, ToolName, Toolset, Usage, json, testing::ScriptedModel,
+    Agent as _, AssistantMessage, ChatResponse, DynamicTool, FailureKind, ListContext, ModelProfile, Policy,
+    Progress, RunEvent, RunInput, Schema, SourceError, StopReason, ToolContext, ToolDefinition, ToolList,
+    ToolName, ToolSource, Toolset, Usage, async_trait, json, testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 use tokio::time::Instant;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, lines},
-    tools::{add, calculator, wait},
+    tools::{add, calculator, plain, wait},
 };
 
 #[tokio::test]
@@ -146,8 +154,6 @@ async fn a_second_question_knows_the_first() {
 
 #[tokio::test]
 async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run_in_what_the_model_saw() {
-    use haft_core::{ListContext, SourceError, ToolList, ToolSource, async_trait};
-
     /// Offers `add` before the first request only.
     struct Vanishing(ToolList);
 
@@ -188,4 +194,63 @@ fn an_agent_outside_a_runtime_says_so() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
     let error = futures::executor::block_on(agent.run("Hi".into())).unwrap_err();
     assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
+}
+
+/// However much a tool reports, its timeout holds, and nothing comes behind the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_progress_holds_nothing_up() {
+    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let definition =
+        ToolDefinition::new(ToolName::new("flood").unwrap(), Schema::object()).with_policy(policy);
+    let over = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&over);
+    let flood = DynamicTool::new(definition, move |_, cx: ToolContext| {
+        let stop = Arc::clone(&stop);
+        async move {
+            // Code that blocks: it cannot be stopped, and reports on behind its timeout.
+            while !stop.load(Ordering::Relaxed) {
+                cx.report(Progress::default());
+                thread::yield_now();
+            }
+        }
+    });
+    let model = ScriptedModel::new().calls([("a", "flood", "{}")]).text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with(flood)).unwrap();
+
+    let mut events = agent.stream("Go.".into());
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event.unwrap());
+    }
+    over.store(true, Ordering::Relaxed);
+
+    let Some(RunEvent::Done { output }) = last else { panic!("{last:?}") };
+    let result = output.results_of("flood").next().unwrap();
+    assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
+}
+
+/// BEHAVIOUR A65: what is registered while the model gives a reply that cannot be used is offered in the next request.
+#[tokio::test]
+async fn tools_are_listed_before_each_request() {
+    struct Growing(AtomicUsize);
+    #[async_trait]
+    impl ToolSource for Growing {
+        fn label(&self) -> &str {
+            "growing"
+        }
+
+        async fn tools(&self, _cx: &ListContext) -> Result<ToolList, SourceError> {
+            let number = self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(ToolList::new(
+                "growing",
+                (0..=number).map(|number| plain(&format!("tool_{number}"), || async {})),
+            ))
+        }
+    }
+    let model = ScriptedModel::new().text("").calls([("a", "tool_1", "{}")]).text("Done.");
+    let agent =
+        ReactAgent::new(model.clone(), Toolset::new().with_source(Growing(AtomicUsize::new(0)))).unwrap();
+    agent.run("Go.".into()).await.unwrap();
+    let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
+    assert_eq!(offered, [1, 2, 3]);
 }

@@ -4,8 +4,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, AssistantMessage, ChatResponse, FailureKind, FinishReason, Limit, ModelError,
-    StopReason, ToolCall, ToolError, Toolset, testing::ScriptedModel,
+    Agent as _, AgentErrorKind, AssistantMessage, ChatRequest, ChatResponse, FailureKind, FinishReason,
+    Limit, ModelError, Policy, RunInput, StopReason, ToolCall, ToolError, Toolset, testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 
@@ -80,7 +80,7 @@ async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
         let block = std::sync::Arc::clone(&block);
         async move { block() }
     });
-    let policy = haft_core::Policy { timeout: Duration::from_millis(50), ..haft_core::Policy::default() };
+    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
     let tools = calculator().with(blocks.with_definition(|it| it.with_policy(policy)));
     let model =
         ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
@@ -136,22 +136,28 @@ async fn a_content_filter_is_an_error_of_its_own() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
     let agent = ReactAgent::new(ScriptedModel::new().reply(filtered), calculator()).unwrap();
     let error = agent.run("Tell me.".into()).await.unwrap_err();
-    assert!(matches!(&*error.kind, AgentErrorKind::UnusableReply(_)), "{error:?}");
-    assert_eq!(
-        error.to_string(),
-        "the model did not give a usable reply: a content filter of the provider stopped it"
-    );
+    assert!(matches!(*error.kind, AgentErrorKind::ContentFiltered), "{error:?}");
+    assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
 /// FAULTS M8: a refusal.
 #[tokio::test]
 async fn a_refusal_is_an_answer_that_says_so() {
-    let refusal =
-        AssistantMessage { refusal: Some("I would rather not.".to_owned()), ..AssistantMessage::default() };
-    let agent =
-        ReactAgent::new(ScriptedModel::new().reply(ChatResponse::new(refusal)), calculator()).unwrap();
-    let answer = agent.run("Tell me.".into()).await.unwrap().into_answer().unwrap();
-    assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refused));
+    let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
+    for tool_calls in [vec![], vec![call]] {
+        let refusal = AssistantMessage {
+            refusal: Some("I would rather not.".to_owned()),
+            tool_calls,
+            ..AssistantMessage::default()
+        };
+        let model = ScriptedModel::new().reply(ChatResponse::new(refusal)).text("Fine.");
+        let agent = ReactAgent::new(model, calculator()).unwrap();
+        let answer = agent.run("Tell me.".into()).await.unwrap().into_answer().unwrap();
+        assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refused));
+        assert_paired(&answer.transcript);
+        let next = RunInput::following(answer.transcript, "And now?");
+        assert_eq!(agent.run(next).await.unwrap().text(), "Fine.");
+    }
 }
 
 /// FAULTS M10, as far as the run goes.
@@ -205,6 +211,58 @@ async fn a_tool_may_ask_for_another_try_within_its_budget() {
     assert_eq!((results[0].kind, &*results[0].message), (FailureKind::Retry, "try again"));
     assert_eq!(results[1].kind, FailureKind::Failed);
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
+}
+
+/// BEHAVIOUR B20: a failure costs nothing of the budget, calls of one reply cost one try together, and a success gives it
+/// back.
+#[tokio::test]
+async fn a_budget_of_tries_counts_replies_in_a_row() {
+    let moods = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
+    let moody = plain("moody", move || {
+        let mood = moods.lock().unwrap().next();
+        async move {
+            match mood {
+                Some("done") => Ok("fine"),
+                Some("retry") => Err(ToolError::retry("try again")),
+                _ => Err(ToolError::failed("no luck")),
+            }
+        }
+    })
+    .with_definition(|it| it.with_policy(Policy { sequential: true, ..Policy::default() }));
+    let model = ScriptedModel::new()
+        .calls([("a", "moody", "{}")])
+        .calls([("b", "moody", "{}"), ("c", "moody", "{}")])
+        .calls([("d", "moody", "{}")])
+        .calls([("e", "moody", "{}")])
+        .text("Done.");
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with(moody)).identical_calls(None).build().unwrap();
+
+    let output = agent.run("Go.".into()).await.unwrap();
+
+    let kinds: Vec<_> =
+        output.results_of("moody").map(|it| it.failure().map(|failure| failure.kind)).collect();
+    let retry = Some(FailureKind::Retry);
+    assert_eq!(kinds, [Some(FailureKind::Failed), retry, retry, None, retry]);
+}
+
+/// FAULTS T6: rounds of calls are repetitions, too, and so are calls of one reply; the model is told before it is stopped.
+#[tokio::test]
+async fn rounds_of_calls_are_noticed() {
+    let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
+    let told = |request: &ChatRequest| lines(request).matches("Warning: this is the same call").count();
+    let rounds =
+        (0..3).fold(ScriptedModel::new(), |model, _| model.calls([a]).calls([b])).calls([a]).calls([b]);
+    let agent = ReactAgent::new(rounds.clone(), calculator()).unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert_eq!(rounds.requests().iter().map(told).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
+
+    let at_once = ScriptedModel::new().calls([a; 5]).calls([a]);
+    let agent = ReactAgent::new(at_once.clone(), calculator()).unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert_eq!(at_once.requests().iter().map(told).collect::<Vec<_>>(), [0, 5]);
 }
 
 /// BEHAVIOUR B22.

@@ -1,8 +1,11 @@
 //! Limits end a run with a typed reason.
 
+use std::future::ready;
+
+use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentError, AgentErrorKind, ChatResponse, Limit, RunInput, RunLimits, StopReason, ToolChoice,
-    Usage, testing::ScriptedModel,
+    Agent as _, AgentError, AgentErrorKind, ChatResponse, Limit, RunContext, RunEvent, RunInput, RunLimits,
+    RunOutput, StopReason, ToolChoice, Usage, testing::ScriptedModel,
 };
 use haft_react::{AtLimit, ReactAgent};
 
@@ -61,14 +64,27 @@ async fn at_the_limit_the_model_may_be_made_to_answer() {
 /// BEHAVIOUR C30: a model that calls all the same gets no answer made up for it.
 #[tokio::test]
 async fn a_call_in_the_last_request_is_the_limit_again() {
-    let model = adding(adding(ScriptedModel::new(), 1), 2);
-    let agent = ReactAgent::builder(model)
+    let model = adding(adding(ScriptedModel::new(), 1), 2).text("Three.");
+    let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .limits(requests(1))
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
-    assert_limit(&agent.run("Add.".into()).await.unwrap_err(), Limit::Requests(1));
+    let mut run = agent.begin("Add.".into()).unwrap();
+    for _ in 0..2 {
+        // Asked again, it is the limit still: the last request was made.
+        let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
+        assert_limit(&end.unwrap_err(), Limit::Requests(1));
+    }
+    assert_eq!(model.requests().len(), 2);
+
+    // Whoever raises the limit goes on as before, with calls.
+    run.set_limits(requests(3));
+    let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
+    let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
+    assert_eq!((&*answer.text, answer.stop_reason), ("Three.", StopReason::Finished));
+    assert_eq!(model.requests()[2].tool_choice, ToolChoice::Auto);
 }
 
 /// BEHAVIOUR C26, the second half.

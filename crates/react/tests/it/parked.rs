@@ -115,7 +115,9 @@ async fn an_answer_must_be_one() {
     let parked = parked(agent.run("Add.".into()).await.unwrap());
 
     let wrong = RunInput::resume(parked.clone(), answers([("a", Answer::output("42"))]));
-    let error = agent.run(wrong).await.unwrap_err().to_string();
+    let error = agent.run(wrong).await.unwrap_err();
+    assert_eq!((error.transcript.len(), error.usage.requests), (2, 1), "the conversation is lost");
+    let error = error.to_string();
     assert_eq!(
         error,
         r#"the run cannot begin: the answer for the call "a" does not fit: it waits for an approval or a denial, which this answer is not"#

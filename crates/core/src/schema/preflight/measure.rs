@@ -91,7 +91,7 @@ impl Write for Budget {
 }
 
 /// Whether objects and arrays are inside each other more than `levels` deep. Goes no deeper itself.
-pub(in crate::schema) fn is_deeper(value: &Value, levels: usize) -> bool {
+pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => true,
         Value::Array(items) => items.iter().any(|item| is_deeper(item, levels - 1)),

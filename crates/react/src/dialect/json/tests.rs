@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatResponse, DynamicTool, ResponseFormat, Schema, ToolDefinition, ToolList,
-    ToolName, Value, View, json,
+    AssistantMessage, ChatEvent, ChatResponse, Content, DynamicTool, ResponseFormat, Schema, ToolCall,
+    ToolDefinition, ToolList, ToolName, Value, View, json,
 };
 use proptest::{collection::vec, prelude::any, prop_assert_eq, proptest, test_runner::Config};
 
@@ -39,11 +39,52 @@ fn an_answer_is_read_however_it_is_written() {
     assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"42"}"#).text(), "42");
     assert_eq!(fold(r#"{"tool_name":"finish","answer":42}"#).text(), "42");
     assert_eq!(fold(r#"{"answer":["a"]}"#).text(), r#"["a"]"#);
+    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"{\"answer\":\"42\"}"}"#).text(), "42");
+    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":{"result":42}}"#).text(), "42");
+    assert_eq!(
+        fold(r#"{"type":"function","function":{"name":"finish","arguments":"{\"answer\":1}"}}"#).text(),
+        "1"
+    );
+}
+
+/// Some servers read calls out of a text by themselves.
+#[test]
+fn the_end_is_known_as_a_call_too() {
+    let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
+    let fold = |tool_calls| {
+        let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+        JsonReact::new().fold(ChatResponse::new(message), None).message
+    };
+    assert_eq!(fold(vec![call("finish")]), AssistantMessage::from("42"));
+    assert_eq!(fold(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
+}
+
+/// An answer that is data may come without the step around it, whatever its fields are called.
+#[test]
+fn outputs_are_an_answer_as_they_are() {
+    let outputs =
+        Schema::arguments(json!({"properties": {"name": {"type": "string"}}, "required": ["name"]})).unwrap();
+    let fold = |text: &str| JsonReact::new().fold(ChatResponse::new(text), Some(&outputs)).message;
+    assert_eq!(fold(r#"{"name":"Ada"}"#).content, [Content::json(json!({"name": "Ada"}))]);
+    assert_eq!(fold(r#"{"tool_name":"add","tool_args":{},"name":"Ada"}"#).tool_calls[0].name, "add");
 }
 
 #[test]
 fn what_is_no_step_has_a_problem() {
-    for text in ["It is 42.", "{\"thought\":\"hm\"}", "{\"tool_name\":\"add\",", "[]"] {
+    for text in [
+        "It is 42.",
+        "{\"thought\":\"hm\"}",
+        "{\"tool_name\":\"add\",",
+        "[]",
+        // Parts of a step are none.
+        r#"{"thought":"x","tool_name":"log","tool_args":{"action":"delete_all"}"#,
+        "{\"thought\":\"a\nb\",\"tool_name\":\"submit\",\"tool_args\":{\"answer\":\"42\"}}",
+        r#"{"thought":"x","tool_args":{"action":"delete_all"}}"#,
+        // The end without an answer.
+        r#"{"tool_name":"finish"}"#,
+        r#"{"tool_name":"finish","tool_args":{"answer":" "}}"#,
+        r#"{"tool_name":"finish","tool_args":{"a":1,"b":2}}"#,
+    ] {
         let reply = JsonReact::new().fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
@@ -54,6 +95,7 @@ fn what_is_no_step_has_a_problem() {
 #[test]
 fn an_object_is_found_within_bounds() {
     assert!(json_object(&"{".repeat(1_000_000), |_| true).is_none());
+    assert!(json_object(r#"{"sum":3,"parts":{"a":1}"#, |_| true).is_none());
     assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
@@ -166,6 +208,28 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// BEHAVIOUR C77, for replies that are not quite as they should be: what was not heard on the way is told at the end.
+#[test]
+fn an_odd_reply_is_heard_at_its_end() {
+    for text in [
+        r#"{"tool_args":{"answer":"42"},"tool_name":"finish","thought":"so"}"#,
+        r#"Let me see {x}. {"thought":"so","tool_name":"finish","tool_args":{"answer":"42"}}"#,
+        r#"{"reasoning":"so","answer":42}"#,
+    ] {
+        let mut listener = JsonReact::new().listener(None);
+        let (mut thought, mut answer) = (String::new(), String::new());
+        for event in ChatResponse::new(text).into_events() {
+            for delta in listener.hear(&event) {
+                match delta {
+                    Delta::Thought(more) => thought += &more,
+                    Delta::Text(more) => answer += &more,
+                }
+            }
+        }
+        assert_eq!((&*thought, &*answer), ("so", "42"), "{text}");
+    }
 }
 
 #[test]
