@@ -4,12 +4,19 @@ mod builder;
 mod clock;
 mod events;
 mod profile;
+mod reply;
 mod reply_stream;
 mod request;
 mod retry;
 mod transport;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use futures::{
@@ -20,7 +27,12 @@ use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, Mod
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    clock::Clock, reply_stream::ReplyStream, request::Body, retry::RetryPolicy, transport::Transport,
+    clock::Clock,
+    profile::Habits,
+    reply_stream::ReplyStream,
+    request::{Body, Delivery},
+    retry::RetryPolicy,
+    transport::Transport,
 };
 
 pub use builder::{BuildError, ChatCompletionsBuilder};
@@ -54,6 +66,9 @@ pub struct ChatCompletions(Arc<Inner>);
 
 struct Inner {
     profile: ModelProfile,
+    habits: Habits,
+    /// Whether the server was seen to refuse `stream_options`, as Mistral does.
+    refuses_usage: AtomicBool,
     transport: Transport,
     retry: RetryPolicy,
     timeouts: Timeouts,
@@ -78,17 +93,27 @@ impl ChatCompletions {
     async fn send(
         &self,
         request: &ChatRequest,
-        stream: bool,
+        delivery: Delivery,
         clock: &Clock,
     ) -> Result<ReplyStream, ModelError> {
-        let body = Body::new(&self.0.profile, self.0.transport.server(), request, stream);
-        let reply = self.0.transport.send(&body, clock).await?;
-        Ok(ReplyStream::new(reply, clock.clone()))
+        let body = Body::new(&self.0.profile, self.0.habits, request, delivery);
+        self.0.transport.send(&body, &clock.attempt()).await.map(ReplyStream::new)
+    }
+
+    /// Asks for a stream with its usage, and of a server that does not know the usage of a stream for one without it.
+    async fn send_streaming(&self, request: &ChatRequest, clock: &Clock) -> Result<ReplyStream, ModelError> {
+        if !self.0.refuses_usage.load(Ordering::Relaxed) {
+            match self.send(request, Delivery::StreamWithUsage, clock).await {
+                Err(error) if is_about_usage(&error) => self.0.refuses_usage.store(true, Ordering::Relaxed),
+                reply => return reply,
+            }
+        }
+        self.send(request, Delivery::Stream, clock).await
     }
 
     /// Sends the request and waits for the first event: until then a failure may be tried again unseen.
     async fn open(&self, request: &ChatRequest, clock: &Clock) -> Result<ReplyStream, ModelError> {
-        let mut reply = self.send(request, true, clock).await?;
+        let mut reply = self.send_streaming(request, clock).await?;
         reply.fill().await?;
         Ok(reply)
     }
@@ -114,7 +139,7 @@ impl ChatModel for ChatCompletions {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let clock = Clock::start(&self.0.timeouts);
-        let attempt = || async { self.send(request, false, &clock).await?.whole().await };
+        let attempt = || async { self.send(request, Delivery::Whole, &clock).await?.whole().await };
         let response = self.0.retry.run(&clock, attempt).instrument(span.clone()).await?;
         record(&span, &response);
         Ok(response)
@@ -142,6 +167,11 @@ impl fmt::Debug for ChatCompletions {
             .field("endpoint", &self.0.transport.endpoint())
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a server refuses to tell the usage of a stream.
+fn is_about_usage(error: &ModelError) -> bool {
+    matches!(error, ModelError::Rejected { status: 400 | 422, body } if body.contains("stream_options"))
 }
 
 fn record(span: &Span, response: &ChatResponse) {

@@ -62,13 +62,14 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 ///
 /// Fails with a [`ModelError`] where the reply holds an error, is empty, ends inside a call, or cannot be read.
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
-    whole(read::<Completion>(reply)?)
+    // Gemini puts an error into a list of one.
+    whole(read::<Completion>(reply.get(0).unwrap_or(reply))?)
 }
 
 /// Reads the body of a reply that was not streamed.
 #[cfg(feature = "client")]
 pub(crate) fn response_of_body(body: &[u8]) -> Result<ChatResponse, ModelError> {
-    whole(serde_json::from_slice::<Completion>(body).map_err(|error| unreadable(&error, body))?)
+    whole(Completion::read(body).map_err(|error| unreadable(&error, body))?)
 }
 
 /// The error of JSON that cannot be read: cut, or nonsense.
@@ -82,12 +83,10 @@ pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
 }
 
 fn whole(reply: Completion) -> Result<ChatResponse, ModelError> {
-    if reply.choices.is_none() && reply.error.is_none() {
-        return Err(ModelError::InvalidResponse("it has no choices".into()));
-    }
+    let has_choices = reply.choices.is_some();
     let mut fold = Fold::default();
     fold.add(reply, true, &mut None)?;
-    fold.finish()
+    if has_choices { fold.finish() } else { Err(ModelError::InvalidResponse("it has no choices".into())) }
 }
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, ModelError> {

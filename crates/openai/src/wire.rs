@@ -2,8 +2,10 @@
 
 mod loose;
 
+use std::mem;
+
 use haft_core::{Usage, Value};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub(crate) use loose::Loose;
 
@@ -15,15 +17,44 @@ pub(crate) struct Completion {
     pub(crate) model: Loose,
     /// `None` where the body is no reply at all.
     pub(crate) choices: Option<Vec<Choice>>,
-    pub(crate) usage: Option<WireUsage>,
-    /// An error in place of a reply, although the status was 200.
-    pub(crate) error: Option<Value>,
+    usage: Loose,
+    error: Loose,
+}
+
+impl Completion {
+    /// Reads a reply or a chunk. Gemini puts an error into a list of one.
+    #[cfg(feature = "client")]
+    pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
+        if data.trim_ascii_start().first() != Some(&b'[') {
+            return serde_json::from_slice(data);
+        }
+        let list: Vec<Self> = serde_json::from_slice(data)?;
+        Ok(list.into_iter().next().unwrap_or_default())
+    }
+
+    /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
+    pub(crate) fn take_error(&mut self) -> Option<Value> {
+        match mem::take(&mut self.error) {
+            Loose::Text(text) if !text.is_empty() => Some(text.into()),
+            Loose::Json(Value::Object(error)) if error.is_empty() => None,
+            Loose::Json(Value::Bool(false)) | Loose::Text(_) | Loose::Absent => None,
+            Loose::Json(error) => Some(error),
+        }
+    }
+
+    /// What the reply cost; `None` where the numbers make no sense, too.
+    pub(crate) fn take_usage(&mut self) -> Option<Usage> {
+        match mem::take(&mut self.usage) {
+            Loose::Json(usage) => WireUsage::deserialize(usage).ok()?.into_usage(),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Choice {
-    pub(crate) index: Option<i64>,
+    pub(crate) index: Loose,
     pub(crate) message: Option<WireMessage>,
     pub(crate) delta: Option<WireMessage>,
     pub(crate) finish_reason: Loose,
@@ -39,13 +70,14 @@ pub(crate) struct WireMessage {
     /// What Ollama and OpenRouter call it.
     pub(crate) reasoning: Loose,
     pub(crate) refusal: Loose,
-    pub(crate) tool_calls: Option<Vec<WireCall>>,
+    #[serde(deserialize_with = "list_or_nothing")]
+    pub(crate) tool_calls: Vec<WireCall>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireCall {
-    pub(crate) index: Option<i64>,
+    pub(crate) index: Loose,
     pub(crate) id: Loose,
     pub(crate) function: Option<WireFunction>,
 }
@@ -58,11 +90,22 @@ pub(crate) struct WireFunction {
     pub(crate) arguments: Loose,
 }
 
+/// A list; null, `""` and `{}` stand for none.
+fn list_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WireCall>, D::Error> {
+    match Loose::deserialize(deserializer)? {
+        Loose::Absent => Ok(Vec::new()),
+        Loose::Text(text) if text.is_empty() => Ok(Vec::new()),
+        Loose::Json(Value::Object(map)) if map.is_empty() => Ok(Vec::new()),
+        Loose::Json(list) => Vec::deserialize(list).map_err(D::Error::custom),
+        Loose::Text(text) => Err(D::Error::custom(format!("{text:?} in place of a list of calls"))),
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct WireUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+struct WireUsage {
+    prompt_tokens: Loose,
+    completion_tokens: Loose,
     prompt_tokens_details: Option<InputDetails>,
     completion_tokens_details: Option<OutputDetails>,
 }
@@ -70,26 +113,28 @@ pub(crate) struct WireUsage {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct InputDetails {
-    cached_tokens: Option<u64>,
+    cached_tokens: Loose,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
-    reasoning_tokens: Option<u64>,
+    reasoning_tokens: Loose,
 }
 
-impl From<WireUsage> for Usage {
-    fn from(wire: WireUsage) -> Self {
-        let cached = wire.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let reasoning = wire.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-        Self {
-            cached_input_tokens: cached.unwrap_or_default(),
-            reasoning_tokens: reasoning.unwrap_or_default(),
-            ..Self::of_request(
-                wire.prompt_tokens.unwrap_or_default(),
-                wire.completion_tokens.unwrap_or_default(),
-            )
-        }
+impl WireUsage {
+    fn into_usage(self) -> Option<Usage> {
+        let cached = self.prompt_tokens_details.unwrap_or_default().cached_tokens;
+        let reasoning = self.completion_tokens_details.unwrap_or_default().reasoning_tokens;
+        Some(Usage {
+            cached_input_tokens: count(&cached)?,
+            reasoning_tokens: count(&reasoning)?,
+            ..Usage::of_request(count(&self.prompt_tokens)?, count(&self.completion_tokens)?)
+        })
     }
+}
+
+/// A number of tokens; `None` for what is none.
+fn count(number: &Loose) -> Option<u64> {
+    if *number == Loose::Absent { Some(0) } else { number.to_number()?.try_into().ok() }
 }

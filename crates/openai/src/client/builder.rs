@@ -1,7 +1,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::{env, fmt, sync::Arc, time::Duration};
+use std::{
+    env, fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use haft_core::{BoxError, ModelProfile};
 use reqwest::{
@@ -14,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::{
     ChatCompletions, Inner,
     clock::Timeouts,
-    profile::{Server, profile_of},
+    profile::{Habits, Server, profile_of},
     retry::RetryPolicy,
     transport::{Endpoint, Transport},
 };
@@ -40,6 +44,8 @@ pub struct ChatCompletionsBuilder {
     timeouts: Timeouts,
     retry: RetryPolicy,
     profile: Option<ModelProfile>,
+    max_completion_tokens: Option<bool>,
+    reasoning: Option<bool>,
     has_read_env: bool,
 }
 
@@ -86,6 +92,8 @@ impl ChatCompletionsBuilder {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             profile: None,
+            max_completion_tokens: None,
+            reasoning: None,
             has_read_env: false,
         }
     }
@@ -154,16 +162,35 @@ impl ChatCompletionsBuilder {
         self
     }
 
+    /// Sets whether a limit of tokens is sent as `max_completion_tokens`, which OpenAI's newer models require, or as
+    /// `max_tokens`, which other servers know. By default the first only at OpenAI and Azure OpenAI.
+    #[must_use]
+    pub fn use_max_completion_tokens(mut self, whether: bool) -> Self {
+        self.max_completion_tokens = Some(whether);
+        self
+    }
+
+    /// Sets whether the model's reasoning is sent back beside its calls, as `reasoning_content`. By default only at
+    /// DeepSeek and Moonshot, which require it of a model that thinks; others may refuse the field.
+    #[must_use]
+    pub fn send_reasoning(mut self, whether: bool) -> Self {
+        self.reasoning = Some(whether);
+        self
+    }
+
     /// Makes the model. Nothing is sent yet.
     ///
     /// # Errors
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
+        let habits = self.habits()?;
         let endpoint = self.endpoint()?;
         let http = self.http_client(&endpoint).map_err(|error| BuildError::Http(error.into()))?;
         Ok(ChatCompletions(Arc::new(Inner {
             profile: self.profile.unwrap_or_else(|| profile_of(&self.model)),
+            habits,
+            refuses_usage: AtomicBool::new(false),
             transport: Transport::new(endpoint, http),
             retry: self.retry,
             timeouts: self.timeouts,
@@ -179,16 +206,22 @@ impl ChatCompletionsBuilder {
         if needs_no_tls { client.tls_certs_only([]).build() } else { client.build() }
     }
 
+    fn habits(&self) -> Result<Habits, BuildError> {
+        let usual = Server::at(&self.url()?).habits();
+        Ok(Habits {
+            max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
+            reasoning: self.reasoning.unwrap_or(usual.reasoning),
+        })
+    }
+
     fn endpoint(&self) -> Result<Endpoint, BuildError> {
         let url = self.url()?;
-        let server = Server::at(&url);
-        if self.has_read_env && server.is_openai() && self.api_key.expose_secret().is_empty() {
+        if self.has_read_env && Server::at(&url).is_openai() && self.api_key.expose_secret().is_empty() {
             return Err(BuildError::NoApiKey);
         }
         Ok(Endpoint {
             base_url: url.as_str().trim_end_matches('/').to_owned(),
             address: url.origin().ascii_serialization(),
-            server,
             key: SecretString::from(self.api_key.expose_secret().trim()),
             headers: self.header_map()?,
         })

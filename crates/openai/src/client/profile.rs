@@ -7,21 +7,50 @@ use reqwest::Url;
 /// What matters of who runs a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
-    /// OpenAI, which knows `max_completion_tokens` and has models that refuse `max_tokens`.
     OpenAi,
-    /// Anybody else: nearly all know `max_tokens`, few the other.
+    /// OpenAI's models at Azure.
+    Azure,
+    /// DeepSeek and Moonshot: their models read again what they thought before their calls.
+    Reminding,
+    /// Anybody else.
     Compatible,
+}
+
+/// What differs between servers in what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Habits {
+    /// Whether a limit of tokens is `max_completion_tokens`. OpenAI has models that refuse `max_tokens`; of the others
+    /// nearly all know that, few this.
+    pub(super) max_completion_tokens: bool,
+    /// Whether `reasoning_content` is sent back beside calls.
+    pub(super) reasoning: bool,
 }
 
 impl Server {
     pub(super) fn at(url: &Url) -> Self {
-        let is_openai =
-            url.host_str().is_some_and(|host| host == "openai.com" || host.ends_with(".openai.com"));
-        if is_openai { Self::OpenAi } else { Self::Compatible }
+        const DOMAINS: [(&str, Server); 5] = [
+            ("openai.com", Server::OpenAi),
+            ("openai.azure.com", Server::Azure),
+            ("deepseek.com", Server::Reminding),
+            ("moonshot.ai", Server::Reminding),
+            ("moonshot.cn", Server::Reminding),
+        ];
+        let host = url.host_str().unwrap_or_default();
+        let is_within =
+            |domain| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        let known = DOMAINS.iter().find(|(domain, _)| is_within(domain));
+        known.map_or(Self::Compatible, |(_, server)| *server)
     }
 
     pub(super) fn is_openai(self) -> bool {
         self == Self::OpenAi
+    }
+
+    pub(super) fn habits(self) -> Habits {
+        Habits {
+            max_completion_tokens: matches!(self, Self::OpenAi | Self::Azure),
+            reasoning: self == Self::Reminding,
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
 use futures::stream::{self, Stream};
-use haft_core::{ChatEvent, ChatResponse, ModelError, TimeoutPhase};
+use haft_core::{ChatEvent, ChatResponse, ModelError};
 use tokio::time::timeout;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    clock::Clock,
     events::{EventParser, TooLong},
-    transport::Reply,
+    reply::Reply,
 };
 use crate::{
     reply::{Fold, response_of_body, unreadable},
@@ -21,7 +20,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// A reply that comes in pieces. Nothing is read ahead of who reads it: the server waits.
 pub(super) struct ReplyStream {
     reply: Reply,
-    clock: Clock,
     parser: EventParser,
     fold: Fold,
     events: VecDeque<ChatEvent>,
@@ -29,15 +27,15 @@ pub(super) struct ReplyStream {
 }
 
 impl ReplyStream {
-    pub(super) fn new(reply: Reply, clock: Clock) -> Self {
+    pub(super) fn new(reply: Reply) -> Self {
         let (parser, fold, events) = (EventParser::default(), Fold::default(), VecDeque::new());
-        Self { reply, clock, parser, fold, events, is_over: false }
+        Self { reply, parser, fold, events, is_over: false }
     }
 
     /// The whole reply. A server that streams although nobody asked for it is read as well.
     pub(super) async fn whole(mut self) -> Result<ChatResponse, ModelError> {
-        if !self.reply.is_event_stream() {
-            return response_of_body(&self.reply.body(&self.clock).await?);
+        if !self.reply.is_event_stream().await? {
+            return response_of_body(&self.reply.body().await?);
         }
         while let Some(event) = self.next().await? {
             if let ChatEvent::Finished(response) = event {
@@ -71,10 +69,10 @@ impl ReplyStream {
     /// Waits until there is an event to take, or none to come.
     pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
-            if self.reply.is_event_stream() {
+            if self.reply.is_event_stream().await? {
                 self.advance().await?;
             } else {
-                let response = response_of_body(&self.reply.body(&self.clock).await?)?;
+                let response = response_of_body(&self.reply.body().await?)?;
                 self.events.extend(response.into_events());
                 self.is_over = true;
             }
@@ -87,30 +85,29 @@ impl ReplyStream {
         if let Some(data) = self.parser.next_event() {
             return self.take(&data);
         }
-        match self.next_bytes().await {
-            Ok(Ok(Some(bytes))) => self.parser.push(bytes.as_ref()).map_err(|TooLong| too_long()),
-            Ok(Ok(None)) => self.close(),
-            // What broke after the reason to stop had come broke nothing.
-            Ok(Err(_)) | Err(_) if self.fold.is_finished() => self.finish(),
-            Ok(Err(error)) => Err(self.cut(error)),
-            Err(timed_out) => Err(timed_out),
-        }
-    }
-
-    async fn next_bytes(&mut self) -> Result<Result<Option<impl AsRef<[u8]> + use<>>, String>, ModelError> {
         let is_finished = self.fold.is_finished();
-        let bytes = self.clock.wait(TimeoutPhase::Idle, self.reply.chunk());
-        if !is_finished {
-            return bytes.await;
+        let bytes = self.reply.chunk();
+        let bytes =
+            if is_finished { timeout(FAREWELL, bytes).await.unwrap_or(Ok(None)) } else { bytes.await };
+        match bytes {
+            Ok(Some(bytes)) => self.parser.push(&bytes).map_err(|TooLong| too_long()),
+            Ok(None) => self.close(),
+            // What broke after the reason to stop had come broke nothing.
+            Err(_) if is_finished => self.finish(),
+            Err(ModelError::Truncated { reason, .. }) => Err(self.cut(reason)),
+            Err(other) => Err(other),
         }
-        timeout(FAREWELL, bytes).await.unwrap_or(Ok(Ok(None)))
     }
 
     fn take(&mut self, data: &[u8]) -> Result<(), ModelError> {
         if is_done(data) {
             return self.finish();
         }
-        match serde_json::from_slice::<Completion>(data) {
+        // A server that only shows that it is alive.
+        if data.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        match Completion::read(data) {
             Ok(chunk) => self.add(chunk),
             Err(error) if error.is_eof() => Err(self.cut(error.to_string())),
             Err(error) => Err(unreadable(&error, data)),
@@ -128,7 +125,7 @@ impl ReplyStream {
             return self.finish();
         }
         // An event that was cut cannot be read; then the reply was cut, and that is the error.
-        if let Ok(chunk) = serde_json::from_slice(&last) {
+        if let Ok(chunk) = Completion::read(&last) {
             self.add(chunk)?;
         }
         if self.fold.is_finished() {

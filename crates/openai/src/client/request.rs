@@ -3,7 +3,7 @@ use std::sync::Arc;
 use haft_core::{ChatRequest, ModelProfile, ResponseFormat, Schema, ToolChoice, ToolName};
 use serde::Serialize;
 
-use super::profile::Server;
+use super::profile::Habits;
 use crate::format::{Arranged, Style, Tools, tools};
 
 /// The body of a request: new fields around messages and tools that were serialised before.
@@ -78,19 +78,33 @@ struct StreamOptions {
     include_usage: bool,
 }
 
+/// How a reply is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Whole,
+    Stream,
+    /// Streamed, with what it cost at the end of it.
+    StreamWithUsage,
+}
+
 impl<'a> Body<'a> {
     pub(super) fn new(
         profile: &'a ModelProfile,
-        server: Server,
+        habits: Habits,
         request: &'a ChatRequest,
-        stream: bool,
+        delivery: Delivery,
     ) -> Self {
         let settings = &request.settings;
-        let (max_tokens, max_completion_tokens) =
-            if server.is_openai() { (None, settings.max_tokens) } else { (settings.max_tokens, None) };
+        let (max_tokens, max_completion_tokens) = if habits.max_completion_tokens {
+            (None, settings.max_tokens)
+        } else {
+            (settings.max_tokens, None)
+        };
+        let style = Style { images: profile.images, reasoning: habits.reasoning };
+        let with_usage = delivery == Delivery::StreamWithUsage;
         Self {
             model: &profile.name,
-            messages: Arranged::new(request.all_messages(), Style { images: profile.images }),
+            messages: Arranged::new(request.all_messages(), style),
             calling: Calling::new(request),
             response_format: WireFormat::new(&request.response_format),
             temperature: settings.temperature,
@@ -99,15 +113,9 @@ impl<'a> Body<'a> {
             max_completion_tokens,
             stop: &settings.stop,
             seed: settings.seed,
-            stream,
-            stream_options: stream.then_some(StreamOptions { include_usage: true }),
+            stream: delivery != Delivery::Whole,
+            stream_options: with_usage.then_some(StreamOptions { include_usage: true }),
         }
-    }
-}
-
-impl Body<'_> {
-    pub(super) fn is_streaming(&self) -> bool {
-        self.stream
     }
 }
 

@@ -3,7 +3,7 @@ mod tests;
 
 use std::{borrow::Cow, sync::Arc};
 
-use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolResult, Value};
+use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolName, ToolResult, Value};
 use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
 use serde_json::{json, value::RawValue};
 
@@ -22,7 +22,7 @@ use super::{content::WireContent, raw};
 /// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
 pub fn message(message: &Message) -> Value {
-    json!(WireMessage::new(message, Style { images: true }))
+    json!(WireMessage::new(message, Style::default()))
 }
 
 /// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
@@ -30,7 +30,7 @@ pub fn message(message: &Message) -> Value {
 /// A picture that a tool returned follows the results of its batch as a message of its own, so that each call is
 /// answered before anything else is said.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    let arranged = Arranged::new(messages, Style { images: true });
+    let arranged = Arranged::new(messages, Style::default());
     arranged.iter().map(|message| json!(message)).collect()
 }
 
@@ -39,6 +39,14 @@ pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec
 pub(crate) struct Style {
     /// Whether pictures are sent, or only described.
     pub(crate) images: bool,
+    /// Whether a model is told what it thought before its calls. The API knows no such field, and some servers require it.
+    pub(crate) reasoning: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { images: true, reasoning: false }
+    }
 }
 
 /// The messages of a request, each serialised once.
@@ -109,6 +117,8 @@ enum WireMessage<'a> {
     },
     Assistant {
         content: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
     },
@@ -127,7 +137,7 @@ struct WireCall<'a> {
 
 #[derive(Serialize)]
 struct CalledFunction<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
 
@@ -136,7 +146,7 @@ impl<'a> WireMessage<'a> {
         match message.body() {
             MessageBody::System { content } => Self::System { content: WireContent::new(content, false) },
             MessageBody::User { content } => Self::User { content: WireContent::new(content, style.images) },
-            MessageBody::Assistant(said) => Self::assistant(said),
+            MessageBody::Assistant(said) => Self::assistant(said, style),
             MessageBody::Tool(result) => {
                 Self::Tool { tool_call_id: &result.call_id, content: result.model_text() }
             }
@@ -145,20 +155,36 @@ impl<'a> WireMessage<'a> {
 
     /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
     /// by is what it said.
-    fn assistant(said: &'a AssistantMessage) -> Self {
+    fn assistant(said: &'a AssistantMessage, style: Style) -> Self {
         let text = match (&said.refusal, said.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
         let content = (said.tool_calls.is_empty() || !text.is_empty()).then_some(text);
-        Self::Assistant { content, tool_calls: said.tool_calls.iter().map(WireCall::from).collect() }
+        let sends_reasoning = style.reasoning && !said.tool_calls.is_empty();
+        let reasoning_content = said.reasoning.as_deref().filter(|_| sends_reasoning);
+        let tool_calls = said.tool_calls.iter().map(WireCall::from).collect();
+        Self::Assistant { content, reasoning_content, tool_calls }
     }
 }
 
 impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
-        let function = CalledFunction { name: &call.name, arguments: arguments_object(&call.arguments) };
+        let function =
+            CalledFunction { name: valid_name(&call.name), arguments: arguments_object(&call.arguments) };
         Self { id: &call.id, r#type: "function", function }
+    }
+}
+
+/// The name as it is if a tool can have it, and else mapped to one that a tool can have.
+///
+/// A model may call what cannot be: the servers answer such a name in an earlier call with an error, and every later request
+/// of its conversation would fail.
+fn valid_name(name: &str) -> Cow<'_, str> {
+    if ToolName::new(name).is_ok() {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(ToolName::from_foreign(name).as_str().to_owned())
     }
 }
 

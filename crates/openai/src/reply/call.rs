@@ -30,7 +30,7 @@ impl From<WireCall> for Piece {
     fn from(wire: WireCall) -> Self {
         let function = wire.function.unwrap_or_default();
         Self {
-            index: wire.index,
+            index: wire.index.to_number(),
             id: wire.id.into_filled(),
             name: function.name.into_filled(),
             arguments: function.arguments.into_text().unwrap_or_default(),

@@ -35,18 +35,19 @@ impl Fold {
     /// Adds a chunk, or a whole reply.
     pub(crate) fn add(
         &mut self,
-        chunk: Completion,
+        mut chunk: Completion,
         whole: bool,
         watch: &mut Watch<'_>,
     ) -> Result<(), ModelError> {
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+        if let Some(error) = chunk.take_error() {
             return Err(Complaint::in_band(&error));
         }
+        self.usage = chunk.take_usage().or(self.usage);
         self.id = self.id.take().or_else(|| chunk.id.into_filled());
         self.model = self.model.take().or_else(|| chunk.model.into_filled());
-        self.usage = chunk.usage.map(Usage::from).or(self.usage);
         // Only one reply was asked for.
-        let choice = chunk.choices.into_iter().flatten().find(|choice| choice.index.unwrap_or(0) == 0);
+        let choice =
+            chunk.choices.into_iter().flatten().find(|choice| choice.index.to_number().unwrap_or(0) == 0);
         choice.map_or(Ok(()), |choice| self.add_choice(choice, whole, watch))
     }
 
@@ -78,7 +79,7 @@ impl Fold {
             content => self.add_text(content.into_text().unwrap_or_default(), watch)?,
         }
         self.add_refusal(&message.refusal.into_text().unwrap_or_default())?;
-        for call in message.tool_calls.into_iter().flatten() {
+        for call in message.tool_calls {
             let size = self.calls.add(call, whole, watch)?;
             self.grow(size)?;
         }

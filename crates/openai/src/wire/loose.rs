@@ -26,6 +26,19 @@ impl Loose {
         }
     }
 
+    /// The whole number, also where it comes as `2.0` or as `"2"`.
+    pub(crate) fn to_number(&self) -> Option<i64> {
+        match self {
+            Self::Absent => None,
+            Self::Text(text) => text.trim().parse().ok(),
+            Self::Json(Value::Number(number)) => {
+                // The text of a float that is a whole number is one of an integer.
+                number.as_i64().or_else(|| number.as_f64()?.to_string().parse().ok())
+            }
+            Self::Json(_) => None,
+        }
+    }
+
     /// The text if there is some of it: servers send `""` for what they leave out.
     pub(crate) fn into_filled(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())

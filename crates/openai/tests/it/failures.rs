@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::server::{STREAM, Server, Step, header, hello, ok, reply, timeouts};
+use crate::server::{STREAM, Server, Step, header, hello, ok, reply};
 
 fn fine() -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
@@ -147,7 +147,7 @@ async fn connecting_ends() {
     while let Ok(Ok(waiting)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
         queue.push(waiting);
     }
-    let short = timeouts(|it| it.connect = Duration::from_millis(50));
+    let short = Timeouts::default().with_connect(Duration::from_millis(50));
     let model =
         ChatCompletions::builder("m").base_url(format!("http://{address}")).timeouts(short).build().unwrap();
     let error = model.chat(&hello()).await.unwrap_err();
@@ -158,12 +158,28 @@ async fn connecting_ends() {
 #[tokio::test]
 async fn every_wait_ends() {
     let short = Duration::from_millis(50);
-    let silent = timed_out(vec![Step::Stall], timeouts(|it| it.first_byte = short)).await;
+    let silent = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
     assert_eq!(silent, TimeoutPhase::FirstByte);
 
-    let head = || vec![Step::Send(STREAM.into()), Step::Stall];
-    assert_eq!(timed_out(head(), timeouts(|it| it.idle = short)).await, TimeoutPhase::Idle);
-    assert_eq!(timed_out(head(), timeouts(|it| it.total = short)).await, TimeoutPhase::Total);
+    let head = vec![Step::Send(STREAM.into()), Step::Stall];
+    let first_byte = timed_out(head, Timeouts::default().with_first_byte(short)).await;
+    assert_eq!(first_byte, TimeoutPhase::FirstByte, "a head is no byte of the reply");
+
+    let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
+    assert_eq!(timed_out(begun(), Timeouts::default().with_idle(short)).await, TimeoutPhase::Idle);
+    assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
+}
+
+/// A server that sends its head at once thinks after it: that is no silence within a reply.
+#[tokio::test]
+async fn the_first_byte_is_waited_for_longer_than_the_next() {
+    let chunk =
+        b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
+    let thinking = Step::Pause(Duration::from_millis(300));
+    let server = Server::start([vec![Step::Send(STREAM.into()), thinking, Step::Send(chunk)]]).await;
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
+    let model = server.builder().timeouts(short).build().unwrap();
+    assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
 #[tokio::test]

@@ -9,12 +9,14 @@ use proptest::prelude::*;
 use crate::server::{Server, Step, hello};
 
 /// A recorded stream, with everything that the format of events allows: comments, line ends of each kind, fields that
-/// mean nothing here, no space after the colon, one chunk on two lines, characters of two to four bytes.
+/// mean nothing here, no space after the colon, events without data, one chunk on two lines, characters of two to four
+/// bytes.
 const RECORDED: &str = concat!(
     "\u{feff}: ping\n\n",
     "event: message\nid: 1\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
     "data:{\"choices\":[{\"delta\":{\"content\":\"Grüße\"}}]}\r\n\r\n",
     ": ping\r\n\r\n",
+    "data:\n\ndata: \r\n\r\ndata\n\n",
     "data: {\"choices\":[{\"delta\":\r\ndata: {\"content\":\", 世界 🌍\"}}]}\r\n\r\n",
     "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"add\",\"arguments\":\"{\\\"x\\\"\"}}]}}]}\r\r",
     "retry: 10\ndata: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\":\\\"é\\\"}\"}}]}}]}\n\n",

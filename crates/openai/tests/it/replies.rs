@@ -1,5 +1,6 @@
 //! Replies that were not streamed.
 
+use futures::TryStreamExt as _;
 use haft_core::{ChatModel as _, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json};
 
 use crate::server::{Server, hello, ok, reply, stream};
@@ -181,6 +182,57 @@ async fn what_is_no_reply_cannot_be_read() {
         let error = server.model().chat(&hello()).await.unwrap_err();
         assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
     }
+}
+
+/// What a reply is made of is told by its first byte: some servers name the wrong kind.
+#[tokio::test]
+async fn the_named_kind_of_the_body_does_not_matter() {
+    let whole = said(json!({"content": "Hi"}), json!("stop")).to_string();
+    let chunk = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
+    for body in [whole.clone(), format!(" \r\n\u{feff}{whole}"), format!(": hello\n\ndata: {chunk}\n\n")] {
+        for kind in ["application/json", "text/event-stream", "text/plain; charset=utf-8"] {
+            let sent = reply("200 OK", &format!("content-type: {kind}\r\n"), &body);
+            let server = Server::replying([sent.clone(), sent]).await;
+            assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "{kind}: {body}");
+            let events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
+            assert_eq!(events.len(), 2, "{kind}: {body}");
+        }
+    }
+}
+
+/// A field beside the reply costs itself, not the reply.
+#[tokio::test]
+async fn odd_fields_cost_nothing_else() {
+    let mut odd = said(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
+    odd["choices"][0]["index"] = json!("0");
+    let numbers = [
+        (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::of_request(12, 3)),
+        (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::of_request(0, 0)),
+        (json!({"prompt_tokens": 12, "prompt_tokens_details": "none"}), Usage::of_request(0, 0)),
+        (json!(7), Usage::of_request(0, 0)),
+    ];
+    for (usage, expected) in numbers {
+        odd["usage"] = usage;
+        for no_error in [json!(null), json!(""), json!({}), json!(false)] {
+            odd["error"] = no_error;
+            let reply = ask(&odd).await.unwrap();
+            assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{odd}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_may_be_numbered_by_text() {
+    let piece =
+        |index: &str, arguments| json!({"index": index, "function": {"name": "add", "arguments": arguments}});
+    let chunks = [
+        json!({"choices": [{"delta": {"tool_calls": [piece("0", "{\"x\""), piece("1", "{\"x\"")]}}]}),
+        json!({"choices": [{"delta": {"tool_calls": [piece("1", ":2}"), piece("0", ":1}")]}, "finish_reason": "stop"}]}),
+    ];
+    let server = Server::replying([stream(&chunks)]).await;
+    let calls = server.model().chat(&hello()).await.unwrap().message.tool_calls;
+    let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_str()).collect();
+    assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
 //! What is sent.
 
 use expect_test::{Expect, expect};
+use futures::TryStreamExt as _;
 use haft_core::{
     AssistantMessage, ChatModel as _, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelProfile,
     ResponseFormat, Schema, ToolCall, ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult,
-    json,
+    Value, json,
 };
 
-use crate::server::{Server, ok};
+use crate::server::{Server, hello, ok, reply, stream};
 
 fn tools() -> ToolList {
     let definition = ToolDefinition::new(ToolName::new("now").unwrap(), Schema::object());
@@ -220,4 +221,56 @@ async fn without_tools_nothing_is_said_of_them() {
         }"#]],
     )
     .await;
+}
+
+/// The limit of tokens as the newer models of OpenAI know it, and the reasoning as DeepSeek wants it back.
+#[tokio::test]
+async fn what_only_some_servers_know_is_sent_where_it_is_asked_for() {
+    let thought = AssistantMessage {
+        reasoning: Some("I need the time.".into()),
+        tool_calls: vec![ToolCall::new("a", "now", "{}")],
+        ..AssistantMessage::default()
+    };
+    let answer = AssistantMessage { reasoning: Some("Easy.".into()), ..AssistantMessage::from("Noon.") };
+    let request = ChatRequest {
+        settings: ChatSettings { max_tokens: Some(100), ..ChatSettings::default() },
+        ..ChatRequest::new([
+            Message::user("What time is it?"),
+            Message::assistant(thought),
+            Message::tool(ToolResult::done("a", "now", "noon".into())),
+            Message::assistant(answer),
+            Message::user("Thanks"),
+        ])
+    };
+    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([fine.clone(), fine]).await;
+    let asked_for = server.builder().use_max_completion_tokens(true).send_reasoning(true);
+    asked_for.build().unwrap().chat(&request).await.unwrap();
+    server.model().chat(&request).await.unwrap();
+    let requests = server.take_requests();
+    let [with, without] = requests.as_slice() else { panic!("{} requests", requests.len()) };
+    let keys = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap();
+        let reasoning: Vec<_> = messages.iter().map(|it| it["reasoning_content"].clone()).collect();
+        (body["max_tokens"].clone(), body["max_completion_tokens"].clone(), json!(reasoning))
+    };
+    let beside_calls_only = json!([null, "I need the time.", null, null, null]);
+    assert_eq!(keys(&with.body), (Value::Null, json!(100), beside_calls_only));
+    assert_eq!(keys(&without.body), (json!(100), Value::Null, json!([null, null, null, null, null])));
+}
+
+/// Mistral refuses `stream_options`. It is asked once more without, and never with it again.
+#[tokio::test]
+async fn a_server_that_refuses_stream_options_is_not_sent_them() {
+    let detail = json!({"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"});
+    let refusal = reply("422 Unprocessable Entity", "", &json!({"detail": [detail]}).to_string());
+    let fine = stream(&[json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})]);
+    let server = Server::replying([refusal, fine.clone(), fine]).await;
+    let model = server.builder().max_retries(0).build().unwrap();
+    for _ in 0..2 {
+        let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
+        assert_eq!(events.len(), 2);
+    }
+    let sent: Vec<_> = server.take_requests().iter().map(|it| it.body["stream_options"].clone()).collect();
+    assert_eq!(sent, [json!({"include_usage": true}), Value::Null, Value::Null]);
 }

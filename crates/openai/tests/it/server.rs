@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_core::{ChatModel, ChatRequest, Message, Value};
-use haft_openai::{ChatCompletions, ChatCompletionsBuilder, Timeouts};
+use haft_openai::{ChatCompletions, ChatCompletionsBuilder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -165,11 +165,4 @@ pub(crate) fn stream<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
 
 pub(crate) fn hello() -> ChatRequest {
     ChatRequest::new([Message::user("Hello")])
-}
-
-/// Timeouts for tests of timeouts, which wait for real sockets.
-pub(crate) fn timeouts(change: impl FnOnce(&mut Timeouts)) -> Timeouts {
-    let mut timeouts = Timeouts::default();
-    change(&mut timeouts);
-    timeouts
 }

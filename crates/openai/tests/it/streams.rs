@@ -7,9 +7,10 @@ use haft_core::{
     ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, TimeoutPhase, ToolCall, Usage, Value, json,
     limits::ARGUMENT_BYTES,
 };
+use haft_openai::Timeouts;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream, timeouts};
+use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream};
 
 async fn events(model: &impl ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
     model.stream(&hello()).try_collect().await
@@ -109,7 +110,7 @@ async fn an_empty_reason_does_not_end_a_stream() {
     let half =
         unended(json!({"tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]}));
     let server = Server::start([vec![Step::Send(chunks([&half])), Step::Stall]]).await;
-    let short = timeouts(|it| it.idle = Duration::from_millis(50));
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
     let model = server.builder().timeouts(short).build().unwrap();
     let error = events(&model).await.unwrap_err();
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Idle, .. }), "{error:?}");

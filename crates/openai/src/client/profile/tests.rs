@@ -1,6 +1,6 @@
 use reqwest::Url;
 
-use super::{Server, profile_of};
+use super::{Habits, Server, profile_of};
 
 #[test]
 fn pictures_are_sent_to_models_that_are_known_to_read_them() {
@@ -17,10 +17,21 @@ fn pictures_are_sent_to_models_that_are_known_to_read_them() {
 }
 
 #[test]
-fn openai_is_known_by_its_host() {
+fn who_runs_a_server_is_known_by_its_host() {
     let server = |url| Server::at(&Url::parse(url).unwrap());
     assert_eq!(server("https://api.openai.com/v1"), Server::OpenAi);
     assert_eq!(server("https://eu.api.openai.com/v1"), Server::OpenAi);
     assert_eq!(server("https://notopenai.com/v1"), Server::Compatible);
     assert_eq!(server("http://localhost:8080/v1"), Server::Compatible);
+    assert_eq!(server("https://mine.openai.azure.com/openai/v1"), Server::Azure);
+    assert_eq!(server("https://api.deepseek.com"), Server::Reminding);
+    assert_eq!(server("https://api.moonshot.ai/v1"), Server::Reminding);
+}
+
+/// Azure has the models that refuse `max_tokens`, too.
+#[test]
+fn habits_follow_from_who_runs_a_server() {
+    assert!(Server::OpenAi.habits().max_completion_tokens && Server::Azure.habits().max_completion_tokens);
+    assert!(Server::Reminding.habits().reasoning);
+    assert_eq!(Server::Compatible.habits(), Habits { max_completion_tokens: false, reasoning: false });
 }

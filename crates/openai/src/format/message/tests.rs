@@ -5,8 +5,8 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json}
 
 use super::{Arranged, Rendering, Style};
 
-const WITH_IMAGES: Style = Style { images: true };
-const TEXT_ONLY: Style = Style { images: false };
+const WITH_IMAGES: Style = Style { images: true, reasoning: false };
+const TEXT_ONLY: Style = Style { images: false, reasoning: false };
 
 #[test]
 fn a_message_is_serialised_once() {
@@ -44,4 +44,21 @@ fn malformed_arguments_are_sent_within_an_object() {
     check_echo("not json", expect![[r#"{"malformed_arguments":"not json"}"#]]);
     check_echo("[1]", expect![[r#"{"malformed_arguments":"[1]"}"#]]);
     check_echo("null", expect![[r#"{"malformed_arguments":"null"}"#]]);
+}
+
+#[track_caller]
+fn check_name(name: &str, expect: Expect) {
+    let tool_calls = vec![ToolCall::new("a", name, "{}")];
+    let said = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let wire = super::message(&Message::assistant(said));
+    expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
+}
+
+/// FAULTS T1: one impossible name does not end every later request of its conversation.
+#[test]
+fn an_impossible_name_is_sent_as_a_possible_one() {
+    check_name("get_weather", expect!["get_weather"]);
+    check_name("add_0123456789ab", expect!["add_0123456789ab"]);
+    check_name("", expect!["tool_9ce484222325"]);
+    check_name("get.weather(city)", expect!["get_weather_city_5025575e67eb"]);
 }

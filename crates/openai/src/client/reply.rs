@@ -1,0 +1,120 @@
+use std::{error::Error, mem, time::Duration};
+
+use haft_core::{ModelError, TimeoutPhase, limits::LINE_BYTES};
+use reqwest::{Response, StatusCode, header::HeaderMap};
+use tokio::time::timeout;
+
+use super::clock::Clock;
+
+/// How much of the body of an error is read.
+const ERROR_BYTES: usize = 64 << 10;
+
+/// How long is waited for it. The status is there already.
+const ERROR_WAIT: Duration = Duration::from_secs(5);
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// A reply of which the head has come.
+pub(super) struct Reply {
+    response: Response,
+    clock: Clock,
+    /// What is waited for: the first bytes, then more.
+    phase: TimeoutPhase,
+    /// What was read to tell the kind of the reply, and not taken yet.
+    begun: Vec<u8>,
+    is_event_stream: Option<bool>,
+}
+
+impl Reply {
+    pub(super) fn new(response: Response, clock: Clock) -> Self {
+        let phase = TimeoutPhase::FirstByte;
+        Self { response, clock, phase, begun: Vec::new(), is_event_stream: None }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// Whether the server streams. Some do unasked, some do not although they were asked, and some name the wrong kind:
+    /// the first byte that is not blank tells. JSON is no event, and neither is a page for people.
+    pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
+        if let Some(known) = self.is_event_stream {
+            return Ok(known);
+        }
+        let is_one = !matches!(self.first_byte().await?, None | Some(b'{' | b'[' | b'<'));
+        self.is_event_stream = Some(is_one);
+        Ok(is_one)
+    }
+
+    /// Drops what is blank at the beginning, and a byte order mark.
+    async fn first_byte(&mut self) -> Result<Option<u8>, ModelError> {
+        loop {
+            let text = self.begun.trim_ascii_start();
+            let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
+            self.begun = text.to_vec();
+            // Of the mark, perhaps only a part has come.
+            if !BYTE_ORDER_MARK.starts_with(&self.begun) {
+                return Ok(self.begun.first().copied());
+            }
+            match self.read().await? {
+                Some(bytes) => self.begun.extend(bytes),
+                None => return Ok(self.begun.first().copied()),
+            }
+        }
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
+        if self.begun.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.begun))) }
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
+        let read = self.clock.wait(self.phase, self.response.chunk()).await?;
+        self.phase = TimeoutPhase::Idle;
+        read.map(|bytes| bytes.map(Vec::from)).map_err(|error| {
+            let reason = root_cause(&error.without_url());
+            ModelError::Truncated { reason, partial: Box::default() }
+        })
+    }
+
+    /// All bytes, of a reply that does not stream.
+    pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
+        let mut body = Vec::new();
+        while let Some(bytes) = self.chunk().await? {
+            body.extend(bytes);
+            if body.len() > LINE_BYTES {
+                return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
+            }
+        }
+        Ok(body)
+    }
+
+    /// The first bytes of an error, as many as come soon.
+    pub(super) async fn beginning(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let reading = async {
+            while let Ok(Some(bytes)) = self.chunk().await {
+                body.extend(bytes);
+                if body.len() > ERROR_BYTES {
+                    break;
+                }
+            }
+        };
+        // What came until then is enough.
+        let _ = timeout(ERROR_WAIT, reading).await;
+        body
+    }
+}
+
+/// The lowest error of a chain, which says what happened: those above say only where.
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    cause.to_string()
+}
