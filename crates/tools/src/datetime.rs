@@ -48,11 +48,23 @@ pub struct CurrentDatetime {
     pub timezone: String,
 }
 
+/// Why the date and time cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatetimeError {
+    /// There is no such time zone. The text names the closest.
+    #[error(transparent)]
+    Timezone(#[from] UnknownTimezone),
+    /// The [`Clock`] gives a time that has no date, or none that can be written so.
+    #[error("the clock gives a time that cannot be written")]
+    Clock(#[source] BoxError),
+}
+
 /// Tells the date and time of the [`Clock`], in any time zone.
 ///
 /// # Errors
 ///
-/// Fails with [`UnknownTimezone`], which names the closest zone.
+/// Fails with the [`DatetimeError`] that says what is wrong with the time zone, or the clock.
 #[tool(description = "Tells the current date and time, in any time zone.")]
 pub fn get_current_datetime(
     /// How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.
@@ -62,12 +74,13 @@ pub fn get_current_datetime(
     #[tool(default = "UTC")]
     timezone: String,
     #[tool(context)] cx: &ToolContext,
-) -> Result<Json<CurrentDatetime>, BoxError> {
+) -> Result<Json<CurrentDatetime>, DatetimeError> {
     let zone = timezone::find(&timezone)?;
     let now = cx.state::<Clock>().unwrap_or_default().now();
-    let now = Timestamp::from_millisecond(now.unix_millis())?.to_zoned(zone);
+    let clock = |error: jiff::Error| DatetimeError::Clock(error.into());
+    let now = Timestamp::from_millisecond(now.unix_millis()).map_err(clock)?.to_zoned(zone);
     let timezone = now.time_zone().iana_name().unwrap_or("UTC").to_owned();
-    Ok(Json(CurrentDatetime { datetime: format.write(&now)?, format, timezone }))
+    Ok(Json(CurrentDatetime { datetime: format.write(&now).map_err(clock)?, format, timezone }))
 }
 
 impl DatetimeFormat {

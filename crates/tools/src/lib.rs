@@ -9,5 +9,5 @@ pub use builtin::{BuiltinConfig, builtin};
 pub use calculator::{Calculation, Calculator, CalculatorError, calculator};
 pub use clock::Clock;
 pub use datetime::{
-    CurrentDatetime, DatetimeFormat, GetCurrentDatetime, UnknownTimezone, get_current_datetime,
+    CurrentDatetime, DatetimeError, DatetimeFormat, GetCurrentDatetime, UnknownTimezone, get_current_datetime,
 };

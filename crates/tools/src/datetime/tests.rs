@@ -1,6 +1,6 @@
 use haft_core::{Json, State, Timestamp, ToolContext};
 
-use super::{CurrentDatetime, DatetimeFormat, get_current_datetime};
+use super::{CurrentDatetime, DatetimeError, DatetimeFormat, get_current_datetime};
 use crate::Clock;
 
 /// 2026-11-21T09:30:00Z.
@@ -48,8 +48,21 @@ fn an_unknown_zone_suggests_the_closest() {
     ] {
         check_unknown(wrong, &format!("unknown timezone \"{wrong}\", did you mean \"{right}\"? {advice}"));
     }
+    // Looking for a name that is like a long one would take minutes, and reading it as long.
+    for length in [65, 1 << 20] {
+        let name = "Asia/Tokyo".repeat(length / 10 + 1);
+        check_unknown(&name, &format!("unknown timezone \"{}…\" {advice}", &name[..64]));
+    }
     // A suggestion that is wrong is worse than none.
     for wrong in ["PST", "CEST", "UTC+9", "the moon", ""] {
         check_unknown(wrong, &format!("unknown timezone \"{wrong}\" {advice}"));
     }
+}
+
+#[test]
+fn a_clock_that_gives_no_date_says_so() {
+    let clock = Clock::fixed(Timestamp::from_unix_millis(i64::MAX));
+    let cx = ToolContext::with_state(State::new().with(clock));
+    let told = get_current_datetime(DatetimeFormat::Iso, "UTC".to_owned(), &cx);
+    assert!(matches!(told, Err(DatetimeError::Clock(_))));
 }

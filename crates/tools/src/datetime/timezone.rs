@@ -6,10 +6,13 @@ use strsim::normalized_damerau_levenshtein;
 /// How much alike a name and a suggestion are at least, from 0 to 1: one letter in five may be wrong.
 const LIKENESS: f64 = 0.8;
 
+/// The longest name that a suggestion is looked for, in characters: the time that it takes grows with the name's length.
+const LONGEST: usize = 64;
+
 /// That there is no time zone of a name. The text tells a model which one it may have meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTimezone {
-    /// The name that was asked for.
+    /// The name that was asked for, or the first 64 characters of it and `…`.
     pub name: String,
     /// The name of the zone that is closest, if any is close.
     pub suggestion: Option<String>,
@@ -30,7 +33,10 @@ impl std::error::Error for UnknownTimezone {}
 /// The zone of a name of the IANA database that comes with the program, in any case.
 pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
     let zones = TimeZoneDatabase::bundled();
-    zones.get(name).map_err(|_| UnknownTimezone { name: name.to_owned(), suggestion: closest(name, &zones) })
+    zones.get(name).map_err(|_| match name.char_indices().nth(LONGEST).map(|(end, _)| name.split_at(end)) {
+        Some((start, _)) => UnknownTimezone { name: format!("{start}…"), suggestion: None },
+        None => UnknownTimezone { name: name.to_owned(), suggestion: closest(name, &zones) },
+    })
 }
 
 fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
