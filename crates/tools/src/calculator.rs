@@ -6,30 +6,30 @@
 //! `exmex` says 0.1 + 0.2 = 0.30000000000000004 and 1/0 = inf; `evalexpr` is AGPL.)
 
 mod error;
+mod names;
+mod notation;
+mod whole;
 
 use haft_core::{Json, tool};
-use nanoexpr::{Evaluator, Fraction, Math};
+use nanoexpr::{Evaluator, Fraction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::CalculatorError;
+use names::Names;
+use whole::Whole;
 
-/// The longest expression, in bytes.
-const MAX_LENGTH: usize = 10_000;
-
-/// What an expression may name.
-const NAMES: [&str; 31] = [
-    "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
-    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "floor", "ceil", "round", "trunc",
-    "hypot", "min", "max", "clamp", "fact",
-];
+/// The longest expression, in characters. Large factorials one after another take the longest, and end in time.
+const MAX_LENGTH: usize = 1_000;
+/// The most arguments that a function takes.
+const MAX_ARGUMENTS: usize = 64;
 
 type Number = nanoexpr::Exact<18, 9999>;
 
 /// What an expression comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Calculation {
-    /// The number in decimal notation, as text, so that no digit is lost.
+    /// The number as text, so that no digit is lost. One that is rounded and very large or small has an exponent.
     pub result: String,
     /// Whether that is the exact value, or rounded to 18 digits.
     pub exact: bool,
@@ -49,23 +49,21 @@ pub fn calculator(
     /// The expression, in numbers. `%` is the remainder of a division, and angles are in radians.
     expression: String,
 ) -> Result<Json<Calculation>, CalculatorError> {
-    if expression.len() > MAX_LENGTH {
+    if expression.chars().nth(MAX_LENGTH).is_some() {
         return Err(CalculatorError::TooLong);
     }
-    let expression = with_plain_signs(&expression);
-    let value = Evaluator::<_>::new(&Math).evaluate::<Number>(&expression);
-    value.map(|value| Json(Calculation::of(value))).map_err(|error| CalculatorError::of(&expression, error))
-}
-
-/// Models write the signs of print, too.
-fn with_plain_signs(expression: &str) -> String {
-    let plain = |sign| match sign {
-        '×' | '·' => '*',
-        '÷' => '/',
-        '−' | '–' => '-',
-        other => other,
-    };
-    expression.chars().map(plain).collect()
+    let plain = notation::plain(&expression);
+    if notation::has_percentage(&plain) {
+        return Err(CalculatorError::Percentage);
+    }
+    if let Ok(Whole(whole)) = Evaluator::<_>::new(&()).evaluate(&plain) {
+        return Ok(Json(Calculation { result: whole.to_string(), exact: true }));
+    }
+    let value = Evaluator::<_, MAX_ARGUMENTS>::new(&Names).evaluate::<Number>(&plain);
+    value.map(|value| Json(Calculation::of(value))).map_err(|error| {
+        let start = notation::position(&expression, error.span.start);
+        CalculatorError::of(&plain, error, start)
+    })
 }
 
 impl Calculation {

@@ -1,6 +1,6 @@
 use nanoexpr::ErrorKind;
 
-use super::{MAX_LENGTH, NAMES};
+use super::{MAX_ARGUMENTS, MAX_LENGTH, names::NAMES};
 
 /// Why an expression has no result. The text tells a model what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,12 +22,18 @@ pub enum CalculatorError {
         /// The name.
         name: String,
     },
+    /// A `%` stands where it would have to mean a hundredth.
+    #[error("`%` is the remainder of a division: write 15/100 for 15 percent")]
+    Percentage,
     /// A function has too many arguments, or too few.
     #[error("wrong number of arguments in `{part}`")]
     ArgumentCount {
         /// The call.
         part: String,
     },
+    /// A function has more arguments than any can have.
+    #[error("too many arguments: a function takes at most {MAX_ARGUMENTS}; work it out in parts")]
+    TooManyArguments,
     /// Something is divided by zero.
     #[error("division by zero in `{part}`")]
     DivisionByZero {
@@ -40,36 +46,35 @@ pub enum CalculatorError {
         /// The operation.
         part: String,
     },
-    /// The result has more than 9999 digits before the point.
-    #[error("`{part}` is too large: results end at 10^9999")]
+    /// A number or a result has more than 9999 digits before the point.
+    #[error("`{part}` is too large: numbers end at 10^9999")]
     TooLarge {
-        /// The operation.
+        /// The number or the operation.
         part: String,
     },
     /// The expression is too long, or too deeply nested.
     #[error(
-        "the expression is too long: at most {MAX_LENGTH} bytes, nested at most 32 deep; work it out in parts"
+        "the expression is too long: at most {MAX_LENGTH} characters, nested at most 32 deep; work it out in parts"
     )]
     TooLong,
 }
 
 impl CalculatorError {
-    /// Says what an error of the evaluator means for `expression`.
-    pub(super) fn of(expression: &str, error: nanoexpr::Error) -> Self {
+    /// Says what an error of the evaluator means for `expression`. What was written begins to be wrong at `position`.
+    pub(super) fn of(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {
             ErrorKind::UnknownVariable | ErrorKind::UnknownFunction => {
                 Self::UnknownName { name: part.split('(').next().unwrap_or_default().trim().to_owned() }
             }
-            ErrorKind::ArgumentCount | ErrorKind::TooManyArguments => Self::ArgumentCount { part },
+            ErrorKind::ArgumentCount => Self::ArgumentCount { part },
+            ErrorKind::TooManyArguments => Self::TooManyArguments,
             ErrorKind::DivisionByZero => Self::DivisionByZero { part },
             ErrorKind::Domain => Self::NoRealValue { part },
-            ErrorKind::Overflow => Self::TooLarge { part },
+            // The number is well formed, or there would be another error.
+            ErrorKind::Overflow | ErrorKind::InvalidNumber => Self::TooLarge { part },
             ErrorKind::TooDeep | ErrorKind::TooLong => Self::TooLong,
-            kind => Self::Syntax {
-                problem: kind.description(),
-                position: expression.get(..error.span.start).unwrap_or(expression).chars().count() + 1,
-            },
+            kind => Self::Syntax { problem: kind.description(), position },
         }
     }
 }

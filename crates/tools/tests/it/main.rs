@@ -137,7 +137,7 @@ async fn models_are_shown_names_descriptions_and_schemas() {
             "properties": {
               "result": {
                 "type": "string",
-                "description": "The number in decimal notation, as text, so that no digit is lost."
+                "description": "The number as text, so that no digit is lost. One that is rounded and very large or small has an exponent."
               },
               "exact": {
                 "type": "boolean",

@@ -1,0 +1,30 @@
+//! What an expression may name.
+
+use nanoexpr::{Context, ErrorKind, Math};
+
+use super::Number;
+
+/// What there is, as the errors tell it.
+pub(super) const NAMES: [&str; 35] = [
+    "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
+    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
+    "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
+];
+
+/// What is named by [`NAMES`], and by words that models write in their place.
+pub(super) struct Names;
+
+impl Context<Number> for Names {
+    fn variable(&self, name: &str) -> Option<Number> {
+        Math.variable(name)
+    }
+
+    fn call(&self, name: &str, arguments: &[Number]) -> Option<Result<Number, ErrorKind>> {
+        let name = match name {
+            "factorial" => "fact",
+            "power" => "pow",
+            other => other,
+        };
+        Math.call(name, arguments)
+    }
+}
