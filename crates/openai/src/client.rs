@@ -2,6 +2,7 @@
 
 mod builder;
 mod clock;
+mod endpoint;
 mod events;
 mod profile;
 mod reply;
@@ -20,7 +21,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::{
-    TryStreamExt as _,
+    TryFutureExt as _, TryStreamExt as _,
     stream::{self, BoxStream, StreamExt as _},
 };
 use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
@@ -118,6 +119,11 @@ impl ChatCompletions {
         Ok(reply)
     }
 
+    /// Takes out of an error what is secret, before anybody sees it.
+    fn redact(&self, error: ModelError) -> ModelError {
+        self.0.transport.endpoint().redact(error)
+    }
+
     fn span(&self) -> Span {
         tracing::info_span!(
             "chat",
@@ -129,7 +135,7 @@ impl ChatCompletions {
             gen_ai.response.finish_reasons = field::Empty,
             gen_ai.usage.input_tokens = field::Empty,
             gen_ai.usage.output_tokens = field::Empty,
-            server.address = self.0.transport.endpoint(),
+            server.address = self.0.transport.endpoint().address(),
         )
     }
 }
@@ -139,7 +145,8 @@ impl ChatModel for ChatCompletions {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let clock = Clock::start(&self.0.timeouts);
-        let attempt = || async { self.send(request, Delivery::Whole, &clock).await?.whole().await };
+        let ask = || async { self.send(request, Delivery::Whole, &clock).await?.whole().await };
+        let attempt = || ask().map_err(|error| self.redact(error));
         let response = self.0.retry.run(&clock, attempt).instrument(span.clone()).await?;
         record(&span, &response);
         Ok(response)
@@ -148,10 +155,14 @@ impl ChatModel for ChatCompletions {
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let span = self.span();
         let clock = Clock::start(&self.0.timeouts);
-        let opening = async move { self.0.retry.run(&clock, || self.open(request, &clock)).await };
+        let opening = async move {
+            let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
+            self.0.retry.run(&clock, attempt).await
+        };
         stream::once(opening.instrument(span.clone()))
             .map_ok(move |reply| reply.into_events(span.clone()))
             .try_flatten()
+            .map_err(|error| self.redact(error))
             .boxed()
     }
 
@@ -164,7 +175,7 @@ impl fmt::Debug for ChatCompletions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatCompletions")
             .field("model", &self.0.profile.name)
-            .field("endpoint", &self.0.transport.endpoint())
+            .field("endpoint", &self.0.transport.endpoint().address())
             .finish_non_exhaustive()
     }
 }

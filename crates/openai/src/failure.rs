@@ -23,31 +23,51 @@ impl Complaint {
     /// Reads the body of a reply whose status says that it failed, whatever it is made of.
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
-        serde_json::from_str(body)
-            .ok()
-            .and_then(|value| Self::of_value(&value))
-            .unwrap_or_else(|| Self { message: excerpt(body), ..Self::default() })
+        let said = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
+        said.unwrap_or_else(|| Self { message: excerpt(body), ..Self::default() })
     }
 
     /// Reads `{"error": …}` and the like; `None` for JSON that says nothing.
     fn of_value(body: &Value) -> Option<Self> {
-        let error = body.get("error").unwrap_or(body);
+        // Gemini puts it into a list of one.
+        let body = body.get(0).unwrap_or(body);
+        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let message = match error {
-            Value::String(message) => message,
-            _ => ["message", "detail"].iter().find_map(|key| error.get(*key)?.as_str())?,
+            Value::String(message) => Some(message.as_str()),
+            _ => ["message", "detail"].iter().find_map(|key| error.get(*key)?.as_str()),
         };
-        Some(Self { message: excerpt(message), code: word(error, "code"), kind: word(error, "type") })
+        let word = |key| word(error, key).or_else(|| word(body, key));
+        let (code, kind) = (word("code"), word("type"));
+        if message.is_none() && code.is_none() && kind.is_none() {
+            return None;
+        }
+        let message = message.map_or_else(|| excerpt(&error.to_string()), excerpt);
+        Some(Self { message, code: code.unwrap_or_default(), kind: kind.unwrap_or_default() })
+    }
+
+    /// Names the address where nothing was found, in case that it is not the one that was meant.
+    #[cfg(feature = "client")]
+    pub(crate) fn ask_about(&mut self, url: &str) {
+        let is_usual = url.ends_with("/v1/chat/completions");
+        let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
+        self.message = format!("at {url}{question}: {}", self.message);
     }
 
     /// Reads the value of an `error` that stands where a reply should be.
     pub(crate) fn in_band(error: &Value) -> ModelError {
         let complaint = Self::of_value(error)
             .unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() });
-        match complaint.code.parse() {
-            Ok(status) if (400..600).contains(&status) => complaint.into_error(status, None),
-            _ if complaint.is_about_length() => ModelError::ContextTooLong(complaint.message),
-            _ => ModelError::Server { status: None, body: complaint.message, retry_after: None },
+        match complaint.status() {
+            Some(status) => complaint.into_error(status, None),
+            None if complaint.is_about_length() => ModelError::ContextTooLong(complaint.message),
+            None => ModelError::Server { status: None, body: complaint.message, retry_after: None },
         }
+    }
+
+    /// The status that would have come with it: its code says it, or stands for one.
+    fn status(&self) -> Option<u16> {
+        let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
+        number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
     /// The error that a status means. The status decides: what the body says only tells variants of one status apart.
@@ -74,7 +94,17 @@ impl Complaint {
     /// OpenAI and llama.cpp have words for it, the others sentences.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const SENTENCES: [&str; 3] = ["maximum context length", "context window", "context size"];
+        const SENTENCES: [&str; 9] = [
+            "maximum context length",
+            "context window",
+            "context size",
+            "context length of only",
+            "exceed context limit",
+            "prompt is too long",
+            "exceeds the maximum number of tokens",
+            "maximum model length",
+            "maximum prompt length",
+        ];
         let message = self.message.to_lowercase();
         WORDS.contains(&self.code.as_str())
             || WORDS.contains(&self.kind.as_str())
@@ -82,12 +112,24 @@ impl Complaint {
     }
 }
 
-/// The text or number of a field.
-fn word(error: &Value, key: &str) -> String {
-    match error.get(key) {
-        Some(Value::String(word)) => word.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        _ => String::new(),
+/// The status that OpenAI sends with a code or type.
+fn status_of(word: &str) -> Option<u16> {
+    match word {
+        "invalid_request_error" => Some(400),
+        "invalid_api_key" | "authentication_error" => Some(401),
+        "permission_error" => Some(403),
+        "model_not_found" => Some(404),
+        "insufficient_quota" | "rate_limit_exceeded" | "rate_limit_error" => Some(429),
+        _ => None,
+    }
+}
+
+/// The text or number of a field, if there is any.
+fn word(error: &Value, key: &str) -> Option<String> {
+    match error.get(key)? {
+        Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 

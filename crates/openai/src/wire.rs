@@ -4,7 +4,7 @@ mod loose;
 
 use std::mem;
 
-use haft_core::{Usage, Value};
+use haft_core::{Usage, Value, json};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub(crate) use loose::Loose;
@@ -19,6 +19,9 @@ pub(crate) struct Completion {
     pub(crate) choices: Option<Vec<Choice>>,
     usage: Loose,
     error: Loose,
+    /// What some servers put beside an error that is only text.
+    code: Loose,
+    r#type: Loose,
 }
 
 impl Completion {
@@ -35,7 +38,10 @@ impl Completion {
     /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
     pub(crate) fn take_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
-            Loose::Text(text) if !text.is_empty() => Some(text.into()),
+            Loose::Text(text) if !text.is_empty() => {
+                let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
+                Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
+            }
             Loose::Json(Value::Object(error)) if error.is_empty() => None,
             Loose::Json(Value::Bool(false)) | Loose::Text(_) | Loose::Absent => None,
             Loose::Json(error) => Some(error),

@@ -9,7 +9,7 @@ use std::{
 
 use haft_core::{BoxError, ModelProfile};
 use reqwest::{
-    Url,
+    Client, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
@@ -18,9 +18,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::{
     ChatCompletions, Inner,
     clock::Timeouts,
+    endpoint::{Endpoint, read_base_url},
     profile::{Habits, Server, profile_of},
     retry::RetryPolicy,
-    transport::{Endpoint, Transport},
+    transport::Transport,
 };
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
@@ -58,7 +59,7 @@ pub enum BuildError {
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
     BaseUrl {
-        /// The text in its place.
+        /// The text in its place, without what may be credentials.
         base_url: String,
         /// What is wrong with it.
         reason: String,
@@ -112,7 +113,8 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Sets where the server is, up to and with the version, such as `http://localhost:8080/v1`.
+    /// Sets where the server is, up to and with the version, such as `http://localhost:8080/v1`. A query, such as
+    /// `?api-version=preview`, is sent with each request.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = base_url.into();
@@ -184,12 +186,11 @@ impl ChatCompletionsBuilder {
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
-        let habits = self.habits()?;
-        let endpoint = self.endpoint()?;
-        let http = self.http_client(&endpoint).map_err(|error| BuildError::Http(error.into()))?;
+        let url = read_base_url(&self.base_url)?;
+        let (endpoint, http) = self.connection(&url)?;
         Ok(ChatCompletions(Arc::new(Inner {
+            habits: self.habits(&url),
             profile: self.profile.unwrap_or_else(|| profile_of(&self.model)),
-            habits,
             refuses_usage: AtomicBool::new(false),
             transport: Transport::new(endpoint, http),
             retry: self.retry,
@@ -197,42 +198,30 @@ impl ChatCompletionsBuilder {
         })))
     }
 
-    fn http_client(&self, endpoint: &Endpoint) -> reqwest::Result<reqwest::Client> {
+    fn connection(&self, url: &Url) -> Result<(Endpoint, Client), BuildError> {
+        let key = self.api_key.expose_secret().trim();
+        if self.has_read_env && Server::at(url).is_openai() && key.is_empty() {
+            return Err(BuildError::NoApiKey);
+        }
+        let headers = self.header_map()?;
+        let http = self.http_client(url).map_err(|error| BuildError::Http(error.into()))?;
+        let endpoint = Endpoint::new(url, SecretString::from(key), headers, &http);
+        Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
+    }
+
+    fn http_client(&self, url: &Url) -> reqwest::Result<Client> {
         // A redirect would turn the request into another one, or take the key elsewhere.
-        let client =
-            reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        let client = Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         // Without TLS there is no need for the system's certificates, which a small container does not have.
-        let needs_no_tls = endpoint.base_url.starts_with("http:");
+        let needs_no_tls = url.scheme() == "http";
         if needs_no_tls { client.tls_certs_only([]).build() } else { client.build() }
     }
 
-    fn habits(&self) -> Result<Habits, BuildError> {
-        let usual = Server::at(&self.url()?).habits();
-        Ok(Habits {
+    fn habits(&self, url: &Url) -> Habits {
+        let usual = Server::at(url).habits();
+        Habits {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
             reasoning: self.reasoning.unwrap_or(usual.reasoning),
-        })
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, BuildError> {
-        let url = self.url()?;
-        if self.has_read_env && Server::at(&url).is_openai() && self.api_key.expose_secret().is_empty() {
-            return Err(BuildError::NoApiKey);
-        }
-        Ok(Endpoint {
-            base_url: url.as_str().trim_end_matches('/').to_owned(),
-            address: url.origin().ascii_serialization(),
-            key: SecretString::from(self.api_key.expose_secret().trim()),
-            headers: self.header_map()?,
-        })
-    }
-
-    fn url(&self) -> Result<Url, BuildError> {
-        let wrong = |reason: String| BuildError::BaseUrl { base_url: self.base_url.clone(), reason };
-        let url = Url::parse(self.base_url.trim()).map_err(|error| wrong(error.to_string()))?;
-        match url.scheme() {
-            "http" | "https" => Ok(url),
-            other => Err(wrong(format!("its scheme is {other:?}"))),
         }
     }
 

@@ -18,56 +18,16 @@ use reqwest::{
     Response,
     header::{HeaderMap, LOCATION, RETRY_AFTER},
 };
-use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, de::IgnoredAny};
 use tower::service_fn;
 
 use super::{
     clock::Clock,
+    endpoint::Endpoint,
     reply::{Reply, root_cause},
     request::Body,
 };
 use crate::failure::Complaint;
-
-/// Where a server is, and what it is told with each request.
-pub(super) struct Endpoint {
-    pub(super) base_url: String,
-    /// The address without credentials, for messages.
-    pub(super) address: String,
-    pub(super) key: SecretString,
-    pub(super) headers: HeaderMap,
-}
-
-impl Endpoint {
-    /// Takes out what a server repeats of what is secret.
-    fn redact(&self, text: String) -> String {
-        let headers = self.headers.values().filter_map(|value| value.to_str().ok());
-        let secrets = headers.chain([self.key.expose_secret()]).filter(|secret| !secret.is_empty());
-        secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
-    }
-}
-
-impl Config for Endpoint {
-    fn headers(&self) -> HeaderMap {
-        self.headers.clone()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base_url
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
-    }
-}
 
 /// Carries requests to one server.
 pub(super) struct Transport {
@@ -83,8 +43,8 @@ impl Transport {
         Self { endpoint, openai, http }
     }
 
-    pub(super) fn endpoint(&self) -> &str {
-        &self.endpoint.address
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Sends a request and waits for the head of a reply that says that it went well.
@@ -122,12 +82,15 @@ impl Transport {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        let body = match location {
-            Some(location) => format!("it has moved to {location}"),
+        let mut complaint = match location {
+            Some(location) => Complaint::of_body(&format!("it has moved to {location}")),
             // The status is known and decides: what breaks while the body is read matters no more.
-            None => String::from_utf8_lossy(&reply.beginning().await).into_owned(),
+            None => Complaint::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
         };
-        Complaint::of_body(&self.endpoint.redact(body)).into_error(status, retry_after)
+        if status == 404 {
+            complaint.ask_about(&self.endpoint.url("/chat/completions"));
+        }
+        complaint.into_error(status, retry_after)
     }
 
     fn unreachable(&self, error: OpenAIError, clock: &Clock) -> ModelError {
@@ -138,7 +101,7 @@ impl Transport {
             OpenAIError::Reqwest(error) => {
                 // The address in it may hold credentials.
                 let error = error.without_url();
-                let (endpoint, reason) = (self.endpoint.address.clone(), root_cause(&error));
+                let (endpoint, reason) = (self.endpoint.address().to_owned(), root_cause(&error));
                 ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
             }
             other => ModelError::failed(other),

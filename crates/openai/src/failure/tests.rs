@@ -58,7 +58,54 @@ fn an_error_in_a_reply_may_have_a_status() {
     assert!(matches!(limited, ModelError::RateLimited { .. }));
     let failed = Complaint::in_band(&json!({"message": "boom", "code": 1}));
     assert!(matches!(failed, ModelError::Server { status: None, .. }));
-    assert_eq!(Complaint::in_band(&json!(["boom"])).to_string(), r#"the model's server failed: ["boom"]"#);
+    assert_eq!(Complaint::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
+}
+
+/// Where there is no status, a word of OpenAI's stands for one.
+#[test]
+fn an_error_in_a_reply_that_cannot_pass_is_permanent() {
+    let quota = json!({"message": "pay", "type": "insufficient_quota"});
+    assert!(matches!(Complaint::in_band(&quota), ModelError::RateLimited { permanent: true, .. }));
+    let key = json!({"message": "no", "type": "invalid_request_error", "code": "invalid_api_key"});
+    assert!(matches!(Complaint::in_band(&key), ModelError::Unauthorized(_)));
+    let request = json!({"message": "no", "type": "invalid_request_error", "code": null});
+    assert!(matches!(Complaint::in_band(&request), ModelError::Rejected { status: 400, .. }));
+    let length = json!({"message": "no", "type": "invalid_request_error", "code": "context_length_exceeded"});
+    assert!(matches!(Complaint::in_band(&length), ModelError::ContextTooLong(_)));
+}
+
+/// The code counts wherever it stands, and whether there is a message or not.
+#[test]
+fn a_used_up_quota_is_found_in_each_form() {
+    for body in [
+        r#"{"error": {"message": "pay", "code": "insufficient_quota"}}"#,
+        r#"{"error": {"code": "insufficient_quota"}}"#,
+        r#"{"error": {"type": "insufficient_quota", "message": null}}"#,
+        r#"{"error": "pay", "code": "insufficient_quota"}"#,
+        r#"[{"error": {"message": "pay", "code": "insufficient_quota"}}]"#,
+    ] {
+        assert!(matches!(error(429, body), ModelError::RateLimited { permanent: true, .. }), "{body}");
+    }
+    check(
+        400,
+        r#"[{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]"#,
+        "the model's server refused the request (status 400): Bad tool",
+    );
+}
+
+#[test]
+fn every_sentence_about_the_length_is_known() {
+    for sentence in [
+        "This model's maximum context length is 4096 tokens.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+        "The prompt is longer than the maximum model length of 4096",
+        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+    ] {
+        assert!(matches!(error(400, sentence), ModelError::ContextTooLong(_)), "{sentence}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use haft_core::{ChatModel as _, ChatResponse, ModelError, TimeoutPhase, Value, json};
 use haft_openai::{ChatCompletions, Timeouts};
 use tokio::{
@@ -9,7 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::server::{STREAM, Server, Step, header, hello, ok, reply};
+use crate::server::{STREAM, Server, Step, header, hello, ok, reply, stream};
 
 fn fine() -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
@@ -216,6 +217,89 @@ async fn the_key_is_sent_and_never_shown() {
     assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
     assert_eq!(header(&head, "x-team"), Some("sk-other"));
     assert!(!shown.contains("sk-"), "{shown}");
+}
+
+/// FAULTS X3: what a server repeats with status 200, in a body or in the middle of a stream.
+#[tokio::test]
+async fn a_key_that_a_reply_repeats_is_not_shown() {
+    let said = "Incorrect API key provided: sk-secret-1";
+    let error = json!({"error": {"message": said}});
+    let page = reply("200 OK", "", &format!("<html>{}Bearer sk-secret-1</html>", "x".repeat(970)));
+    let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
+    for sent in [ok(&error), page, stream([&error]), stream([&text, &error])] {
+        let server = Server::replying([sent.clone(), sent]).await;
+        let model = server.builder().api_key("sk-secret-1").max_retries(0).build().unwrap();
+        let whole = model.chat(&hello()).await.unwrap_err();
+        let streamed = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
+        let shown = format!("{whole} {whole:?} {streamed} {streamed:?}");
+        assert!(shown.contains("[secret]") && !shown.contains("sk-secret"), "{shown}");
+    }
+}
+
+/// A header that is not secret does not damage what the server says.
+#[tokio::test]
+async fn a_short_header_value_stays_in_an_error() {
+    let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
+    let server = Server::replying([ok(&busy)]).await;
+    let model = server.builder().header("x-tier", "4").max_retries(0).build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::RateLimited { message, .. } if message == "slow down 4 times"),
+        "{error:?}"
+    );
+}
+
+/// What cannot pass is not tried again, although the status was 200: Gemini's list, and a code beside a text.
+#[tokio::test]
+async fn an_error_with_status_200_may_be_permanent() {
+    let list = json!([{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]);
+    let text = json!({"error": "pay", "code": "insufficient_quota"});
+    let word = json!({"error": {"message": "no such key", "code": "invalid_api_key"}});
+    for body in [&list, &text, &word] {
+        for sent in [ok(body), stream([body])] {
+            let server = Server::replying([sent.clone(), sent]).await;
+            let error = server.model().chat(&hello()).await.unwrap_err();
+            assert!(!error.is_transient(), "{error:?}");
+            assert_eq!(server.take_requests().len(), 1, "{error:?}");
+        }
+    }
+}
+
+/// Azure wants its version in the query.
+#[tokio::test]
+async fn a_query_of_the_base_url_is_sent() {
+    let server = Server::replying([fine()]).await;
+    let base_url = format!("{}?api-version=preview", server.base_url);
+    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert!(head.starts_with("POST /v1/chat/completions?api-version=preview HTTP/1.1"), "{head}");
+}
+
+#[tokio::test]
+async fn credentials_of_the_base_url_are_sent() {
+    let server = Server::replying([fine()]).await;
+    let base_url = server.base_url.replace("http://", "http://me:secret@");
+    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
+}
+
+/// The usual mistake in a base URL.
+#[tokio::test]
+async fn where_nothing_is_found_the_address_is_named() {
+    let missing = reply("404 Not Found", "", "Not Found");
+    let server = Server::replying([missing.clone(), missing]).await;
+    let address = server.base_url.trim_end_matches("/v1");
+    let short = server.builder().base_url(address.replace("http://", "http://me:secret@")).build().unwrap();
+    assert_eq!(
+        short.chat(&hello()).await.unwrap_err().to_string(),
+        format!(
+            "the model's server refused the request (status 404): at {address}/chat/completions \
+             (should the base URL end in /v1?): Not Found"
+        )
+    );
+    let error = server.model().chat(&hello()).await.unwrap_err().to_string();
+    assert!(error.ends_with(&format!("at {address}/v1/chat/completions: Not Found")), "{error}");
 }
 
 #[tokio::test]

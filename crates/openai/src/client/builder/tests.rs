@@ -1,16 +1,28 @@
+use async_openai::config::Config as _;
+
 use super::{BuildError, ChatCompletionsBuilder};
+use crate::client::endpoint::{Endpoint, read_base_url};
 
 fn builder(base_url: &str) -> ChatCompletionsBuilder {
     ChatCompletionsBuilder::new("m".into()).base_url(base_url)
 }
 
+fn endpoint(builder: &ChatCompletionsBuilder) -> Endpoint {
+    builder.connection(&read_base_url(&builder.base_url).unwrap()).unwrap().0
+}
+
 #[test]
-fn a_slash_at_the_end_does_not_matter() {
-    for base_url in ["http://localhost:8080/v1", "http://localhost:8080/v1/", " http://localhost:8080/v1// "]
-    {
-        let endpoint = builder(base_url).endpoint().unwrap();
+fn what_was_copied_beyond_the_version_does_not_matter() {
+    for base_url in [
+        "http://localhost:8080/v1",
+        "http://localhost:8080/v1/",
+        " http://localhost:8080/v1// ",
+        "http://localhost:8080/v1/chat/completions",
+        "http://localhost:8080/v1/chat/completions/",
+    ] {
+        let endpoint = endpoint(&builder(base_url));
         assert_eq!(
-            (endpoint.base_url.as_str(), endpoint.address.as_str()),
+            (endpoint.api_base(), endpoint.address()),
             ("http://localhost:8080/v1", "http://localhost:8080")
         );
     }
@@ -18,7 +30,7 @@ fn a_slash_at_the_end_does_not_matter() {
 
 #[test]
 fn a_base_url_that_is_none_is_refused_with_an_example() {
-    for base_url in ["localhost:8080/v1", "", "ftp://localhost/v1", "http://"] {
+    for base_url in ["localhost:8080/v1", "", "ftp://localhost/v1", "http://", "http://localhost/v1#top"] {
         let error = builder(base_url).build().unwrap_err();
         assert!(matches!(error, BuildError::BaseUrl { .. }));
         assert!(error.to_string().contains(r#"give one such as "http://localhost:8080/v1""#), "{error}");
@@ -36,8 +48,29 @@ fn what_no_header_can_hold_is_refused_without_showing_it() {
 
 #[test]
 fn the_key_is_not_shown_by_the_endpoint_either() {
-    let endpoint = builder("http://localhost/v1").api_key("sk-secret").endpoint().unwrap();
-    assert!(!format!("{:?} {:?}", endpoint.headers, endpoint.key).contains("sk-"));
+    let endpoint = endpoint(&builder("http://localhost/v1").api_key("sk-secret"));
+    assert!(!format!("{:?} {:?}", endpoint.headers(), endpoint.api_key()).contains("sk-"));
+}
+
+#[test]
+fn credentials_in_a_base_url_are_not_shown() {
+    for base_url in
+        ["ftp://me:sk-secret@localhost/v1", "me:sk-secret@localhost", "http://h:p/v1?key=sk-secret"]
+    {
+        let error = builder(base_url).build().unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("sk-secret"), "{error}");
+    }
+    let endpoint = endpoint(&builder("http://me:sk%2Fsecret@localhost/v1"));
+    assert_eq!(endpoint.api_base(), "http://localhost/v1");
+    assert_eq!(endpoint.headers()["authorization"], "Basic bWU6c2svc2VjcmV0");
+}
+
+/// The key is the more particular of two.
+#[test]
+fn a_key_is_sent_in_place_of_credentials_in_the_base_url() {
+    let endpoint = endpoint(&builder("http://me:secret@localhost/v1").api_key("sk-1"));
+    let sent: Vec<_> = endpoint.headers().get_all("authorization").iter().cloned().collect();
+    assert_eq!(sent, ["Bearer sk-1"]);
 }
 
 fn from_variables(variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
@@ -57,7 +90,7 @@ fn openai_needs_a_key_where_the_environment_should_have_one() {
 
 #[test]
 fn another_server_of_the_environment_needs_no_key() {
-    let endpoint = from_variables(&[("OPENAI_BASE_URL", "http://localhost:1234/v1")]).endpoint().unwrap();
-    assert_eq!(endpoint.base_url, "http://localhost:1234/v1");
-    assert!(endpoint.headers.is_empty());
+    let endpoint = endpoint(&from_variables(&[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
+    assert_eq!(endpoint.api_base(), "http://localhost:1234/v1");
+    assert!(endpoint.headers().is_empty());
 }

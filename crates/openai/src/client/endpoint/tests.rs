@@ -1,0 +1,55 @@
+use haft_core::ModelError;
+use reqwest::{
+    Client,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use secrecy::SecretString;
+
+use super::{Endpoint, read_base_url};
+
+/// What an error of this text says, by the endpoint of a URL and headers.
+fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
+    let headers =
+        headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    let (url, headers) = (read_base_url(url).unwrap(), HeaderMap::from_iter(headers));
+    let http = Client::builder().tls_certs_only([]).build().unwrap();
+    let endpoint = Endpoint::new(&url, SecretString::default(), headers, &http).unwrap();
+    match endpoint.redact(ModelError::InvalidResponse(text.into())) {
+        ModelError::InvalidResponse(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_server_repeats_of_a_header_is_not_shown() {
+    let key = [("authorization", "Bearer sk-secret-1")];
+    let said = |text| redacted("http://localhost/v1", &key, text);
+    assert_eq!(said("no sk-secret-1, no \"Bearer sk-secret-1\""), "no [secret], no \"[secret]\"");
+    assert_eq!(said("Bearer of bad news"), "Bearer of bad news");
+}
+
+/// An excerpt may end in the middle of what is secret.
+#[test]
+fn half_a_secret_is_not_shown_either() {
+    let key = [("authorization", "Bearer sk-secret-1")];
+    assert_eq!(redacted("http://localhost/v1", &key, "no sk-secret…"), "no [secret]…");
+    assert_eq!(redacted("http://localhost/v1", &key, "no sk-s…"), "no sk-s…");
+}
+
+/// A short value is a part of too many words.
+#[test]
+fn a_short_value_is_no_secret() {
+    assert_eq!(redacted("http://localhost/v1", &[("x-tier", "4")], "error 429 of 404"), "error 429 of 404");
+}
+
+#[test]
+fn credentials_of_the_url_are_not_shown_as_they_are_sent() {
+    let said = redacted("http://me:secret@localhost/v1", &[], "no Basic bWU6c2VjcmV0, no bWU6c2VjcmV0");
+    assert_eq!(said, "no [secret], no [secret]");
+}
+
+#[test]
+fn a_key_in_the_query_is_not_shown() {
+    let url = "http://localhost/v1?api-version=2026-01-01&key=sk-secret-1";
+    assert_eq!(redacted(url, &[], "2026-01-01 sk-secret-1"), "2026-01-01 [secret]");
+}
