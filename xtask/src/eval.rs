@@ -4,5 +4,5 @@ use crate::failure::Failure;
 use crate::native;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    native::run("eval", arguments)
+    native::ask_model("eval", arguments)
 }

@@ -25,6 +25,8 @@ struct Command {
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
+    /// Whether `--help` goes to the program that runs, which has more to say.
+    helps_itself: bool,
     run: fn(&[String]) -> Result<(), Failure>,
 }
 
@@ -33,48 +35,56 @@ const COMMANDS: &[Command] = &[
         name: "demo",
         arguments: "[QUESTION]",
         about: "ask a real model in this process a question that takes tools of two kinds",
+        helps_itself: false,
         run: demo::run,
     },
     Command {
         name: "test",
         arguments: "[ARGUMENTS OF cargo test]…",
         about: "run every test, doctest and example",
+        helps_itself: true,
         run: test::run,
     },
     Command {
         name: "ci",
         arguments: "[--checks]",
         about: "run the checks (format, lints, tidy, documentation, packages), then the tests",
+        helps_itself: false,
         run: ci::run,
     },
     Command {
         name: "example",
         arguments: "NAME [ARGUMENTS]…",
         about: "run one of the examples, or list them",
+        helps_itself: false,
         run: example::run,
     },
     Command {
         name: "eval",
         arguments: "[ARGUMENTS]…",
         about: "measure how well the local model picks and calls tools",
+        helps_itself: true,
         run: eval::run,
     },
     Command {
         name: "setup",
         arguments: "[--model]",
         about: "install what the chores need; with --model, fetch the demo's model too",
+        helps_itself: false,
         run: setup::run,
     },
     Command {
         name: "tidy",
         arguments: "",
         about: "check what the compiler does not: dependency arrows, manifests, sizes, links, book",
+        helps_itself: false,
         run: tidy::run,
     },
     Command {
         name: "doc",
         arguments: "[--open]",
         about: "build the reference and the book, warnings denied",
+        helps_itself: false,
         run: doc::run,
     },
 ];
@@ -101,14 +111,14 @@ fn dispatch() -> Result<(), Failure> {
     let Some((name, rest)) = arguments.split_first() else {
         return Err(Failure::usage("no command is given"));
     };
-    if matches!(name.as_str(), "help" | "--help" | "-h") {
+    let command = COMMANDS.iter().find(|command| command.name == name);
+    let asks_for_help = |word: &String| matches!(word.as_str(), "--help" | "-h");
+    let helps_itself = command.is_some_and(|command| command.helps_itself);
+    if name == "help" || asks_for_help(name) || !helps_itself && rest.first().is_some_and(asks_for_help) {
         print!("{}", usage());
         return Ok(());
     }
-    let command = COMMANDS
-        .iter()
-        .find(|command| command.name == name)
-        .ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?;
+    let command = command.ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?;
     (command.run)(rest)
 }
 

@@ -5,11 +5,17 @@ use crate::process::{cargo, run as run_command};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // `--package` narrows the run; with `--workspace` before it, cargo would test everything again.
-    let narrowed = arguments.iter().any(|argument| is_package_choice(argument));
+    let ours = arguments.iter().take_while(|argument| *argument != "--");
+    let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };
     run_command(cargo(&["test", "--locked"]).args(scope).args(arguments))
 }
 
 fn is_package_choice(argument: &str) -> bool {
-    matches!(argument, "-p" | "--package" | "--workspace" | "--all") || argument.starts_with("--package=")
+    matches!(argument, "--package" | "--workspace" | "--all")
+        || argument.starts_with("--package=")
+        || argument.starts_with("-p")
 }
+
+#[cfg(test)]
+mod tests;

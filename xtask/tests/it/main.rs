@@ -45,9 +45,12 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
 
 #[test]
 fn help_is_not_an_error() {
-    let output = xtask(&["help"]).output().expect("xtask starts");
-    assert!(output.status.success());
-    let usage = text(&output.stdout);
+    for help in [&["help"][..], &["--help"], &["demo", "--help"], &["example", "-h"]] {
+        let output = xtask(help).output().expect("xtask starts");
+        assert!(output.status.success());
+        assert!(text(&output.stdout).starts_with("usage: cargo xtask COMMAND"), "{help:?}");
+    }
+    let usage = text(&xtask(&["help"]).output().expect("xtask starts").stdout);
     for command in ["demo", "test", "ci", "example", "eval", "setup", "tidy", "doc"] {
         assert!(usage.contains(&format!("\n  {command}")), "no `{command}` in {usage}");
     }
@@ -55,8 +58,10 @@ fn help_is_not_an_error() {
 
 /// A model that is not there is found out before minutes of building.
 #[test]
-fn the_demo_looks_for_its_model_first() {
+fn a_model_is_looked_for_first() {
     let expected =
         expect!["1: error: HAFT_MODEL names no.gguf, which is not a file; unset it to use the default model"];
-    check(xtask(&["demo"]).env("HAFT_MODEL", "no.gguf"), &expected);
+    for arguments in [&["demo"][..], &["eval"], &["example", "quickstart"]] {
+        check(xtask(arguments).env("HAFT_MODEL", "no.gguf"), &expected);
+    }
 }
