@@ -13,7 +13,10 @@ mod gate;
 mod invoke;
 mod record;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
 
 use futures::FutureExt as _;
 use serde_json::Value;
@@ -32,6 +35,7 @@ pub use record::{CallRecord, Recorder};
 
 use bound::Bound;
 use invoke::{Runner, panicked};
+use record::Recording;
 
 /// Runs calls. Cheap to clone; clones share the store and the recorder.
 ///
@@ -92,9 +96,8 @@ enum Arguments<'a> {
 }
 
 /// What is learned of a call on its way.
-#[derive(Default)]
-struct Notes {
-    definition: Option<ToolDefinition>,
+struct Notes<'a> {
+    definition: &'a OnceLock<ToolDefinition>,
     repairs: Vec<Repair>,
 }
 
@@ -177,7 +180,15 @@ impl Pipeline {
             gen_ai.tool.call.id = call.id,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let mut notes = Notes::default();
+        let definition = OnceLock::new();
+        let recording = self.recorder.as_deref().map(|recorder| Recording {
+            recorder,
+            definition: &definition,
+            call,
+            context: cx,
+            is_over: false,
+        });
+        let mut notes = Notes { definition: &definition, repairs: Vec::new() };
         let way = async {
             let tool = tool?;
             self.take_through(tool, arguments, cx, host, started, &mut notes).await
@@ -186,23 +197,26 @@ impl Pipeline {
         let way = AssertUnwindSafe(way).catch_unwind();
         let outcome = way.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)));
         let result = match outcome {
-            Ok(ToolOutcome::Done(output)) => ToolResult::done(&call.id, &call.name, output),
-            Ok(ToolOutcome::Pending(pending)) => {
-                return CallOutcome::Pending(PendingCall { call: call.clone(), pending });
-            }
-            Err(error) => span.in_scope(|| record::failure(call, &error)),
+            Ok(ToolOutcome::Done(output)) => Ok(ToolResult::done(&call.id, &call.name, output)),
+            Ok(ToolOutcome::Pending(pending)) => Err(PendingCall { call: call.clone(), pending }),
+            Err(error) => Ok(span.in_scope(|| record::failure(call, &error))),
         };
-        let Notes { definition, repairs } = notes;
-        let mut result = ToolResult { repairs, started_at, duration: started.elapsed(), ..result };
-        if let Some(store) = &self.store {
-            let limit = definition.as_ref().map_or(limits::RESULT_BYTES, |tool| tool.policy().output_limit);
-            Bound { limit, store: &**store, cx }.apply(&mut result).await;
+        let outcome = match result {
+            Err(pending) => CallOutcome::Pending(pending),
+            Ok(result) => {
+                let repairs = notes.repairs;
+                let mut result = ToolResult { repairs, started_at, duration: started.elapsed(), ..result };
+                if let Some(store) = &self.store {
+                    let limit = definition.get().map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
+                    Bound { limit, store: &**store, cx }.apply(&mut result).await;
+                }
+                CallOutcome::Finished(result)
+            }
+        };
+        if let Some(recording) = recording {
+            recording.end(&outcome);
         }
-        if let Some(recorder) = &self.recorder {
-            let definition = definition.as_ref();
-            record::record(&**recorder, &CallRecord { definition, call, context: cx, result: &result });
-        }
-        CallOutcome::Finished(result)
+        outcome
     }
 
     /// The way of a call whose tool was found.
@@ -213,15 +227,15 @@ impl Pipeline {
         cx: &ToolContext,
         host: invoke::Host<'_>,
         started: Instant,
-        notes: &mut Notes,
+        notes: &mut Notes<'_>,
     ) -> Result<ToolOutcome, ToolError> {
-        let definition = notes.definition.insert(tool.definition().clone()).clone();
+        let definition = notes.definition.get_or_init(|| tool.definition().clone());
         let arguments = match arguments {
             Arguments::Text(text) => arguments::parse(text, self.repair, notes)?,
             Arguments::Value(value) => value,
         };
-        let arguments = arguments::fit(&definition, arguments, self.repair, notes)?;
-        let outcome = match gate::pass(&definition, arguments, cx)? {
+        let arguments = arguments::fit(definition, arguments, self.repair, notes)?;
+        let outcome = match gate::pass(definition, arguments, cx)? {
             gate::Passage::Open { arguments, approved } => {
                 match self.runner.invoke(host, tool, arguments, cx, started).await? {
                     ToolOutcome::Pending(pending) => ToolOutcome::Pending(Pending { approved, ..pending }),
@@ -232,7 +246,7 @@ impl Pipeline {
             gate::Passage::Waits(pending) => ToolOutcome::Pending(pending),
         };
         if let ToolOutcome::Done(output) = &outcome {
-            check::check(&definition, output)?;
+            check::check(definition, output)?;
         }
         Ok(outcome)
     }

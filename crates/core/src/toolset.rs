@@ -1,5 +1,6 @@
 //! Tools and sources, gathered for a model.
 
+mod asked;
 mod gathered;
 mod selected;
 
@@ -13,13 +14,13 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use serde::Serialize;
 
-use gathered::{Gathered, Identity, Listing, identity};
+use asked::Asked;
+use gathered::{Gathered, Identity, identity};
 use selected::{Selected, Selection};
 
 use crate::{
     ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
-    ToolList, ToolName, ToolResult, ToolSource, blocking, deadline, limits, pipeline::unknown_tool,
-    recent::Recent,
+    ToolList, ToolName, ToolResult, ToolSource, blocking, pipeline::unknown_tool, recent::Recent,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -53,7 +54,7 @@ pub struct Toolset {
 #[derive(Clone)]
 enum Member {
     Tool(Arc<dyn Tool>),
-    Source(Arc<dyn ToolSource>),
+    Source(Arc<Asked>),
 }
 
 /// What a tool is, for people and programs: as `info` gives it.
@@ -117,7 +118,7 @@ impl Toolset {
     /// Adds a source.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
-        self.with_member(Member::Source(Arc::new(source)))
+        self.with_member(Member::Source(Arc::new(Asked::new(Arc::new(source)))))
     }
 
     /// Adds tools, such as those of an impl block.
@@ -175,8 +176,8 @@ impl Toolset {
 
     /// A snapshot of the tools on offer. When nothing changed, it is the same as before.
     ///
-    /// A source that fails costs its own tools and is reported in the diagnostics. A tool is withheld when its
-    /// name is taken or the state that it asks for is missing in `cx`.
+    /// A source that fails costs its own tools and is reported in the diagnostics. One that takes longer than a second is
+    /// waited for no longer: until it answers, what it listed last is offered. A tool is withheld when its name is taken or the state that it asks for is missing in `cx`.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.refreshed(cx, |gathered| gathered.offered_with(&cx.state)).await
     }
@@ -194,13 +195,14 @@ impl Toolset {
     }
 
     async fn refreshed(&self, cx: &ListContext, answer: impl FnOnce(&mut Gathered) -> ToolList) -> ToolList {
-        let listings = join_all(self.sources().map(|source| listed(source, cx))).await;
+        let listings =
+            join_all(self.sources().map(async |source| (source.label(), source.list(cx).await))).await;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let gather = |listings| Gathered::new(self.own_tools(), listings);
         answer(answers.get_or_insert_with(identity(&listings), || gather(listings)))
     }
 
-    fn sources(&self) -> impl Iterator<Item = &dyn ToolSource> {
+    fn sources(&self) -> impl Iterator<Item = &Asked> {
         self.members.iter().filter_map(|member| match member {
             Member::Tool(_) => None,
             Member::Source(source) => Some(&**source),
@@ -273,8 +275,8 @@ impl Toolset {
                 selection.has(tool.definition().name()).then(|| Member::Tool(Arc::clone(tool)))
             }
             Member::Source(source) => {
-                let selected = Selected::new(Arc::clone(source), Arc::clone(&selection));
-                Some(Member::Source(Arc::new(selected)))
+                let selected = Selected::new(Arc::clone(&source.source), Arc::clone(&selection));
+                Some(Member::Source(Arc::new(Asked::new(Arc::new(selected)))))
             }
         };
         let members = Arc::new(self.members.iter().filter_map(select).collect());
@@ -319,15 +321,6 @@ fn labelled(tool: &Arc<dyn Tool>) -> (&'static str, Arc<dyn Tool>) {
     (OWN, Arc::clone(tool))
 }
 
-/// What a source lists, and that it takes too long is an answer as well.
-async fn listed<'a>(source: &'a dyn ToolSource, cx: &ListContext) -> (&'a dyn ToolSource, Listing) {
-    let listing = deadline::within(limits::LIST_TIMEOUT, source.tools(cx)).await.unwrap_or_else(|_ended| {
-        let reason = format!("it did not list its tools within {} s", limits::LIST_TIMEOUT.as_secs());
-        Err(SourceError::new(source.label(), reason))
-    });
-    (source, listing)
-}
-
 /// A toolset is a source in its turn.
 #[async_trait]
 impl ToolSource for Toolset {
@@ -360,7 +353,7 @@ impl fmt::Debug for Toolset {
                 "tools",
                 &self.own_tools().map(|tool| tool.definition().name().clone()).collect::<Vec<_>>(),
             )
-            .field("sources", &self.sources().map(ToolSource::label).collect::<Vec<_>>())
+            .field("sources", &self.sources().map(Asked::label).collect::<Vec<_>>())
             .finish()
     }
 }

@@ -212,6 +212,11 @@ impl State {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
+    /// Whether it is the same values, not only equal ones.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
+    }
+
     /// Those of `types` that have no value here.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|wanted| !self.0.contains_key(&wanted.id()))

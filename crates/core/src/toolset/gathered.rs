@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{OWN, labelled};
-use crate::{Diagnostic, SourceError, State, StateType, Tool, ToolList, ToolSource, recent::Recent};
+use crate::{Diagnostic, SourceError, State, StateType, Tool, ToolList, recent::Recent};
 
 /// What a source answered.
 pub(super) type Listing = Result<ToolList, SourceError>;
@@ -10,7 +10,7 @@ pub(super) type Listing = Result<ToolList, SourceError>;
 /// being none.
 pub(super) type Identity = Vec<Result<u64, String>>;
 
-pub(super) fn identity(listings: &[(&dyn ToolSource, Listing)]) -> Identity {
+pub(super) fn identity(listings: &[(&str, Listing)]) -> Identity {
     let id = |listing: &Listing| listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone());
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
@@ -29,12 +29,11 @@ impl Gathered {
     /// Gathers a toolset's own tools, which have their names whatever a source lists, and those of its sources.
     pub(super) fn new<'a>(
         own: impl Iterator<Item = &'a Arc<dyn Tool>>,
-        listings: Vec<(&'a dyn ToolSource, Listing)>,
+        listings: Vec<(&'a str, Listing)>,
     ) -> Self {
         let mut tools: Vec<_> = own.map(labelled).collect();
         let mut diagnostics = Vec::new();
-        for (source, listing) in listings {
-            let label = source.label();
+        for (label, listing) in listings {
             match listing {
                 Ok(list) => {
                     diagnostics.extend_from_slice(list.diagnostics());

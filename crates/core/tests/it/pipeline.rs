@@ -10,6 +10,7 @@ use std::{
 };
 
 use expect_test::{Expect, expect};
+use futures::FutureExt as _;
 use haft_core::{
     Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, MemoryResultStore, Pending,
     PendingKind, Pipeline, Policy, Principal, Recorder, RepairPolicy, ResultStore, RunContext, Schema, State,
@@ -337,7 +338,8 @@ async fn bytes_are_never_a_list_of_numbers() {
     assert_eq!(again, result);
 }
 
-/// BEHAVIOUR B73: a missing scope is a refusal at the gate, and each call is on record with its principal.
+/// BEHAVIOUR B73: a missing scope is a refusal at the gate, and each call is on record with its principal, also one that
+/// waits or is dropped.
 #[tokio::test]
 async fn the_gate_denies_and_the_recorder_is_told() {
     #[derive(Default, Clone)]
@@ -345,14 +347,22 @@ async fn the_gate_denies_and_the_recorder_is_told() {
     impl Recorder for Log {
         fn record(&self, record: &CallRecord<'_>) {
             let who = record.context.principal().map_or("nobody", |principal| &principal.id);
-            let failure = record.result.failure().map(|failure| failure.kind);
-            self.0.lock().unwrap().push(format!("{who} {} {failure:?}", record.call.name));
+            let came = match record.result().map(|result| result.failure()) {
+                None => "waits".to_owned(),
+                Some(failure) => format!("{:?}", failure.map(|failure| failure.kind)),
+            };
+            let known = record.definition.is_some();
+            self.0.lock().unwrap().push(format!("{who} {} known {known} {came}", record.call.name));
         }
     }
     let log = Log::default();
     let policy = Policy { required_scopes: vec!["files:write".into()], ..Policy::default() };
     let tool = DynamicTool::new(named("write").with_policy(policy), |_, _| async { "written" });
-    let tools = ToolList::new("test", [tool]);
+    let waits = DynamicTool::new(named("wait"), |_, _| async {
+        ToolOutcome::Pending(Pending::new(PendingKind::External))
+    });
+    let hangs = DynamicTool::new(named("hang"), |_, _| std::future::pending::<()>());
+    let tools = ToolList::new("test", [tool, waits, hangs]);
     let pipeline = Pipeline::new().with_recorder(log.clone());
     let call = ToolCall::new("1", "write", "{}");
     for (id, scopes) in [("ann", vec![]), ("bob", vec!["files:write".to_owned()])] {
@@ -360,12 +370,18 @@ async fn the_gate_denies_and_the_recorder_is_told() {
         let run = Arc::new(RunContext { principal, ..RunContext::default() });
         pipeline.call(&tools, &call, &ToolContext::new(run, "1")).await;
     }
-    pipeline.call(&tools, &ToolCall::new("2", "wriet", "{}"), &ToolContext::default()).await;
+    for name in ["wriet", "wait", "hang"] {
+        let (call, cx) = (ToolCall::new("2", name, "{}"), ToolContext::default());
+        // Whoever waits no longer drops the call.
+        let _ = pipeline.call(&tools, &call, &cx).now_or_never();
+    }
     expect![[r#"
         [
-            "ann write Some(Denied)",
-            "bob write None",
-            "nobody wriet Some(NotFound)",
+            "ann write known true Some(Denied)",
+            "bob write known true None",
+            "nobody wriet known false Some(NotFound)",
+            "nobody wait known true waits",
+            "nobody hang known true Some(Cancelled)",
         ]
     "#]]
     .assert_debug_eq(&*log.0.lock().unwrap());

@@ -1,13 +1,21 @@
 //! Tools and sources, gathered.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use expect_test::expect;
 use haft_core::{
-    DynamicTool, ListContext, Schema, SourceError, State, StateType, ToolDefinition, ToolList, ToolName,
-    ToolSource, Toolset, json,
+    CallRecord, DynamicTool, FailureKind, ListContext, Pipeline, Recorder, Schema, SourceError, State,
+    StateType, ToolDefinition, ToolExt as _, ToolList, ToolName, ToolSource, Toolset, json,
 };
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
 
 fn tool(name: &str) -> DynamicTool {
     DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()), |_, _| async {
@@ -152,28 +160,103 @@ async fn a_direct_call_is_found_by_name() {
         .assert_eq(&Toolset::new().call("x", json!({})).await.model_text());
 }
 
-/// A source that never answers is waited for until its deadline, and no longer.
+/// A source that is slow is waited for a moment. What it lists too late is there next time, and stays there while it is
+/// slow again.
 #[tokio::test(start_paused = true)]
 async fn a_silent_source_costs_its_own_tools() {
-    struct Silent;
+    /// Takes so many seconds, one listing after the other, and then for ever.
+    struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
-    impl ToolSource for Silent {
+    impl ToolSource for Slow {
         fn label(&self) -> &str {
-            "silent"
+            "slow"
         }
 
         async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
-            std::future::pending().await
+            let seconds = self.0.lock().unwrap().next();
+            match seconds {
+                Some(seconds) => sleep(Duration::from_secs(seconds)).await,
+                None => std::future::pending().await,
+            }
+            Ok(ToolList::new("slow", [tool("sub")]))
         }
     }
-    let tools = Toolset::new().with(tool("add")).with_source(Silent);
-    let began = tokio::time::Instant::now();
+    let slow = Slow(Mutex::new(vec![3, 0].into_iter()));
+    let tools = Toolset::new().with(tool("add")).with_source(slow);
+    let began = Instant::now();
     assert_eq!(tools.call("add", json!({})).await.model_text(), "ok");
-    assert_eq!(began.elapsed(), std::time::Duration::ZERO, "the toolset's own tool waits for nobody");
-    let list = tools.list(&ListContext::default()).await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "the toolset's own tool waits for nobody");
+
+    let list = async || {
+        let began = Instant::now();
+        let list = tools.list(&ListContext::default()).await;
+        let names: Vec<_> = list.names().map(|name| name.as_str().to_owned()).collect();
+        (names.join(" "), list.diagnostics().first().map(ToString::to_string), began.elapsed().as_secs())
+    };
+    let told = |reason: &str| Some(format!("tool source slow has no tools: {reason}"));
+    let asked = told("it has not listed its tools within 1 s, and is still asked");
+    assert_eq!(list().await, ("add".to_owned(), asked.clone(), 1));
+    assert_eq!(list().await, ("add".to_owned(), asked.clone(), 0), "it is not waited for twice");
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(list().await, ("add sub".to_owned(), None, 0));
+    assert_eq!(list().await, ("add sub".to_owned(), None, 0));
+    // From now on it is silent. Another run has nothing from before.
+    assert_eq!(list().await, ("add sub".to_owned(), None, 1));
+    let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
+    assert_eq!(tools.list(&other).await.len(), 1);
+    assert_eq!(list().await, ("add".to_owned(), asked, 1));
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(list().await, ("add".to_owned(), told("it did not list its tools within 30 s"), 0));
+}
+
+/// A source that panics costs its own tools.
+#[tokio::test]
+async fn a_source_that_panics_is_one_that_fails() {
+    struct Panicking;
+    #[async_trait]
+    impl ToolSource for Panicking {
+        fn label(&self) -> &str {
+            "broken"
+        }
+
+        async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
+            panic!("with a secret")
+        }
+    }
+    let list = Toolset::new().with(tool("add")).with_source(Panicking).list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert_eq!(
         list.diagnostics()[0].to_string(),
-        "tool source silent has no tools: it did not list its tools within 30 s"
+        "tool source broken has no tools: it panicked while it listed its tools"
     );
+}
+
+/// BEHAVIOUR B70: a call of one's own goes through the pipeline, as an agent's does.
+#[tokio::test]
+async fn a_direct_call_is_validated_repaired_and_recorded() {
+    #[derive(Serialize)]
+    struct Args {
+        x: &'static str,
+        y: i64,
+    }
+    struct Count(Arc<AtomicUsize>);
+    impl Recorder for Count {
+        fn record(&self, _: &CallRecord<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let schema =
+        json!({"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x"]});
+    let definition = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::arguments(schema).unwrap());
+    let add = DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() });
+    let count = Arc::new(AtomicUsize::new(0));
+    let pipeline = Pipeline::new().with_recorder(Count(Arc::clone(&count)));
+    let tools = Toolset::new().with(add.clone()).with_pipeline(pipeline);
+
+    let result = tools.call("add", Args { x: "1", y: 2 }).await;
+    assert_eq!((&*result.model_text(), result.repairs.len()), (r#"{"x":1,"y":2}"#, 1));
+    let wrong = tools.call("add", json!({"x": "one"})).await;
+    assert_eq!(wrong.failure().unwrap().kind, FailureKind::InvalidArguments);
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+    assert_eq!(add.invoke(Args { x: "1", y: 2 }).await.repairs.len(), 1);
 }
