@@ -77,23 +77,29 @@ impl Endpoint {
 
     /// Takes out of an error what a server repeats of what is secret.
     pub(super) fn redact(&self, mut error: ModelError) -> ModelError {
-        let text = match &mut error {
-            ModelError::Unauthorized(text)
-            | ModelError::ContextTooLong(text)
-            | ModelError::InvalidResponse(text)
-            | ModelError::Unsupported(text)
-            | ModelError::Rejected { body: text, .. }
-            | ModelError::Server { body: text, .. }
-            | ModelError::RateLimited { message: text, .. }
-            | ModelError::Failed { message: text, .. }
-            | ModelError::Unreachable { reason: text, .. }
-            | ModelError::Truncated { reason: text, .. } => text,
-            _ => return error,
-        };
-        for secret in &self.secrets {
-            *text = without(text, secret.expose_secret());
+        if let Some(text) = text_of(&mut error) {
+            for secret in &self.secrets {
+                *text = without(text, secret.expose_secret());
+            }
         }
         error
+    }
+}
+
+/// What an error says in words that may be a server's.
+fn text_of(error: &mut ModelError) -> Option<&mut String> {
+    match error {
+        ModelError::Unauthorized(text)
+        | ModelError::ContextTooLong(text)
+        | ModelError::InvalidResponse(text)
+        | ModelError::Unsupported(text)
+        | ModelError::Rejected { body: text, .. }
+        | ModelError::Server { body: text, .. }
+        | ModelError::RateLimited { message: text, .. }
+        | ModelError::Failed { message: text, .. }
+        | ModelError::Unreachable { reason: text, .. }
+        | ModelError::Truncated { reason: text, .. } => Some(text),
+        _ => None,
     }
 }
 

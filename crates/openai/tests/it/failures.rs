@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::server::{STREAM, Server, Step, header, hello, ok, reply, stream};
+use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
 fn fine() -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
@@ -169,6 +169,23 @@ async fn every_wait_ends() {
     let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
     assert_eq!(timed_out(begun(), Timeouts::default().with_idle(short)).await, TimeoutPhase::Idle);
     assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
+}
+
+/// FAULTS M5: a reply that always goes on and never comes ends as a whole.
+#[tokio::test]
+async fn a_steady_drip_ends() {
+    let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
+    let short = Timeouts::default().with_total(Duration::from_millis(200));
+    assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
+}
+
+/// FAULTS M5, M12: nothing of a call that stands still is given out as a whole.
+#[tokio::test]
+async fn a_stall_inside_a_call_ends() {
+    let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
+    let half = chunks([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
+    assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
 }
 
 /// A server that sends its head at once thinks after it: that is no silence within a reply.

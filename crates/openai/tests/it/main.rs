@@ -8,3 +8,4 @@ mod replies;
 mod requests;
 mod server;
 mod streams;
+mod traces;

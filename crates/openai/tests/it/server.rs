@@ -9,9 +9,10 @@ use haft_core::{ChatModel, ChatRequest, Message, Value};
 use haft_openai::{ChatCompletions, ChatCompletionsBuilder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::oneshot,
     task::JoinHandle,
+    time::timeout,
 };
 
 /// What the server does with one connection after the request came.
@@ -23,8 +24,11 @@ pub(crate) enum Step {
     Stall,
     /// Breaks the connection off, as a crashed process does.
     Reset,
-    /// Tells that all before it was sent.
-    Reached(oneshot::Sender<()>),
+    /// Sends these bytes again and again for as long as the client is there, with a pause after each time.
+    Drip(&'static [u8], Duration),
+    /// Sends these bytes again and again, up to 64 MiB, and tells how many bytes the client and the system took before
+    /// none went for half a second.
+    Flood(Vec<u8>, oneshot::Sender<usize>),
     /// Waits until the client closes, and tells.
     Closed(oneshot::Sender<()>),
 }
@@ -43,7 +47,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server that answers the first connection by the first script, and so on.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        // What waits here is not in the client's memory, and would hide what is.
+        socket.set_send_buffer_size(64 << 10).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(64).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let scripts: Vec<_> = scripts.into_iter().collect();
@@ -92,8 +100,13 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
                     open.push(socket);
                     break;
                 }
-                Step::Reached(tell) => {
-                    let _ = tell.send(());
+                Step::Drip(bytes, pause) => {
+                    while socket.write_all(bytes).await.is_ok() {
+                        tokio::time::sleep(pause).await;
+                    }
+                }
+                Step::Flood(bytes, tell) => {
+                    let _ = tell.send(flood(&mut socket, &bytes).await);
                 }
                 Step::Reset => {
                     socket.set_zero_linger().unwrap();
@@ -111,6 +124,24 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
     drop(listener);
     std::future::pending::<()>().await;
     drop(open);
+}
+
+async fn flood(socket: &mut TcpStream, bytes: &[u8]) -> usize {
+    let mut sent = 0;
+    while sent < 64 << 20 {
+        let mut rest = bytes;
+        while let Ok(Ok(length)) = timeout(Duration::from_millis(500), socket.write(rest)).await {
+            sent += length;
+            rest = &rest[length..];
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if !rest.is_empty() {
+            break;
+        }
+    }
+    sent
 }
 
 async fn read_request(socket: &mut TcpStream) -> Request {

@@ -1,0 +1,70 @@
+//! What of a request is in the trace.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
+
+use haft_core::{ChatModel as _, json};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use crate::server::{Server, hello, ok, reply};
+
+/// Keeps the fields of all events, as `name=value`.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("haft")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.lock().unwrap().push(fields.0.join(" "));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Fields(Vec<String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push(format!("{field}={value:?}"));
+    }
+}
+
+/// FAULTS M1: the attempts are in the trace, X3: and what a server repeats of the key is not.
+#[tokio::test]
+async fn each_attempt_is_told() {
+    let recorder = Recorder::default();
+    let recording = tracing::subscriber::set_default(recorder.clone());
+    let busy =
+        reply("429 Too Many Requests", "retry-after-ms: 1\r\n", r#"{"error": "slow down, sk-secret-1"}"#);
+    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
+    let server = Server::replying([busy.clone(), busy, fine]).await;
+    server.builder().api_key("sk-secret-1").build().unwrap().chat(&hello()).await.unwrap();
+    drop(recording);
+    let events = recorder.0.lock().unwrap();
+    let [first, second] = events.as_slice() else { panic!("{events:?}") };
+    for (event, retry) in [(first, "retry=1 "), (second, "retry=2 ")] {
+        assert!(event.contains(retry) && event.contains("slow down, [secret]"), "{event}");
+    }
+}
