@@ -24,7 +24,7 @@ use crate::{
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
-    model: model::Options,
+    model: model::ModelOptions,
     /// How the model is spoken to.
     #[arg(long, value_enum, default_value = "auto")]
     dialect: Dialect,
@@ -38,8 +38,14 @@ enum Dialect {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let options = Options::parse();
+async fn main() -> ExitCode {
+    run(Options::parse()).await.unwrap_or_else(|error| {
+        eprintln!("error: {}", with_causes(&*error));
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
     let agent = agent(model, options.dialect)?;
@@ -62,6 +68,21 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
         Dialect::Json => builder.dialect(JsonReact::new()),
     };
     Ok(builder.build()?)
+}
+
+/// An error and what caused it, on one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let below = error.to_string();
+        // Some errors say what caused them themselves.
+        if !text.contains(&below) {
+            text += &format!(": {below}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Asks one question, and judges how the run went.

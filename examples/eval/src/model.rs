@@ -8,7 +8,7 @@ use haft_local::LocalModel;
 use haft_openai::ChatCompletions;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct ModelOptions {
     /// The model behind an OpenAI-compatible API. Without it the one in this process is measured: the file that
     /// HAFT_MODEL names, or the default.
     #[arg(long, value_name = "NAME")]
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     base_url: Option<String>,
 }
 
-impl Options {
+impl ModelOptions {
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {
         let Some(name) = &self.model else { return Ok(Arc::new(LocalModel::open_chosen().await?)) };
         let mut builder = ChatCompletions::builder(name).read_env();

@@ -1,13 +1,23 @@
 //! `cargo xtask demo`: asks the model in this process a question that takes both kinds of tool.
 
-use std::{env, error::Error, time::Instant};
+use std::{env, error::Error, process::ExitCode, time::Instant};
 
 use haft_local::LocalModel;
 
 const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", with_causes(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let question = env::args().nth(1).unwrap_or_else(|| QUESTION.to_owned());
     // The server is the other program of this package.
     let clock_server = env::current_exe()?.with_file_name("clock-server");
@@ -18,4 +28,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("  done in {:.1} s", started.elapsed().as_secs_f64());
     mixed_tools::answer(model, tools, &question).await?;
     Ok(())
+}
+
+/// An error and what caused it, on one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let below = error.to_string();
+        // Some errors say what caused them themselves.
+        if !text.contains(&below) {
+            text += &format!(": {below}");
+        }
+        cause = error.source();
+    }
+    text
 }

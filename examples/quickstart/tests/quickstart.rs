@@ -15,3 +15,15 @@ async fn the_quickstart_answers() -> Result<(), Box<dyn std::error::Error>> {
     );
     Ok(())
 }
+
+/// `main` returns the error: it must be fit for people where it is printed as it is for programmers.
+#[test]
+fn a_model_that_is_not_there_is_told_with_what_to_do() -> std::io::Result<()> {
+    let mut quickstart = std::process::Command::new(env!("CARGO_BIN_EXE_quickstart"));
+    let output = quickstart.env("HAFT_MODEL", "/no/such/model.gguf").output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("Error: HAFT_MODEL names a file that cannot be used; unset it"), "{told}");
+    assert!(told.contains("no model file at /no/such/model.gguf"), "{told}");
+    Ok(())
+}
