@@ -14,6 +14,9 @@ const ERROR_WAIT: Duration = Duration::from_secs(5);
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// How a stream of events begins, after what is blank.
+const EVENTS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
+
 /// A reply of which the head has come.
 pub(super) struct Reply {
     response: Response,
@@ -40,31 +43,34 @@ impl Reply {
     }
 
     /// Whether the server streams. Some do unasked, some do not although they were asked, and some name the wrong kind:
-    /// the first byte that is not blank tells. JSON is no event, and neither is a page for people.
+    /// the first bytes tell. What does not begin like an event is a body: JSON, or a page for people.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
         }
-        let is_one = !matches!(self.first_byte().await?, None | Some(b'{' | b'[' | b'<'));
+        let is_one = loop {
+            self.drop_blanks();
+            let (begun, open) = (&self.begun, |whole: &[u8]| whole.starts_with(&self.begun));
+            if EVENTS.iter().any(|beginning| begun.starts_with(beginning)) {
+                break true;
+            }
+            if !open(BYTE_ORDER_MARK) && !EVENTS.iter().any(|beginning| open(beginning)) {
+                break false;
+            }
+            match self.read().await? {
+                Some(bytes) => self.begun.extend(bytes),
+                None => break false,
+            }
+        };
         self.is_event_stream = Some(is_one);
         Ok(is_one)
     }
 
     /// Drops what is blank at the beginning, and a byte order mark.
-    async fn first_byte(&mut self) -> Result<Option<u8>, ModelError> {
-        loop {
-            let text = self.begun.trim_ascii_start();
-            let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
-            self.begun = text.to_vec();
-            // Of the mark, perhaps only a part has come.
-            if !BYTE_ORDER_MARK.starts_with(&self.begun) {
-                return Ok(self.begun.first().copied());
-            }
-            match self.read().await? {
-                Some(bytes) => self.begun.extend(bytes),
-                None => return Ok(self.begun.first().copied()),
-            }
-        }
+    fn drop_blanks(&mut self) {
+        let text = self.begun.trim_ascii_start();
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
+        self.begun.drain(..self.begun.len() - text.len());
     }
 
     /// The next bytes; `None` at the end.

@@ -85,15 +85,15 @@ impl ReplyStream {
         if let Some(data) = self.parser.next_event() {
             return self.take(&data);
         }
-        let is_finished = self.fold.is_finished();
         let bytes = self.reply.chunk();
+        let is_answered = self.fold.is_answered();
         let bytes =
-            if is_finished { timeout(FAREWELL, bytes).await.unwrap_or(Ok(None)) } else { bytes.await };
+            if is_answered { timeout(FAREWELL, bytes).await.unwrap_or(Ok(None)) } else { bytes.await };
         match bytes {
             Ok(Some(bytes)) => self.parser.push(&bytes).map_err(|TooLong| too_long()),
             Ok(None) => self.close(),
             // What broke after the reason to stop had come broke nothing.
-            Err(_) if is_finished => self.finish(),
+            Err(_) if self.fold.is_finished() => self.finish(),
             Err(ModelError::Truncated { reason, .. }) => Err(self.cut(reason)),
             Err(other) => Err(other),
         }

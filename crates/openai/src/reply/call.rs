@@ -79,6 +79,11 @@ impl Calls {
         self.0.len() - 1
     }
 
+    #[cfg(feature = "client")]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The first call whose arguments are not complete: the reply was cut there.
     pub(super) fn cut(&self) -> Option<&str> {
         self.0.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())

@@ -133,6 +133,14 @@ impl Fold {
         self.ending.is_over()
     }
 
+    /// Whether it is finished and there is an answer: after a reason that comes behind nothing but reasoning, the answer
+    /// may still come.
+    #[cfg(feature = "client")]
+    pub(crate) fn is_answered(&self) -> bool {
+        let has_answer = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
+        self.is_finished() && has_answer
+    }
+
     /// The message as far as it came.
     pub(crate) fn into_message(self) -> AssistantMessage {
         AssistantMessage {

@@ -177,10 +177,13 @@ async fn an_error_with_status_200_is_an_error() {
 
 #[tokio::test]
 async fn what_is_no_reply_cannot_be_read() {
-    for body in ["<html>Welcome</html>", r#"{"object": "list", "data": []}"#] {
+    for body in
+        ["<html>Welcome</html>", "Try later", "identify yourself", r#"{"object": "list", "data": []}"#]
+    {
         let server = Server::replying([reply("200 OK", "", body)]).await;
         let error = server.model().chat(&hello()).await.unwrap_err();
         assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
+        assert_eq!(server.take_requests().len(), 1);
     }
 }
 

@@ -135,15 +135,20 @@ async fn a_reason_before_the_end_does_not_end_a_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The wait after a reason is short, the wait for more of the reply is not.
+/// The wait after the reason that ends an answer is short, the wait for more of a reply is not.
 #[tokio::test]
 async fn what_follows_a_reason_is_waited_for_as_before() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
-    let text = chunks([&thought, &delta(json!({"content": "Hi"}))]);
-    let rest =
-        b"data: {\"choices\":[{\"delta\":{\"content\":\"!\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
-    let pause = Step::Pause(Duration::from_millis(2500));
-    let server = Server::start([vec![Step::Send(text), pause, Step::Send(rest)]]).await;
+    let event = |chunk: Value| Step::Send(format!("data: {chunk}\n\n").into());
+    let pause = || Step::Pause(Duration::from_millis(2500));
+    let server = Server::start([vec![
+        Step::Send(chunks([&thought])),
+        pause(),
+        event(delta(json!({"content": "Hi"}))),
+        pause(),
+        event(json!({"choices": [{"delta": {"content": "!"}, "finish_reason": "stop"}]})),
+    ]])
+    .await;
     let Some(ChatEvent::Finished(reply)) = events(&server.model()).await.unwrap().pop() else { panic!() };
     assert_eq!(reply.message.text(), "Hi!");
 }
