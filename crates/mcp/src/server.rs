@@ -181,7 +181,11 @@ impl ServerHandler for Server {
         };
         // Arguments of the wrong kind are a matter between the model and the tool.
         let arguments = field("arguments").unwrap_or(&Value::Null).to_string();
-        let result = self.answer(name, arguments, cx).await?;
+        let older_era = cx.protocol_version().is_none_or(|version| version.has_initialize());
+        let mut result = self.answer(name, arguments, cx).await?;
+        if older_era {
+            result.result_type = None;
+        }
         let result = serde_json::to_value(result);
         result.map(CustomResult::new).map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }

@@ -195,6 +195,7 @@ async fn arguments_that_are_no_object_fail_the_call() {
     let invalid = client.call("add", json!([1])).await;
     assert_eq!(invalid["result"]["isError"], json!(true), "{invalid}");
     assert_eq!(invalid["result"]["content"][0]["type"], json!("text"));
+    assert!(invalid["result"].get("resultType").is_none(), "{invalid}");
     let repaired = client.call("add", json!(r#"{"x": 17, "y": 25}"#)).await;
     assert_eq!(repaired["result"]["structuredContent"], json!({"result": 42}), "{repaired}");
     assert_eq!(client.call("sub", json!([1])).await["error"]["message"], json!("unknown tool: sub"));

@@ -16,6 +16,7 @@ use tokio::io::{
     WriteHalf, duplex, split,
 };
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -197,13 +198,16 @@ async fn an_objection_is_sent_whole() {
         BufReader::new(input).read_line(&mut answers).await.unwrap();
         answers
     });
-    let message = loop {
-        tokio::select! {
-            biased;
-            message = Transport::<RoleServer>::receive(&mut wire) => break message,
-            () = tokio::task::yield_now() => {}
+    let receiving = async {
+        loop {
+            tokio::select! {
+                biased;
+                message = Transport::<RoleServer>::receive(&mut wire) => break message,
+                () = tokio::task::yield_now() => {}
+            }
         }
     };
+    let message = timeout(Duration::from_secs(10), receiving).await.unwrap();
     assert!(matches!(message, Some(JsonRpcMessage::Request(request)) if request.id == RequestId::Number(6)));
     let answer: Value = serde_json::from_str(&reading.await.unwrap()).unwrap();
     assert_eq!(answer["error"]["code"], json!(-32700));
