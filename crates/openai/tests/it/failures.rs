@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
-use haft_core::{ChatModel as _, ChatResponse, ModelError, TimeoutPhase, Value, json};
-use haft_openai::{ChatCompletions, Timeouts};
-use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
-    time::{Instant, timeout},
-};
+use haft_core::{ChatModel as _, ModelError, json};
+use haft_openai::ChatCompletions;
+use tokio::{net::TcpListener, time::Instant};
 
-use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
-
-fn fine() -> Vec<u8> {
-    ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
-}
+use crate::server::{Server, Step, fine, hello, ok, reply, stream};
 
 async fn refused_with(status: &str, body: &str) -> (ModelError, usize) {
     let refusal = reply(status, "", body);
@@ -128,78 +120,6 @@ async fn a_server_that_is_not_there_is_named() {
     assert!(!format!("{error:?}").contains("pass"), "{error:?}");
 }
 
-async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
-    let server = Server::start([script]).await;
-    let model = server.builder().timeouts(timeouts).build().unwrap();
-    match model.chat(&hello()).await {
-        Err(ModelError::TimedOut { phase, .. }) => phase,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// FAULTS M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
-#[tokio::test]
-async fn connecting_ends() {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let listener = socket.listen(1).unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut queue = Vec::new();
-    while let Ok(Ok(waiting)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
-        queue.push(waiting);
-    }
-    let short = Timeouts::default().with_connect(Duration::from_millis(50));
-    let model =
-        ChatCompletions::builder("m").base_url(format!("http://{address}")).timeouts(short).build().unwrap();
-    let error = model.chat(&hello()).await.unwrap_err();
-    assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
-}
-
-/// FAULTS M5: each wait is its own error.
-#[tokio::test]
-async fn every_wait_ends() {
-    let short = Duration::from_millis(50);
-    let silent = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
-    assert_eq!(silent, TimeoutPhase::FirstByte);
-
-    let head = vec![Step::Send(STREAM.into()), Step::Stall];
-    let first_byte = timed_out(head, Timeouts::default().with_first_byte(short)).await;
-    assert_eq!(first_byte, TimeoutPhase::FirstByte, "a head is no byte of the reply");
-
-    let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
-    assert_eq!(timed_out(begun(), Timeouts::default().with_idle(short)).await, TimeoutPhase::Idle);
-    assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
-}
-
-/// FAULTS M5: a reply that always goes on and never comes ends as a whole.
-#[tokio::test]
-async fn a_steady_drip_ends() {
-    let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
-    let short = Timeouts::default().with_total(Duration::from_millis(200));
-    assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
-}
-
-/// FAULTS M5, M12: nothing of a call that stands still is given out as a whole.
-#[tokio::test]
-async fn a_stall_inside_a_call_ends() {
-    let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
-    let half = chunks([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
-    let short = Timeouts::default().with_idle(Duration::from_millis(50));
-    assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
-}
-
-/// A server that sends its head at once thinks after it: that is no silence within a reply.
-#[tokio::test]
-async fn the_first_byte_is_waited_for_longer_than_the_next() {
-    let chunk =
-        b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
-    let thinking = Step::Pause(Duration::from_millis(300));
-    let server = Server::start([vec![Step::Send(STREAM.into()), thinking, Step::Send(chunk)]]).await;
-    let short = Timeouts::default().with_idle(Duration::from_millis(50));
-    let model = server.builder().timeouts(short).build().unwrap();
-    assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "Hi");
-}
-
 #[tokio::test]
 async fn a_conversation_that_is_too_long_is_told_apart() {
     let openai = json!({"error": {"message": "too long", "code": "context_length_exceeded"}});
@@ -221,51 +141,6 @@ async fn a_redirect_is_not_followed_but_told() {
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
-/// FAULTS X3.
-#[tokio::test]
-async fn the_key_is_sent_and_never_shown() {
-    let server = Server::replying([fine()]).await;
-    let builder = server.builder().api_key("sk-secret\n").header("x-team", "sk-other");
-    let shown = format!("{builder:?}");
-    let model = builder.build().unwrap();
-    let shown = format!("{shown} {model:?}");
-    let _: ChatResponse = model.chat(&hello()).await.unwrap();
-    let head = server.take_requests().remove(0).head;
-    assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
-    assert_eq!(header(&head, "x-team"), Some("sk-other"));
-    assert!(!shown.contains("sk-"), "{shown}");
-}
-
-/// FAULTS X3: what a server repeats with status 200, in a body or in the middle of a stream.
-#[tokio::test]
-async fn a_key_that_a_reply_repeats_is_not_shown() {
-    let said = "Incorrect API key provided: sk-secret-1";
-    let error = json!({"error": {"message": said}});
-    let page = reply("200 OK", "", &format!("<html>{}Bearer sk-secret-1</html>", "x".repeat(970)));
-    let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
-    for sent in [ok(&error), page, stream([&error]), stream([&text, &error])] {
-        let server = Server::replying([sent.clone(), sent]).await;
-        let model = server.builder().api_key("sk-secret-1").max_retries(0).build().unwrap();
-        let whole = model.chat(&hello()).await.unwrap_err();
-        let streamed = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
-        let shown = format!("{whole} {whole:?} {streamed} {streamed:?}");
-        assert!(shown.contains("[secret]") && !shown.contains("sk-secret"), "{shown}");
-    }
-}
-
-/// A header that is not secret does not damage what the server says.
-#[tokio::test]
-async fn a_short_header_value_stays_in_an_error() {
-    let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
-    let server = Server::replying([ok(&busy)]).await;
-    let model = server.builder().header("x-tier", "4").max_retries(0).build().unwrap();
-    let error = model.chat(&hello()).await.unwrap_err();
-    assert!(
-        matches!(&error, ModelError::RateLimited { message, .. } if message == "slow down 4 times"),
-        "{error:?}"
-    );
-}
-
 /// What cannot pass is not tried again, although the status was 200: Gemini's list, and a code beside a text.
 #[tokio::test]
 async fn an_error_with_status_200_may_be_permanent() {
@@ -280,51 +155,4 @@ async fn an_error_with_status_200_may_be_permanent() {
             assert_eq!(server.take_requests().len(), 1, "{error:?}");
         }
     }
-}
-
-/// Azure wants its version in the query.
-#[tokio::test]
-async fn a_query_of_the_base_url_is_sent() {
-    let server = Server::replying([fine()]).await;
-    let base_url = format!("{}?api-version=preview", server.base_url);
-    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
-    let head = server.take_requests().remove(0).head;
-    assert!(head.starts_with("POST /v1/chat/completions?api-version=preview HTTP/1.1"), "{head}");
-}
-
-#[tokio::test]
-async fn credentials_of_the_base_url_are_sent() {
-    let server = Server::replying([fine()]).await;
-    let base_url = server.base_url.replace("http://", "http://me:secret@");
-    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
-    let head = server.take_requests().remove(0).head;
-    assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
-}
-
-/// The usual mistake in a base URL.
-#[tokio::test]
-async fn where_nothing_is_found_the_address_is_named() {
-    let missing = reply("404 Not Found", "", "Not Found");
-    let server = Server::replying([missing.clone(), missing]).await;
-    let address = server.base_url.trim_end_matches("/v1");
-    let short = server.builder().base_url(address.replace("http://", "http://me:secret@")).build().unwrap();
-    assert_eq!(
-        short.chat(&hello()).await.unwrap_err().to_string(),
-        format!(
-            "the model's server refused the request (status 404): at {address}/chat/completions \
-             (should the base URL end in /v1?): Not Found"
-        )
-    );
-    let error = server.model().chat(&hello()).await.unwrap_err().to_string();
-    assert!(error.ends_with(&format!("at {address}/v1/chat/completions: Not Found")), "{error}");
-}
-
-#[tokio::test]
-async fn without_a_key_none_is_sent() {
-    let server = Server::replying([fine()]).await;
-    server.model().chat(&hello()).await.unwrap();
-    let request = server.take_requests().remove(0);
-    assert_eq!(header(&request.head, "authorization"), None);
-    assert!(request.head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{}", request.head);
-    assert_ne!(request.body, Value::Null);
 }

@@ -1,6 +1,8 @@
 //! The crate as its users meet it, against a server that can do everything wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod addresses;
+mod endings;
 mod failures;
 mod formats;
 mod rechunked;
@@ -9,3 +11,4 @@ mod requests;
 mod server;
 mod streams;
 mod traces;
+mod waits;

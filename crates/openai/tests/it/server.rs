@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{ChatModel, ChatRequest, Message, Value};
+use haft_core::{ChatModel, ChatRequest, Message, Value, json};
 use haft_openai::{ChatCompletions, ChatCompletionsBuilder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -175,6 +175,11 @@ pub(crate) fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
 
 pub(crate) fn ok(body: &Value) -> Vec<u8> {
     reply("200 OK", "content-type: application/json\r\n", &body.to_string())
+}
+
+/// The least reply.
+pub(crate) fn fine() -> Vec<u8> {
+    ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
 }
 
 /// The head of a stream that lasts until the connection is closed.

@@ -1,0 +1,98 @@
+//! Where a request goes, by which key, and what of both is shown.
+
+use futures::TryStreamExt as _;
+use haft_core::{ChatModel as _, ChatResponse, ModelError, Value, json};
+
+use crate::server::{Server, fine, header, hello, ok, reply, stream};
+
+/// FAULTS X3.
+#[tokio::test]
+async fn the_key_is_sent_and_never_shown() {
+    let server = Server::replying([fine()]).await;
+    let builder = server.builder().api_key("sk-secret\n").header("x-team", "sk-other");
+    let shown = format!("{builder:?}");
+    let model = builder.build().unwrap();
+    let shown = format!("{shown} {model:?}");
+    let _: ChatResponse = model.chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
+    assert_eq!(header(&head, "x-team"), Some("sk-other"));
+    assert!(!shown.contains("sk-"), "{shown}");
+}
+
+/// FAULTS X3: what a server repeats with status 200, in a body or in the middle of a stream.
+#[tokio::test]
+async fn a_key_that_a_reply_repeats_is_not_shown() {
+    let said = "Incorrect API key provided: sk-secret-1";
+    let error = json!({"error": {"message": said}});
+    let page = reply("200 OK", "", &format!("<html>{}Bearer sk-secret-1</html>", "x".repeat(970)));
+    let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
+    for sent in [ok(&error), page, stream([&error]), stream([&text, &error])] {
+        let server = Server::replying([sent.clone(), sent]).await;
+        let model = server.builder().api_key("sk-secret-1").max_retries(0).build().unwrap();
+        let whole = model.chat(&hello()).await.unwrap_err();
+        let streamed = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
+        let shown = format!("{whole} {whole:?} {streamed} {streamed:?}");
+        assert!(shown.contains("[secret]") && !shown.contains("sk-secret"), "{shown}");
+    }
+}
+
+/// A header that is not secret does not damage what the server says.
+#[tokio::test]
+async fn a_short_header_value_stays_in_an_error() {
+    let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
+    let server = Server::replying([ok(&busy)]).await;
+    let model = server.builder().header("x-tier", "4").max_retries(0).build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::RateLimited { message, .. } if message == "slow down 4 times"),
+        "{error:?}"
+    );
+}
+
+/// Azure wants its version in the query.
+#[tokio::test]
+async fn a_query_of_the_base_url_is_sent() {
+    let server = Server::replying([fine()]).await;
+    let base_url = format!("{}?api-version=preview", server.base_url);
+    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert!(head.starts_with("POST /v1/chat/completions?api-version=preview HTTP/1.1"), "{head}");
+}
+
+#[tokio::test]
+async fn credentials_of_the_base_url_are_sent() {
+    let server = Server::replying([fine()]).await;
+    let base_url = server.base_url.replace("http://", "http://me:secret@");
+    server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
+    let head = server.take_requests().remove(0).head;
+    assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
+}
+
+/// The usual mistake in a base URL.
+#[tokio::test]
+async fn where_nothing_is_found_the_address_is_named() {
+    let missing = reply("404 Not Found", "", "Not Found");
+    let server = Server::replying([missing.clone(), missing]).await;
+    let address = server.base_url.trim_end_matches("/v1");
+    let short = server.builder().base_url(address.replace("http://", "http://me:secret@")).build().unwrap();
+    assert_eq!(
+        short.chat(&hello()).await.unwrap_err().to_string(),
+        format!(
+            "the model's server refused the request (status 404): at {address}/chat/completions \
+             (should the base URL end in /v1?): Not Found"
+        )
+    );
+    let error = server.model().chat(&hello()).await.unwrap_err().to_string();
+    assert!(error.ends_with(&format!("at {address}/v1/chat/completions: Not Found")), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_key_none_is_sent() {
+    let server = Server::replying([fine()]).await;
+    server.model().chat(&hello()).await.unwrap();
+    let request = server.take_requests().remove(0);
+    assert_eq!(header(&request.head, "authorization"), None);
+    assert!(request.head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{}", request.head);
+    assert_ne!(request.body, Value::Null);
+}

@@ -1,0 +1,174 @@
+//! How streams end, and what is left of those that end too early.
+
+use std::time::Duration;
+
+use haft_core::{ChatEvent, FinishReason, ModelError, TimeoutPhase, ToolCall, Value, json};
+use haft_openai::Timeouts;
+use tokio::time::timeout;
+
+use crate::{
+    server::{Server, Step, chunks, stream},
+    streams::{add, call_delta, calls, delta, events, finish, last},
+};
+
+/// FAULTS M6: streamed.
+#[tokio::test]
+async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
+    for reason in ["eos_token", ""] {
+        let reply = last(stream(&[delta(json!({"content": "Hi"})), finish(reason)])).await.unwrap();
+        assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
+        assert_eq!(reply.message.text(), "Hi");
+    }
+    let error = last(stream(&[delta(json!({"content": "Hi"})), finish("error")])).await.unwrap_err();
+    assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
+}
+
+/// FAULTS M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
+#[tokio::test]
+async fn an_empty_reason_does_not_end_a_stream() {
+    let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
+    let text = unended(json!({"content": "Once upon"}));
+    let error = last(chunks([&text])).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once upon"),
+        "{error:?}"
+    );
+
+    let half =
+        unended(json!({"tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]}));
+    let server = Server::start([vec![Step::Send(chunks([&half])), Step::Stall]]).await;
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
+    let model = server.builder().timeouts(short).build().unwrap();
+    let error = events(&model).await.unwrap_err();
+    assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Idle, .. }), "{error:?}");
+
+    let usage = json!({"choices": [{"delta": {}, "finish_reason": ""}], "usage": {"prompt_tokens": 1}});
+    let reply = last(chunks([&text, &finish("stop"), &usage])).await.unwrap();
+    assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason hides none");
+}
+
+/// Some servers end the reasoning with a reason: what comes after it is part of the reply, and may be cut.
+#[tokio::test]
+async fn a_reason_before_the_end_does_not_end_a_stream() {
+    let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
+    let error = last(chunks([&thought, &delta(json!({"content": "Once"}))])).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
+
+    let reply = last(stream([&thought, &delta(json!({"content": "Hi"}))])).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
+
+    let half = call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    let error = last(stream([&thought, &half])).await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
+}
+
+/// The wait after the reason that ends an answer is short, the wait for more of a reply is not.
+#[tokio::test]
+async fn what_follows_a_reason_is_waited_for_as_before() {
+    let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
+    let event = |chunk: Value| Step::Send(format!("data: {chunk}\n\n").into());
+    let pause = || Step::Pause(Duration::from_millis(2500));
+    let server = Server::start([vec![
+        Step::Send(chunks([&thought])),
+        pause(),
+        event(delta(json!({"content": "Hi"}))),
+        pause(),
+        event(json!({"choices": [{"delta": {"content": "!"}, "finish_reason": "stop"}]})),
+    ]])
+    .await;
+    let Some(ChatEvent::Finished(reply)) = events(&server.model()).await.unwrap().pop() else { panic!() };
+    assert_eq!(reply.message.text(), "Hi!");
+}
+
+/// FAULTS M8: streamed.
+#[tokio::test]
+async fn length_filter_and_refusal_are_three_outcomes() {
+    let half =
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    let error = last(stream(&[half, finish("length")])).await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
+
+    let filtered = last(stream(&[delta(json!({"content": "I "})), finish("content_filter")])).await.unwrap();
+    assert_eq!(filtered.finish_reason, FinishReason::ContentFilter);
+
+    let refusal = [delta(json!({"refusal": "I "})), delta(json!({"refusal": "can't."})), finish("stop")];
+    let refused = last(stream(&refusal)).await.unwrap();
+    assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
+}
+
+/// FAULTS M8: every word for a limit is one, and a call that had no arguments yet may have been about to get some.
+#[tokio::test]
+async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
+    let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
+    for reason in ["length", "model_length", "max_tokens", "MAX_TOKENS", "content_filter"] {
+        let error = last(stream([&call, &finish(reason)])).await.unwrap_err();
+        assert!(matches!(error, ModelError::Truncated { .. }), "{reason}: {error:?}");
+        let text = last(stream([&delta(json!({"content": "I "})), &finish(reason)])).await.unwrap();
+        assert!(matches!(text.finish_reason, FinishReason::Length | FinishReason::ContentFilter), "{reason}");
+    }
+    assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete, by the server's word");
+}
+
+/// FAULTS M8: half a call is a mistake of the model only where the server says that the model had said all.
+#[tokio::test]
+async fn half_a_call_runs_under_no_reason() {
+    let half =
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    for end in [finish("eos_token"), finish(""), delta(json!({}))] {
+        let error = last(stream([&half, &end])).await.unwrap_err();
+        let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(reason, "it ended inside the call of \"add\"");
+    }
+    assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
+}
+
+/// FAULTS M11: neither `finish_reason` nor `[DONE]`.
+#[tokio::test]
+async fn a_stream_that_just_ends_is_truncated() {
+    let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
+    let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(partial.text(), "Once upon");
+}
+
+/// FAULTS M11: cut inside an event, the text before it is kept; ended by `[DONE]` with nothing before it, it is empty.
+#[tokio::test]
+async fn how_a_stream_ends_decides_what_is_left() {
+    let half_event =
+        [chunks([&delta(json!({"content": "Once"}))]), b"data: {\"choices\":[{\"de".to_vec()].concat();
+    let error = last(half_event).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
+    let nothing = [chunks([]), b"data: [DONE]".to_vec()].concat();
+    assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
+}
+
+/// FAULTS M11: one of them is enough, also without the line break after it.
+#[tokio::test]
+async fn a_reason_or_done_ends_a_stream() {
+    let text = delta(json!({"content": "Hi"}));
+    let reasoned = chunks(&[text.clone(), finish("stop")]);
+    let done = [chunks([&text]), b"data: [DONE]".to_vec()].concat();
+    for bytes in [reasoned, stream([&text]), done] {
+        let reply = last(bytes).await.unwrap();
+        assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));
+    }
+}
+
+/// FAULTS M12.
+#[tokio::test]
+async fn a_reset_inside_arguments_gives_no_call() {
+    let half =
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+    let server = Server::start([vec![Step::Send(chunks([&half])), Step::Reset]]).await;
+    let error = events(&server.model()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
+    assert_eq!(server.take_requests().len(), 1, "what was seen in part is not asked for again");
+}
+
+/// Nobody waits two minutes for a server that said why it stopped, and then nothing more.
+#[tokio::test]
+async fn a_finished_reply_does_not_wait_for_done() {
+    let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);
+    let server = Server::start([vec![Step::Send(whole), Step::Stall]]).await;
+    let events = timeout(Duration::from_secs(30), events(&server.model())).await.unwrap().unwrap();
+    assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
+}

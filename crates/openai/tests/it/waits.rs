@@ -1,0 +1,84 @@
+//! Servers that keep us waiting.
+
+use std::time::Duration;
+
+use haft_core::{ChatModel as _, ModelError, TimeoutPhase, json};
+use haft_openai::{ChatCompletions, Timeouts};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use crate::server::{STREAM, Server, Step, chunks, hello};
+
+async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
+    let server = Server::start([script]).await;
+    let model = server.builder().timeouts(timeouts).build().unwrap();
+    match model.chat(&hello()).await {
+        Err(ModelError::TimedOut { phase, .. }) => phase,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// FAULTS M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
+#[tokio::test]
+async fn connecting_ends() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(Ok(waiting)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+        queue.push(waiting);
+    }
+    let short = Timeouts::default().with_connect(Duration::from_millis(50));
+    let model =
+        ChatCompletions::builder("m").base_url(format!("http://{address}")).timeouts(short).build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
+}
+
+/// FAULTS M5: each wait is its own error.
+#[tokio::test]
+async fn every_wait_ends() {
+    let short = Duration::from_millis(50);
+    let silent = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
+    assert_eq!(silent, TimeoutPhase::FirstByte);
+
+    let head = vec![Step::Send(STREAM.into()), Step::Stall];
+    let first_byte = timed_out(head, Timeouts::default().with_first_byte(short)).await;
+    assert_eq!(first_byte, TimeoutPhase::FirstByte, "a head is no byte of the reply");
+
+    let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
+    assert_eq!(timed_out(begun(), Timeouts::default().with_idle(short)).await, TimeoutPhase::Idle);
+    assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
+}
+
+/// FAULTS M5: a reply that always goes on and never comes ends as a whole.
+#[tokio::test]
+async fn a_steady_drip_ends() {
+    let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
+    let short = Timeouts::default().with_total(Duration::from_millis(200));
+    assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
+}
+
+/// FAULTS M5, M12: nothing of a call that stands still is given out as a whole.
+#[tokio::test]
+async fn a_stall_inside_a_call_ends() {
+    let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
+    let half = chunks([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
+    assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
+}
+
+/// A server that sends its head at once thinks after it: that is no silence within a reply.
+#[tokio::test]
+async fn the_first_byte_is_waited_for_longer_than_the_next() {
+    let chunk =
+        b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
+    let thinking = Step::Pause(Duration::from_millis(300));
+    let server = Server::start([vec![Step::Send(STREAM.into()), thinking, Step::Send(chunk)]]).await;
+    let short = Timeouts::default().with_idle(Duration::from_millis(50));
+    let model = server.builder().timeouts(short).build().unwrap();
+    assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "Hi");
+}
