@@ -71,3 +71,6 @@ fn kind(schema: &Value) -> String {
         _ => "any".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use crate::{
 };
 
 const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
+const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
 /// A bar on standard error. Where that is no terminal, a line for each thing that begins and for each tenth that came.
@@ -49,7 +50,7 @@ impl ModelProgress {
         match event {
             PullEvent::Asking { source } => self.begin(FETCHING, format!("fetching the model from {source}")),
             PullEvent::Received { bytes, total } => self.received(*bytes, *total),
-            PullEvent::Verifying => self.message("checking the model file".to_owned()),
+            PullEvent::Verifying => self.begin(CHECKING, "checking the model file".to_owned()),
             PullEvent::Failed { .. } => self.say(&event.to_string()),
         }
     }
@@ -72,8 +73,12 @@ impl ModelProgress {
         // The templates are valid; a plain bar would do as well.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
+        self.0.set_position(0);
         self.0.enable_steady_tick(Duration::from_millis(200));
-        self.message(message);
+        if self.0.is_hidden() {
+            self.say(&message);
+        }
+        self.0.set_message(message);
     }
 
     fn received(&self, bytes: u64, total: u64) {
@@ -84,14 +89,6 @@ impl ModelProgress {
         if self.0.is_hidden() && now > before {
             self.say(&format!("  {now}0 % of {} MB", total / 1_000_000));
         }
-    }
-
-    /// Says what is done now.
-    fn message(&self, message: String) {
-        if self.0.is_hidden() {
-            self.say(&message);
-        }
-        self.0.set_message(message);
     }
 
     /// Writes a line that stays.
