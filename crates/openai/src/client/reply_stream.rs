@@ -2,7 +2,7 @@ use std::{collections::VecDeque, mem, time::Duration};
 
 use futures::stream::{self, Stream};
 use haft_core::{ChatEvent, ChatResponse, ModelError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
 
 use super::{
@@ -23,13 +23,15 @@ pub(super) struct ReplyStream {
     parser: EventParser,
     fold: Fold,
     events: VecDeque<ChatEvent>,
+    /// When the wait for what may follow the answer ends.
+    farewell: Option<Instant>,
     is_over: bool,
 }
 
 impl ReplyStream {
     pub(super) fn new(reply: Reply) -> Self {
         let (parser, fold, events) = (EventParser::default(), Fold::default(), VecDeque::new());
-        Self { reply, parser, fold, events, is_over: false }
+        Self { reply, parser, fold, events, farewell: None, is_over: false }
     }
 
     /// The whole reply. A server that streams although nobody asked for it is read as well.
@@ -86,9 +88,13 @@ impl ReplyStream {
             return self.take(&data);
         }
         let bytes = self.reply.chunk();
-        let is_answered = self.fold.is_answered();
-        let bytes =
-            if is_answered { timeout(FAREWELL, bytes).await.unwrap_or(Ok(None)) } else { bytes.await };
+        let bytes = if self.fold.is_answered() {
+            let end = *self.farewell.get_or_insert_with(|| Instant::now() + FAREWELL);
+            timeout_at(end, bytes).await.unwrap_or(Ok(None))
+        } else {
+            self.farewell = None;
+            bytes.await
+        };
         match bytes {
             Ok(Some(bytes)) => self.parser.push(&bytes).map_err(|TooLong| too_long()),
             Ok(None) => self.close(),

@@ -164,11 +164,13 @@ async fn a_reset_inside_arguments_gives_no_call() {
     assert_eq!(server.take_requests().len(), 1, "what was seen in part is not asked for again");
 }
 
-/// Nobody waits two minutes for a server that said why it stopped, and then nothing more.
+/// Nobody waits two minutes for a server that said why it stopped, and then nothing more, or only that it is alive.
 #[tokio::test]
 async fn a_finished_reply_does_not_wait_for_done() {
     let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);
-    let server = Server::start([vec![Step::Send(whole), Step::Stall]]).await;
-    let events = timeout(Duration::from_secs(30), events(&server.model())).await.unwrap().unwrap();
-    assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
+    for after in [Step::Stall, Step::Drip(b": ping\n\n", Duration::from_millis(100))] {
+        let server = Server::start([vec![Step::Send(whole.clone()), after]]).await;
+        let events = timeout(Duration::from_secs(30), events(&server.model())).await.unwrap().unwrap();
+        assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
+    }
 }
