@@ -45,7 +45,7 @@ pub(crate) enum RequestError {
     Lost,
     #[error("the server said nothing for {} s", .0.as_secs_f32())]
     Silent(Duration),
-    #[error("{} (code {})", .0.message, .0.code.0)]
+    #[error("{} (code {}){}", .0.message, .0.code.0, details(.0))]
     Refused(ErrorData),
     #[error("{0}")]
     Unreadable(String),
@@ -124,6 +124,11 @@ impl Connection {
             Err(other) => Err(unreadable(&other)),
         }
     }
+}
+
+/// What a server says of an error besides.
+fn details(error: &ErrorData) -> String {
+    error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
 
 async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress {

@@ -4,6 +4,7 @@ mod config;
 mod connection;
 mod link;
 mod listing;
+mod metadata;
 mod process;
 mod result;
 mod server;

@@ -1,8 +1,9 @@
 //! What a server returned, without a loss.
 
+use crate::metadata;
 use haft_core::{Bytes, Content, ResourceBody, ToolError, ToolOutcome, ToolOutput};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Makes the outcome of a call of what the server wrote.
 pub(crate) fn outcome(mut written: Value) -> Result<ToolOutcome, ToolError> {
@@ -24,10 +25,16 @@ pub(crate) fn outcome(mut written: Value) -> Result<ToolOutcome, ToolError> {
         Some(lone) => vec![lone],
     };
     let mut output = ToolOutput { structured, ..ToolOutput::default() };
+    let mut besides = Vec::new();
     for block in blocks {
-        let (content, warning) = content(block);
-        output.content.push(content);
+        let Read { content, rest, warning } = read(block);
+        besides.extend(metadata::of_block(output.content.len(), rest));
+        output.content.extend(content);
         output.warnings.extend(warning);
+    }
+    output.metadata = metadata::of_result(fields.remove("_meta"), besides);
+    if is_error {
+        return Err(failed(error_text(&output)));
     }
     if output.content.is_empty()
         && let Some(structured) = output.structured.take()
@@ -35,37 +42,58 @@ pub(crate) fn outcome(mut written: Value) -> Result<ToolOutcome, ToolError> {
         let ToolOutput { content, structured, .. } = ToolOutput::structured(structured);
         (output.content, output.structured) = (content, structured);
     }
-    if is_error { Err(failed(error_text(&output))) } else { Ok(ToolOutcome::Done(output)) }
+    Ok(ToolOutcome::Done(output))
 }
 
 fn failed(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
+/// All that the server says of a failure: a failure is one text.
 fn error_text(output: &ToolOutput) -> String {
-    let text = output.text();
-    if text.is_empty() { "the tool failed and does not say why".to_owned() } else { text.into_owned() }
+    let mut text = output.text().into_owned();
+    if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
+        // Some servers write it twice.
+        && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
+    {
+        text = lines([text, structured.to_string()]);
+    }
+    let warnings = output.warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let text = lines(std::iter::once(text).chain(warnings));
+    if text.is_empty() { "the tool failed and does not say why".to_owned() } else { text }
 }
 
-/// A block of a result. What it holds besides (`annotations`, `_meta`, icons) is for people and not kept.
+fn lines(texts: impl IntoIterator<Item = String>) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// A block of a result, and what it holds besides: `annotations`, `_meta`, icons and whatever comes.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block {
     Text {
         text: String,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
     },
     #[serde(rename_all = "camelCase")]
     Image {
         data: String,
         mime_type: String,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
     },
     #[serde(rename_all = "camelCase")]
     Audio {
         data: String,
         mime_type: String,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
     },
     Resource {
         resource: Resource,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
     },
     #[serde(rename_all = "camelCase")]
     ResourceLink {
@@ -73,6 +101,8 @@ enum Block {
         name: String,
         description: Option<String>,
         mime_type: Option<String>,
+        #[serde(flatten)]
+        rest: Map<String, Value>,
     },
 }
 
@@ -83,41 +113,63 @@ struct Resource {
     mime_type: Option<String>,
     text: Option<String>,
     blob: Option<String>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// What was made of a block: one piece of content, or two of a resource that is both text and blob.
+struct Read {
+    content: Vec<Content>,
+    rest: Map<String, Value>,
+    warning: Option<String>,
 }
 
 /// A block as content. What is of no known kind is kept as JSON, with a warning.
-fn content(block: Value) -> (Content, Option<String>) {
-    match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(known_content) {
-        Ok(content) => (content, None),
+fn read(block: Value) -> Read {
+    match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(known) {
+        Ok((content, rest)) => Read { content, rest, warning: None },
         Err(reason) => {
             let kind = block.get("type").and_then(Value::as_str).unwrap_or("none");
             let warning = format!("content of type \"{kind}\" is kept as JSON: {reason}");
-            (Content::Json { value: block }, Some(warning))
+            Read { content: vec![Content::Json { value: block }], rest: Map::new(), warning: Some(warning) }
         }
     }
 }
 
-fn known_content(block: Block) -> Result<Content, String> {
+fn known(block: Block) -> Result<(Vec<Content>, Map<String, Value>), String> {
     Ok(match block {
-        Block::Text { text } => Content::Text { text },
-        Block::Image { data, mime_type } => Content::Image { data: bytes(&data)?, media_type: mime_type },
-        Block::Audio { data, mime_type } => Content::Audio { data: bytes(&data)?, media_type: mime_type },
-        Block::Resource { resource: Resource { uri, mime_type, text, blob } } => {
-            let body = match (text, blob) {
-                (Some(text), _) => ResourceBody::Text(text),
-                (None, Some(blob)) => ResourceBody::Blob(bytes(&blob)?),
-                (None, None) => return Err("a resource without text or blob".to_owned()),
-            };
-            Content::Resource { uri, media_type: mime_type, body }
+        Block::Text { text, rest } => (vec![Content::Text { text }], rest),
+        Block::Image { data, mime_type, rest } => {
+            (vec![Content::Image { data: bytes(data)?, media_type: mime_type }], rest)
         }
-        Block::ResourceLink { uri, name, description, mime_type } => {
-            Content::ResourceLink { uri, name, description, media_type: mime_type }
+        Block::Audio { data, mime_type, rest } => {
+            (vec![Content::Audio { data: bytes(data)?, media_type: mime_type }], rest)
+        }
+        Block::Resource { resource: Resource { uri, mime_type, text, blob, rest: inner }, mut rest } => {
+            let text = text.map(ResourceBody::Text);
+            let blob = blob.map(bytes).transpose()?.map(ResourceBody::Blob);
+            let piece = |body| Content::Resource { uri: uri.clone(), media_type: mime_type.clone(), body };
+            let content: Vec<_> = text.into_iter().chain(blob).map(piece).collect();
+            if content.is_empty() {
+                return Err("a resource without text or blob".to_owned());
+            }
+            if !inner.is_empty() {
+                rest.insert("resource".to_owned(), Value::Object(inner));
+            }
+            (content, rest)
+        }
+        Block::ResourceLink { uri, name, description, mime_type, rest } => {
+            (vec![Content::ResourceLink { uri, name, description, media_type: mime_type }], rest)
         }
     })
 }
 
-fn bytes(base64: &str) -> Result<Bytes, String> {
-    Bytes::from_base64(base64).map_err(|error| error.to_string())
+/// Reads base64 as it is found: in lines, and with or without its padding.
+fn bytes(mut base64: String) -> Result<Bytes, String> {
+    base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
+    let padding = base64.len().wrapping_neg() % 4;
+    base64.extend(std::iter::repeat_n('=', padding));
+    Bytes::from_base64(&base64).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

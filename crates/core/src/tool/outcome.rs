@@ -41,6 +41,10 @@ pub struct ToolOutput {
     /// Where the whole is, when `content` was shortened: a key of the [`ResultStore`](crate::ResultStore).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<String>,
+    /// What came with the result and is for programs and people, such as an MCP server's `_meta` and the annotations
+    /// of its content. Never sent to a model, never trusted.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// Serde reads null into `None`; here null that is present is a value.

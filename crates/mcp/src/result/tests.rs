@@ -1,3 +1,4 @@
+use expect_test::expect;
 use haft_core::{Content, FailureKind, ResourceBody, ToolOutcome, ToolOutput};
 use serde_json::{Value, json};
 
@@ -87,7 +88,73 @@ fn an_error_is_a_failed_call_with_its_text() {
     assert_eq!(failed(json!({"isError": true, "content": [text("no"), text("really")]})), "no\nreally");
     assert_eq!(failed(json!({"isError": true, "structuredContent": {"code": 7}})), r#"{"code":7}"#);
     assert_eq!(failed(json!({"isError": true})), "the tool failed and does not say why");
+    let picture = json!({"type": "image", "data": "iVBO", "mimeType": "image/png"});
+    let all = json!({"isError": true, "content": [text("no"), picture, {"type": "x"}], "structuredContent": {"code": 7}});
+    expect![[r#"
+        no
+        [image/png, 3 bytes]
+        {"type":"x"}
+        {"code":7}
+        Warning: content of type "x" is kept as JSON: unknown variant `x`, expected one of `text`, `image`, `audio`, `resource`, `resource_link`"#]]
+    .assert_eq(&failed(all));
+    let twice =
+        json!({"isError": true, "content": [text("{\"code\": 7}")], "structuredContent": {"code": 7}});
+    assert_eq!(failed(twice), r#"{"code": 7}"#);
     assert_eq!(failed(json!([1])), "the server answered with what is no result");
+}
+
+/// BEHAVIOUR F46, for results: what comes besides is kept for programs, and no model reads it.
+#[test]
+fn what_comes_besides_is_metadata() {
+    let output = output(json!({"_meta": {"cost": 3}, "content": [
+        text("plain"),
+        {"type": "text", "text": "a", "annotations": {"audience": ["user"]}, "_meta": {"k": 1}},
+        {"type": "resource", "resource": {"uri": "file:///b", "text": "B", "blob": "AAE", "_meta": {"etag": "x"}}},
+        {"type": "resource_link", "uri": "file:///c", "name": "c", "title": "C", "size": 3, "description": null},
+    ]}));
+    assert_eq!(output.text(), "plain\na\nB\nfile:///b [application/octet-stream, 2 bytes]\n[c](file:///c)");
+    expect![[r#"
+        {
+          "_meta": {
+            "cost": 3
+          },
+          "content": [
+            {
+              "annotations": {
+                "audience": [
+                  "user"
+                ]
+              },
+              "_meta": {
+                "k": 1
+              },
+              "index": 1
+            },
+            {
+              "resource": {
+                "_meta": {
+                  "etag": "x"
+                }
+              },
+              "index": 2
+            },
+            {
+              "title": "C",
+              "size": 3,
+              "index": 4
+            }
+          ]
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&output.metadata).unwrap());
+}
+
+/// Base64 comes in lines, and without its padding.
+#[test]
+fn base64_is_read_as_it_is_found() {
+    for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
+        let written = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
+        assert_eq!(output(written).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
+    }
 }
 
 /// FAULTS P9: what is unknown is noted, not dropped.

@@ -1,17 +1,25 @@
 use haft_core::{Content, Outcome, ResourceBody, ToolDefinition, ToolOutput, ToolResult};
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::definition::is_object;
+use crate::metadata;
 
 /// Writes a result for the client.
 pub(super) fn written(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
     let warnings = result.warnings.iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
     match result.outcome {
-        Outcome::Failed(failure) => CallToolResult::error(vec![ContentBlock::text(failure.message)]),
-        Outcome::Done(ToolOutput { content, structured, .. }) => {
+        Outcome::Failed(failure) => CallToolResult::error(
+            std::iter::once(ContentBlock::text(failure.message)).chain(warnings).collect(),
+        ),
+        Outcome::Done(ToolOutput { content, structured, mut metadata, .. }) => {
             let mut blocks: Vec<_> =
                 content.into_iter().enumerate().map(|(place, it)| block(place, it)).collect();
+            for (place, rest) in metadata::blocks(&mut metadata) {
+                if let Some(block) = blocks.get_mut(place) {
+                    add(block, rest);
+                }
+            }
             if blocks.is_empty()
                 && let Some(value) = &structured
             {
@@ -20,7 +28,28 @@ pub(super) fn written(definition: &ToolDefinition, result: ToolResult) -> CallTo
             blocks.extend(warnings);
             let mut written = CallToolResult::success(blocks);
             written.structured_content = structured.map(|value| wrapped(definition, value));
+            written.meta = metadata::result(&mut metadata).and_then(|meta| serde_json::from_value(meta).ok());
             written
+        }
+    }
+}
+
+/// Gives a block what it held besides where it came from, as far as the protocol knows it.
+fn add(block: &mut ContentBlock, rest: Map<String, Value>) {
+    let Ok(mut written) = serde_json::to_value(&*block) else { return };
+    merge(&mut written, Value::Object(rest));
+    if let Ok(whole) = serde_json::from_value(written) {
+        *block = whole;
+    }
+}
+
+/// What is there stays.
+fn merge(into: &mut Value, from: Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
+    for (key, value) in from {
+        match into.get_mut(&key) {
+            Some(there) => merge(there, value),
+            None => drop(into.insert(key, value)),
         }
     }
 }

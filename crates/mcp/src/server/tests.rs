@@ -314,7 +314,14 @@ async fn content_is_written_without_loss() {
         },
         Content::json(json!({"k": null})),
     ];
-    let output = ToolOutput { content, ..ToolOutput::default() }.with_warning("rounded");
+    let metadata = json!({"_meta": {"cost": 3}, "content": [
+        {"index": 0, "annotations": {"audience": ["user"]}, "text": "not this"},
+        {"index": 4, "resource": {"_meta": {"etag": "x"}}},
+        {"index": 5, "title": "C", "size": 3},
+        {"index": 99, "title": "nobody"},
+    ]});
+    let metadata = metadata.as_object().unwrap().clone();
+    let output = ToolOutput { content, metadata, ..ToolOutput::default() }.with_warning("rounded");
     let definition = ToolDefinition::new(ToolName::new("all").unwrap(), Schema::object());
     let all = DynamicTool::new(definition, move |_arguments, _cx| {
         let output = output.clone();
@@ -322,15 +329,16 @@ async fn content_is_written_without_loss() {
     });
     let mut client = Client::greeted(Toolset::new().with(all)).await;
     let written = client.call("all", json!({})).await;
+    assert_eq!(written["result"]["_meta"], json!({"cost": 3}));
     let blocks: Vec<_> =
         written["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
     expect![[r#"
-        {"type":"text","text":"a"}
+        {"type":"text","text":"a","annotations":{"audience":["user"]}}
         {"type":"image","data":"iVBO","mimeType":"image/png"}
         {"type":"audio","data":"UklG","mimeType":"audio/wav"}
         {"type":"resource","resource":{"uri":"result://content/3","mimeType":"application/pdf","blob":"AAE="}}
-        {"type":"resource","resource":{"uri":"file:///a","text":"A"}}
-        {"type":"resource_link","uri":"file:///c","name":"c"}
+        {"type":"resource","resource":{"uri":"file:///a","text":"A","_meta":{"etag":"x"}}}
+        {"type":"resource_link","uri":"file:///c","name":"c","title":"C","size":3}
         {"type":"text","text":"{\"k\":null}"}
         {"type":"text","text":"Warning: rounded"}"#]]
     .assert_eq(&blocks.join("\n"));

@@ -209,7 +209,8 @@ async fn an_objection_is_sent_whole() {
     };
     let message = timeout(Duration::from_secs(10), receiving).await.unwrap();
     assert!(matches!(message, Some(JsonRpcMessage::Request(request)) if request.id == RequestId::Number(6)));
-    let answer: Value = serde_json::from_str(&reading.await.unwrap()).unwrap();
+    let answer: Value =
+        serde_json::from_str(&timeout(Duration::from_secs(10), reading).await.unwrap().unwrap()).unwrap();
     assert_eq!(answer["error"]["code"], json!(-32700));
     drop(writing.await);
 }

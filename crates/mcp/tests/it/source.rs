@@ -39,7 +39,8 @@ async fn what_the_server_calls_an_error_is_a_failed_call() {
     let failure = tools.call("error", json!({})).await.into_output().unwrap_err();
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "no such file"));
     let failure = tools.call("rpc_error", json!({})).await.into_output().unwrap_err();
-    assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "out of paper (code -32000)"));
+    assert_eq!(failure.kind, FailureKind::Failed);
+    assert_eq!(failure.message, r#"out of paper (code -32000): {"tray":2}"#);
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 

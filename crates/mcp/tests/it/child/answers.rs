@@ -93,7 +93,10 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
         "error" => {
             reply(request, json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}));
         }
-        "rpc_error" => refuse(request, -32000, "out of paper"),
+        "rpc_error" => {
+            let error = json!({"code": -32000, "message": "out of paper", "data": {"tray": 2}});
+            write(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+        }
         "progress" => {
             let token = &request["params"]["_meta"]["progressToken"];
             for progress in 1..=3 {
