@@ -1,0 +1,27 @@
+use std::{future::pending, time::Duration};
+
+use haft_core::{ModelError, TimeoutPhase};
+use tokio::time::{Instant, advance};
+
+use super::{Clock, Timeouts};
+
+/// The head and the first byte of the body are one wait, which begins anew with each attempt.
+#[tokio::test(start_paused = true)]
+async fn the_first_byte_is_due_by_the_attempt() {
+    let limit = Duration::from_secs(8);
+    let clock = Clock::start(&Timeouts::default().with_first_byte(limit));
+    advance(Duration::from_secs(60)).await;
+    let attempt = clock.attempt();
+    advance(Duration::from_secs(6)).await;
+    let started = Instant::now();
+    let error = attempt.wait(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();
+    let ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after } = error else { panic!("{error:?}") };
+    assert_eq!((after, started.elapsed()), (limit, Duration::from_secs(2)));
+}
+
+/// Some set no limit by the longest time there is.
+#[tokio::test(start_paused = true)]
+async fn no_limit_is_a_limit_too() {
+    let longest = Timeouts::default().with_first_byte(Duration::MAX).with_total(Duration::MAX);
+    assert!(Clock::start(&longest).wait(TimeoutPhase::FirstByte, async {}).await.is_ok());
+}
