@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{McpSource, StdioServer};
@@ -15,7 +14,8 @@ use crate::{McpSource, StdioServer};
 ///
 /// The root has `mcpServers`: an object of entries by name. An entry has `command`, `args`, `env` and `cwd`, or `url`
 /// and `headers`. In all their texts `${NAME}` stands for a variable of the environment, `${NAME:-default}` for one
-/// that may be missing or empty. Keys that other programs put there are left alone.
+/// that may be missing or empty; a default may have variables in its turn. An entry with `"disabled": true` is left out. Keys
+/// that other programs put there are left alone.
 ///
 /// The whole file is checked before anything is started.
 ///
@@ -165,51 +165,83 @@ fn read(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, M
         Some(other) => return Err(McpConfigProblem::Root(format!("here \"mcpServers\" is {}", kind(other)))),
         None => return Err(McpConfigProblem::Root(format!("this has {}", keys(&root)))),
     };
-    let servers = servers.iter().map(|(name, entry)| {
+    let servers = servers.iter().filter(|(_, entry)| entry.get("disabled") != Some(&Value::Bool(true)));
+    let servers = servers.map(|(name, entry)| {
         let server = read_entry(entry, lookup).map_err(|reason| entry_error(name, reason))?;
         Ok((name.clone(), server))
     });
     servers.collect()
 }
 
-#[derive(Deserialize)]
-struct Entry {
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    cwd: Option<String>,
-    url: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-}
-
 fn read_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String> {
-    if !entry.is_object() {
+    let Value::Object(fields) = entry else {
         return Err(format!("it must be an object with \"command\" or \"url\", not {}", kind(entry)));
-    }
-    let entry = Entry::deserialize(entry).map_err(|error| error.to_string())?;
-    let expand = |text: String| expand::expand(&text, lookup);
-    let expand_map = |map: BTreeMap<String, String>| {
-        map.into_iter().map(|(name, value)| Ok((name, expand(value)?))).collect::<Result<_, String>>()
     };
-    match (entry.command, entry.url) {
+    let entry = Entry { fields, lookup };
+    match (entry.text("command")?, entry.text("url")?) {
         (Some(command), None) => {
-            let mut server = StdioServer::new(expand(command)?);
-            server.args = entry.args.into_iter().map(expand).collect::<Result<_, _>>()?;
-            server.env = expand_map(entry.env)?;
-            server.cwd = entry.cwd.map(expand).transpose()?.map(PathBuf::from);
+            let mut server = StdioServer::new(command);
+            server.args = entry.list("args")?;
+            server.env = entry.map("env")?;
+            server.cwd = entry.text("cwd")?.map(PathBuf::from);
             if server.command.trim().is_empty() {
                 return Err("its \"command\" is empty".to_owned());
             }
             Ok(ServerConfig::Stdio(server))
         }
-        (None, Some(url)) => {
-            Ok(ServerConfig::Http(HttpServer { url: expand(url)?, headers: expand_map(entry.headers)? }))
-        }
+        (None, Some(url)) => Ok(ServerConfig::Http(HttpServer { url, headers: entry.map("headers")? })),
         (None, None) => Err("it has neither \"command\" nor \"url\": give it one".to_owned()),
         (Some(_), Some(_)) => Err("it has both \"command\" and \"url\": take one away".to_owned()),
+    }
+}
+
+/// The fields of an entry, with variables in their places; null is none. Errors say where something is wrong and
+/// quote no value, which may be a secret.
+struct Entry<'a> {
+    fields: &'a Map<String, Value>,
+    lookup: Lookup<'a>,
+}
+
+impl Entry<'_> {
+    fn text(&self, key: &str) -> Result<Option<String>, String> {
+        let text = |value| self.expand(value, || format!("its \"{key}\""));
+        self.present(key).map(text).transpose()
+    }
+
+    fn list(&self, key: &str) -> Result<Vec<String>, String> {
+        let place = |index| format!("number {} of its \"{key}\"", index + 1);
+        match self.present(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(values)) => {
+                let texts = values.iter().enumerate();
+                texts.map(|(index, value)| self.expand(value, || place(index))).collect()
+            }
+            Some(other) => Err(format!("its \"{key}\" must be a list of strings, not {}", kind(other))),
+        }
+    }
+
+    fn map(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
+        match self.present(key) {
+            None => Ok(BTreeMap::new()),
+            Some(Value::Object(values)) => {
+                let texts = values.iter().map(|(name, value)| {
+                    let text = self.expand(value, || format!("\"{name}\" of its \"{key}\""))?;
+                    Ok((name.clone(), text))
+                });
+                texts.collect()
+            }
+            Some(other) => Err(format!("its \"{key}\" must be an object of strings, not {}", kind(other))),
+        }
+    }
+
+    fn present(&self, key: &str) -> Option<&Value> {
+        self.fields.get(key).filter(|value| !value.is_null())
+    }
+
+    fn expand(&self, value: &Value, place: impl Fn() -> String) -> Result<String, String> {
+        let text =
+            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", place(), kind(value)))?;
+        expand::expand(text, self.lookup).map_err(|reason| format!("{}: {reason}", place()))
     }
 }
 
@@ -235,12 +267,19 @@ fn keys(object: &Map<String, Value>) -> String {
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Without the values of the headers, which may be secrets.
+/// Without what may be a secret: the values of the headers, and the URL but for its origin.
 impl std::fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();
-        f.debug_struct("HttpServer").field("url", &self.url).field("headers", &headers).finish()
+        f.debug_struct("HttpServer").field("origin", &origin(&self.url)).field("headers", &headers).finish()
     }
+}
+
+fn origin(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "unknown".to_owned() };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl StdioServer {
     }
 }
 
-/// The command line, for people: what would be started.
+/// The command line, for people: what would be started, with all that stands in its arguments.
 impl fmt::Display for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.command)?;
@@ -139,12 +139,12 @@ impl fmt::Display for StdioServer {
     }
 }
 
-/// Without the values of the environment, which may be secrets.
+/// Without the arguments and the values of the environment, which may be secrets.
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioServer")
             .field("command", &self.command)
-            .field("args", &self.args)
+            .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()

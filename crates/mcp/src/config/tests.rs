@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 
-use super::{McpConfig, ServerConfig};
+use super::{McpConfig, ServerConfig, expand::expand};
 
 fn variables(name: &str) -> Option<String> {
     match name {
@@ -53,10 +53,57 @@ fn a_file_as_editors_write_it() {
 /// FAULTS X3: what may be a secret is in no debug output.
 #[test]
 fn secrets_are_not_printed() {
-    let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "${TOKEN}"}},
-        "b": {"url": "http://localhost", "headers": {"H": "${TOKEN}"}}}}"#;
+    let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
+        "b": {"url": "http://me:${TOKEN}@localhost:8/${TOKEN}?key=${TOKEN}", "headers": {"H": "${TOKEN}"}}}}"#;
     let config = McpConfig::from_json_with(text, variables).unwrap();
-    assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(shown.contains("args: 1") && shown.contains("\"http://localhost:8\""), "{shown}");
+    for (entry, reason) in [
+        (
+            r#"{"command": "x", "env": "KEY=s3cret"}"#,
+            r#"its "env" must be an object of strings, not a string"#,
+        ),
+        (r#"{"command": "x", "args": "s3cret"}"#, r#"its "args" must be a list of strings, not a string"#),
+        (r#"{"command": "x", "env": {"KEY": "s3cret${"}}"#, r#""KEY" of its "env": a "${" is without "}""#),
+        (
+            r#"{"command": "x", "env": {"PORT": 8080}}"#,
+            r#""PORT" of its "env" must be a string, not a number"#,
+        ),
+        (r#"{"command": "x", "args": ["a", 3]}"#, r#"number 2 of its "args" must be a string, not a number"#),
+        (r#"{"command": ["s3cret"]}"#, r#"its "command" must be a string, not a list"#),
+    ] {
+        let error = McpConfig::from_json(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).unwrap_err();
+        assert_eq!(error.to_string(), format!("server \"a\": {reason}"));
+    }
+}
+
+/// BEHAVIOUR F53: a default may have variables, which matter only if it is used.
+#[test]
+fn a_default_may_have_variables() {
+    let expanded = |text: &str| expand(text, &variables);
+    assert_eq!(expanded("<${A:-${B:-x}}>").unwrap(), "<x>");
+    assert_eq!(expanded("${A:-${HOME}/${B:-y}}${EMPTY:-{z}}").unwrap(), "/home/me/y{z}");
+    assert_eq!(expanded("${HOME:-${NOPE}}").unwrap(), "/home/me");
+    assert!(expanded("${A:-${NOPE}}").unwrap_err().starts_with("the variable NOPE is not defined"));
+    assert_eq!(expanded("${A:-${B:-x}").unwrap_err(), "a \"${\" is without \"}\"");
+    let deep = format!("{}{}", "${A:-".repeat(100_000), "}".repeat(100_000));
+    assert_eq!(expanded(&deep).unwrap_err(), "variables stand too deep in one another");
+}
+
+/// BEHAVIOUR F53: what editors write besides.
+#[test]
+fn an_entry_may_be_disabled_and_fields_null() {
+    let config = McpConfig::from_json_with(
+        r#"{"mcpServers": {
+            "off": {"disabled": true, "command": "${NOPE}"},
+            "on": {"disabled": false, "command": "x", "args": null, "env": null, "cwd": null, "url": null},
+            "far": {"url": "http://localhost", "headers": null}
+        }}"#,
+        variables,
+    )
+    .unwrap();
+    assert_eq!(config.names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
 /// BEHAVIOUR F53.
@@ -65,12 +112,12 @@ fn an_undefined_variable_names_its_entry() {
     check_error(
         r#"{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x", "args": ["${NOPE}"]}}}"#,
         &expect![[
-            r#"server "files": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
+            r#"server "files": number 1 of its "args": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
         ]],
     );
     check_error(
         r#"{"mcpServers": {"files": {"command": "${HOME"}}}"#,
-        &expect![[r#"server "files": "${" without "}" in "${HOME""#]],
+        &expect![[r#"server "files": its "command": a "${" is without "}""#]],
     );
 }
 
@@ -81,7 +128,7 @@ fn a_bad_entry_is_named() {
     check_error(r#"{"mcpServers": {"files": {"args": []}}}"#, &neither);
     let both = expect![[r#"server "files": it has both "command" and "url": take one away"#]];
     check_error(r#"{"mcpServers": {"files": {"command": "x", "url": "y"}}}"#, &both);
-    let args = expect![[r#"server "files": invalid type: string "-y", expected a sequence"#]];
+    let args = expect![[r#"server "files": its "args" must be a list of strings, not a string"#]];
     check_error(r#"{"mcpServers": {"files": {"command": "x", "args": "-y"}}}"#, &args);
     let list = expect![[r#"server "files": it must be an object with "command" or "url", not a list"#]];
     check_error(r#"{"mcpServers": {"files": ["npx"]}}"#, &list);
