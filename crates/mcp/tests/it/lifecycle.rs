@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     child::{self, launcher},
-    processes::{alive, left_after_five_seconds},
+    processes::Watched,
     server, unique_marker,
 };
 
@@ -85,6 +85,32 @@ async fn a_command_that_is_not_there_is_an_error_that_says_so() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// BEHAVIOUR F49: a server that fails is tried again, and others do not wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_up_later_is_there_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let licence = folder.path().join("licence");
+    let StdioServer { command, args, .. } = server("legacy");
+    let script = format!("test -e {} && exec {command} {}", licence.display(), args.join(" "));
+    let late = McpSource::start("late", StdioServer::new("sh").with_args(["-c", &script]));
+    let reason = late.ready().await.unwrap_err().reason;
+    assert_eq!(reason, "it ended (exit status: 1)");
+    let other = McpSource::connect("other", server("growing")).await.unwrap();
+    let tools = Toolset::new().with_source(late).with_source(other);
+    let list = tools.list(&ListContext::default()).await;
+    assert!(list.get("change").is_some() && list.get("add").is_none());
+    let reasons: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
+    assert_eq!(reasons, ["tool source mcp:late has no tools: it ended (exit status: 1)"]);
+    std::fs::write(&licence, "").unwrap();
+    let up = async {
+        while tools.get("add").await.is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), up).await.unwrap();
+    assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
+}
+
 /// BEHAVIOUR F49: so is what the server had to say.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_ends_at_once_is_quoted() {
@@ -98,9 +124,10 @@ async fn a_server_that_ends_at_once_is_quoted() {
 async fn dropping_the_source_leaves_no_process() {
     let marker = unique_marker();
     let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
-    assert!(alive(&marker) >= 2, "a server and what it started");
+    let mut processes = Watched::new(&marker);
+    assert!(processes.alive() > 3, "a shell, a server, what it started, and what ends them all");
     drop(source);
-    assert_eq!(left_after_five_seconds(&marker).await, 0);
+    assert_eq!(processes.left_after_five_seconds().await, 0);
 }
 
 /// BEHAVIOUR F51: whoever waits for the end finds nothing left.
@@ -108,8 +135,10 @@ async fn dropping_the_source_leaves_no_process() {
 async fn closing_the_source_waits_for_the_end() {
     let marker = unique_marker();
     let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
+    let mut processes = Watched::new(&marker);
+    assert!(processes.alive() > 3);
     source.close().await;
-    assert_eq!(alive(&marker), 0);
+    assert_eq!(processes.alive(), 0);
 }
 
 /// FAULTS P3.
@@ -120,8 +149,9 @@ async fn dropping_the_connect_future_leaves_no_process() {
     let script = format!("{} {} {marker}; : ", program.display(), child::arguments("mute").join(" "));
     let server = StdioServer::new("sh").with_args(["-c", &script]).with_env("PATH", "/usr/bin:/bin");
     let connecting = McpSource::connect("mute", server);
+    let mut processes = Watched::new(&marker);
     let started = async {
-        while alive(&marker) < 2 {
+        while processes.alive() < 3 {
             sleep(Duration::from_millis(5)).await;
         }
     };
@@ -129,7 +159,7 @@ async fn dropping_the_connect_future_leaves_no_process() {
         outcome = connecting => panic!("{outcome:?}"),
         () = started => {}
     }
-    assert_eq!(left_after_five_seconds(&marker).await, 0);
+    assert_eq!(processes.left_after_five_seconds().await, 0);
 }
 
 /// BEHAVIOUR F51: a panic, and the end of the process in any way.
@@ -145,11 +175,13 @@ async fn the_end_of_the_owner_leaves_no_process() {
             .unwrap();
         let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("owner is ready")), "{how}");
+        let mut processes = Watched::new(&marker);
+        assert!(processes.alive() > 3 || how != "waits");
         if how == "waits" {
             owner.kill().unwrap();
         }
         owner.wait().unwrap();
-        assert_eq!(left_after_five_seconds(&marker).await, 0, "{how}");
+        assert_eq!(processes.left_after_five_seconds().await, 0, "{how}");
     });
     futures::future::join_all(ends).await;
 }
