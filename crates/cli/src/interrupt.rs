@@ -13,7 +13,7 @@ const INTERRUPTED: i32 = 130;
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
         // Where nobody can listen, the system ends the program by itself.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
