@@ -5,10 +5,11 @@
 //! be read back. Where it has to be wider, the finished value is checked against the schema itself.
 
 mod formats;
+mod numbers;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
@@ -44,32 +45,55 @@ impl Detail {
 }
 
 /// What steers nothing. Some of it the engine would take for more than that.
-const ANNOTATIONS: [&str; 9] =
-    ["$schema", "$id", "$defs", "definitions", "$anchor", "$comment", "default", "examples", "x-guidance"];
+const ANNOTATIONS: [&str; 11] = [
+    "$schema",
+    "$id",
+    "$defs",
+    "definitions",
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$comment",
+    "default",
+    "examples",
+    "x-guidance",
+];
 
 const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
+/// The definitions of a guide are this deep at most, if each is entered from the last: the engine walks them by
+/// recursion, and in an order of its own. What comes after that is free, and checked on the finished value.
+const DEEPEST: usize = 1000;
+
 /// Keywords whose presence makes it unsafe to rule out what `properties` does not list.
-const OPENERS: [&str; 9] = [
+const OPENERS: [&str; 13] = [
     "$ref",
+    "$dynamicRef",
     "allOf",
     "anyOf",
     "oneOf",
     "not",
     "if",
     "patternProperties",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
     "minProperties",
     "unevaluatedProperties",
 ];
 
 /// Makes the guide of a schema.
 pub(crate) fn guide(schema: &Value, detail: Detail) -> Value {
-    let mut guide =
-        Guide { root: schema, detail, definitions: BTreeMap::new(), combines: mentions(schema, "allOf") };
+    let mut guide = Guide {
+        root: schema,
+        detail,
+        names: HashMap::new(),
+        waiting: VecDeque::new(),
+        combines: mentions(schema, "allOf"),
+    };
     let mut guided = guide.subschema(schema, false);
     if let Value::Object(object) = &mut guided {
-        let definitions = guide.definitions.into_values();
-        object.insert("$defs".to_owned(), Value::Object(definitions.collect()));
+        object.insert("$defs".to_owned(), Value::Object(guide.definitions()));
         object.insert("x-guidance".to_owned(), layout());
     }
     guided
@@ -89,15 +113,17 @@ fn layout() -> Value {
 struct Guide<'a> {
     root: &'a Value,
     detail: Detail,
-    /// What references point at, by reference, under names that need no escaping.
-    definitions: BTreeMap<String, (String, Value)>,
+    /// What references point at, by reference: names that need no escaping.
+    names: HashMap<&'a str, String>,
+    /// References that were named, and whose targets are yet to be made.
+    waiting: VecDeque<&'a str>,
     /// Whether schemas are intersected anywhere, so that none may be narrowed on its own.
     combines: bool,
 }
 
-impl Guide<'_> {
+impl<'a> Guide<'a> {
     /// `branch` is one of several that a property-bearing schema combines with itself.
-    fn subschema(&mut self, schema: &Value, branch: bool) -> Value {
+    fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut guided = Map::new();
         let detail = self.detail;
@@ -111,6 +137,10 @@ impl Guide<'_> {
                 }
                 "items" | "additionalProperties" | "additionalItems" => self.subschema(value, false),
                 "$ref" => self.reference(value),
+                "const" | "enum" if numbers::are_inexact(value) => {
+                    guided.entry("type").or_insert_with(|| numbers::types(value, keyword == "enum"));
+                    continue;
+                }
                 "format" => {
                     narrowed(value, &mut guided);
                     continue;
@@ -119,52 +149,88 @@ impl Guide<'_> {
             };
             guided.insert(keyword.clone(), value);
         }
+        numbers::bounded(&mut guided);
         if !branch && !self.combines && detail.keeps("properties") && is_closed_by_intent(keywords) {
             guided.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         Value::Object(guided)
     }
 
-    fn each_value(&mut self, schemas: &Value) -> Value {
+    fn each_value(&mut self, schemas: &'a Value) -> Value {
         let Value::Object(schemas) = schemas else { return schemas.clone() };
         let guided = schemas.iter().map(|(name, schema)| (name.clone(), self.subschema(schema, false)));
         Value::Object(guided.collect())
     }
 
-    fn each_item(&mut self, schemas: &Value, branches: bool) -> Value {
+    fn each_item(&mut self, schemas: &'a Value, branches: bool) -> Value {
         let Value::Array(schemas) = schemas else { return schemas.clone() };
         Value::Array(schemas.iter().map(|schema| self.subschema(schema, branches)).collect())
     }
 
-    fn reference(&mut self, reference: &Value) -> Value {
+    fn reference(&mut self, reference: &'a Value) -> Value {
         let key = reference.as_str().unwrap_or_default();
-        let name = match self.definitions.get(key) {
-            Some((name, _)) => name.clone(),
-            None => {
-                let name = format!("d{}", self.definitions.len());
-                // Entered before it is filled, so that a schema may refer to itself.
-                self.definitions.insert(key.to_owned(), (name.clone(), Value::Bool(true)));
-                let guided = resolve(self.root, key).map(|target| self.subschema(target, false));
-                self.definitions.insert(key.to_owned(), (name.clone(), guided.unwrap_or(Value::Bool(true))));
-                name
-            }
-        };
+        let next = self.names.len();
+        let name = self.names.entry(key).or_insert_with(|| {
+            self.waiting.push_back(key);
+            format!("d{next}")
+        });
         Value::String(format!("#/$defs/{name}"))
+    }
+
+    /// What references point at. One after the other, the nearest first: a chain of them is as long as its author likes.
+    fn definitions(&mut self) -> Map<String, Value> {
+        let mut definitions = Map::new();
+        let mut depth = 0;
+        while let Some(key) = self.waiting.pop_front() {
+            let target = if depth < DEEPEST { resolve(self.root, key) } else { None };
+            let guided = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
+            depth += height(&guided);
+            definitions.insert(format!("d{}", definitions.len()), guided);
+        }
+        definitions
+    }
+}
+
+fn height(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => 1 + object.values().map(height).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(height).max().unwrap_or_default(),
+        _ => 1,
     }
 }
 
 /// Whether an object means to have the properties that it lists and no others, which few schemas spell out.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
-    keywords.contains_key("properties")
+    let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
+    let required = keywords.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    required.all(|name| properties.contains_key(name))
         && !keywords.contains_key("additionalProperties")
         && !OPENERS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Follows a reference within the document: a JSON pointer, percent-encoded. Anchors are not followed.
+/// Follows a reference within the document: a JSON pointer, percent-encoded, or an anchor.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    let pointer = reference.strip_prefix('#')?;
-    let pointer = percent_encoding::percent_decode_str(pointer).decode_utf8().ok()?;
-    root.pointer(&pointer)
+    let fragment = reference.strip_prefix('#')?;
+    let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;
+    match fragment.is_empty() || fragment.starts_with('/') {
+        true => root.pointer(&fragment),
+        false => anchored(root, &fragment),
+    }
+}
+
+fn anchored<'a>(schema: &'a Value, anchor: &str) -> Option<&'a Value> {
+    match schema {
+        Value::Object(object) => {
+            let is_it = |key| object.get(key).and_then(Value::as_str) == Some(anchor);
+            match is_it("$anchor") || is_it("$dynamicAnchor") {
+                true => Some(schema),
+                false => object.values().find_map(|value| anchored(value, anchor)),
+            }
+        }
+        Value::Array(items) => items.iter().find_map(|item| anchored(item, anchor)),
+        _ => None,
+    }
 }
 
 fn mentions(schema: &Value, keyword: &str) -> bool {

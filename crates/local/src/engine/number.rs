@@ -1,15 +1,15 @@
 //! Numbers that can be read back.
 //!
-//! The grammar of JSON allows `1e999` and a thousand digits, which no reader of numbers takes. A model with sense
-//! writes neither, but one without cannot help it.
+//! The grammar of JSON allows `1e999` and a thousand digits, which no reader of numbers takes, and integers that no
+//! type of 64 bits holds. A model with sense writes none of them, but one without cannot help it.
 
 use llguidance::toktrie::SimpleVob;
 
 use super::place::Place;
 use crate::tokenizer::Tokenizer;
 
-/// More characters than a 64-bit number can have use for.
-const LONGEST: usize = 32;
+/// As many characters as the digits of a 64-bit number need, with a sign, a point and an exponent.
+const LONGEST: usize = 24;
 /// `1e99` is a number, `1e999` is none.
 const EXPONENT_DIGITS: usize = 2;
 
@@ -30,9 +30,18 @@ pub(super) fn bound(written: &[u8], allowed: SimpleVob, tokenizer: &Tokenizer) -
 }
 
 fn is_too_long(number: &[u8]) -> bool {
+    if number.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
+        return !fits_64_bits(number);
+    }
     let exponent = number.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let exponent = exponent.and_then(|place| number.get(place..)).unwrap_or_default();
     number.len() > LONGEST || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
+}
+
+/// Whether an integer, or the beginning of one, is held by a type of 64 bits.
+fn fits_64_bits(integer: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(integer) else { return false };
+    text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()
 }
 
 fn is_numeric(byte: &u8) -> bool {

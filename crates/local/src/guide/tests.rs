@@ -42,7 +42,50 @@ fn references_get_names_without_escapes() {
         &schema,
         Detail::Full,
         &expect![[
-            r##"{"properties":{"x":{"$ref":"#/$defs/d0"},"y":{"$ref":"#/$defs/d1"},"z":{"$ref":"#/$defs/d2"}},"additionalProperties":false,"$defs":{"d2":{"properties":{"x":{"$ref":"#/$defs/d0"},"y":{"$ref":"#/$defs/d1"},"z":{"$ref":"#/$defs/d2"}},"additionalProperties":false},"d0":{"type":"array","items":{"$ref":"#/$defs/d0"}},"d1":true}}"##
+            r##"{"properties":{"x":{"$ref":"#/$defs/d0"},"y":{"$ref":"#/$defs/d1"},"z":{"$ref":"#/$defs/d2"}},"additionalProperties":false,"$defs":{"d0":{"type":"array","items":{"$ref":"#/$defs/d0"}},"d1":true,"d2":{"properties":{"x":{"$ref":"#/$defs/d0"},"y":{"$ref":"#/$defs/d1"},"z":{"$ref":"#/$defs/d2"}},"additionalProperties":false}}}"##
+        ]],
+    );
+}
+
+#[test]
+fn an_anchor_is_followed() {
+    let schema = json!({"$defs": {"n": {"$anchor": "node", "type": "null"}}, "items": {"$ref": "#node"}});
+    check(
+        &schema,
+        Detail::Full,
+        &expect![[r##"{"items":{"$ref":"#/$defs/d0"},"$defs":{"d0":{"type":"null"}}}"##]],
+    );
+}
+
+#[test]
+fn a_chain_of_references_is_cut() {
+    let link =
+        |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
+    let definitions: Map<_, _> = (0..2500).map(link).collect();
+    let guided = guide(&json!({"$defs": definitions, "$ref": "#/$defs/0"}), Detail::Full);
+    let definitions = guided["$defs"].as_object().unwrap();
+    assert!(definitions.len() <= DEEPEST, "{}", definitions.len());
+    assert_eq!(definitions.values().next_back(), Some(&Value::Bool(true)));
+}
+
+#[test]
+fn what_asks_for_other_properties_is_open() {
+    for keywords in [json!({"required": ["b"]}), json!({"dependentRequired": {"a": ["b"]}})] {
+        let mut schema = json!({"properties": {"a": {}}});
+        schema.as_object_mut().unwrap().extend(keywords.as_object().unwrap().clone());
+        assert_eq!(guide(&schema, Detail::Full).get("additionalProperties"), None, "{schema}");
+    }
+}
+
+#[test]
+fn a_number_that_doubles_lack_is_steered_by_its_type() {
+    let large = 9_007_199_254_740_993_u64;
+    let schema = json!({"properties": {"a": {"const": large}, "b": {"enum": [large, "x", 1]}, "c": {"const": 9_007_199_254_740_992_u64}}});
+    check(
+        &schema,
+        Detail::Full,
+        &expect![[
+            r#"{"properties":{"a":{"type":["integer"]},"b":{"type":["integer","string"]},"c":{"const":9007199254740992}},"additionalProperties":false,"$defs":{}}"#
         ]],
     );
 }
