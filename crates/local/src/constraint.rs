@@ -1,6 +1,6 @@
 //! What may come next: a grammar over tokens.
 
-use llguidance::api::TopLevelGrammar;
+use llguidance::api::{StopReason, TopLevelGrammar};
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob};
 use llguidance::{Matcher, ParserFactory};
 
@@ -39,8 +39,10 @@ pub(crate) struct Constraint {
 
 impl Constraint {
     /// The tokens that must come next, whatever the model thinks: they need no sampling.
-    pub(crate) fn forced(&mut self) -> Vec<u32> {
-        self.matcher.consume_ff_tokens()
+    pub(crate) fn forced(&mut self) -> Result<Vec<u32>, String> {
+        let forced = self.matcher.consume_ff_tokens();
+        // The matcher keeps its failure to itself and forces nothing any more.
+        self.matcher.get_error().map_or(Ok(forced), Err)
     }
 
     /// The tokens that may come next. The end token is among them where the reply may end.
@@ -53,8 +55,12 @@ impl Constraint {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Whether nothing more can come.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.matcher.is_stopped()
+    /// Whether the reply is whole, so that nothing more can come. A matcher that gave up is no whole reply.
+    pub(crate) fn is_complete(&self) -> Result<bool, String> {
+        match self.matcher.stop_reason() {
+            StopReason::NotStopped => Ok(false),
+            StopReason::NoExtension | StopReason::NoExtensionBias | StopReason::EndOfSentence => Ok(true),
+            reason => Err(self.matcher.get_error().unwrap_or_else(|| reason.to_string())),
+        }
     }
 }

@@ -38,9 +38,14 @@ pub(crate) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResul
 
 const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
+/// What else a line of a conversation begins with.
+const OTHER_LINES: [&str; 2] = ["\nInstructions:", "\nTools:"];
+
 /// A conversation in which tools are, or were, on offer.
 pub(crate) struct Dialogue {
     pub(crate) turns: Vec<Turn>,
+    /// How many turns the demonstration has, behind the first.
+    demonstration: usize,
     /// What was asked last, unless there are results for it.
     pub(crate) question: String,
     /// Whether the last that was said is the result of a call, which may be all that is needed.
@@ -50,6 +55,7 @@ pub(crate) struct Dialogue {
 impl Dialogue {
     pub(crate) fn new(request: &ChatRequest) -> Self {
         let mut turns = demonstration::turns();
+        let demonstration = turns.len().saturating_sub(1);
         let mut speech = Speech { tools: Some(tools_text(request)), parts: Vec::new() };
         let mut needs = HashMap::new();
         let mut has_results = false;
@@ -70,38 +76,51 @@ impl Dialogue {
             }
         }
         turns.extend(speech.turn());
-        Self { turns, question, has_results }
+        Self { turns, demonstration, question, has_results }
+    }
+
+    /// Leaves the demonstration out, where the context has no room for it.
+    pub(crate) fn drop_demonstration(&mut self) {
+        self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
 }
 
 fn said_to_model(message: &Message, needs: &HashMap<&str, String>) -> String {
     match message.body() {
-        MessageBody::System { .. } => format!("Instructions: {}", message.text()),
+        MessageBody::System { .. } => format!("Instructions: {}", told(&message.text())),
         MessageBody::Tool(result) => {
             let need = needs.get(result.call_id.as_str()).map_or(result.name.as_str(), String::as_str);
             result_text(need, &result.model_text())
         }
-        MessageBody::User { .. } | MessageBody::Assistant(_) => format!("Question: {}", message.text()),
+        MessageBody::User { .. } | MessageBody::Assistant(_) => {
+            format!("Question: {}", told(&message.text()))
+        }
     }
+}
+
+/// Text from outside, none of whose lines begins like a line of the conversation: a result cannot ask a question.
+fn told(text: &str) -> String {
+    let lines = LINES.iter().chain(&OTHER_LINES);
+    lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
 /// A result under what it was needed for: beside the name of a tool alone, the model adds it up once more.
 fn result_text(need: &str, result: &str) -> String {
-    format!("Result for \"{need}\": {result}")
+    format!("Result for \"{}\": {}", told(need), told(result))
 }
 
 /// What the model said, as it said it, or as it would have if another model did.
 fn assistant(said: &AssistantMessage, has_results: bool) -> Turn {
     let mut content = String::new();
     for (need, call) in calls(said) {
-        content.push_str(&format!("{NEED}{need}\n{TOOL}{}({})\n", call.name, call.arguments));
+        content.push_str(&format!("{NEED}{need}\n{TOOL}{}({})\n", told(&call.name), told(&call.arguments)));
     }
     if said.tool_calls.is_empty() && !has_results {
-        let need = said.reasoning.as_deref().unwrap_or("an answer");
+        let need = said.reasoning.as_deref().filter(|need| !need.contains('\n')).unwrap_or("an answer");
         content.push_str(&format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
     }
     if said.tool_calls.is_empty() {
-        content.push_str(&format!("{ANSWER}{}", said.text()));
+        content.push_str(&format!("{ANSWER}{}", told(&said.text())));
     }
     Turn { role: Role::Assistant, content }
 }
@@ -186,6 +205,6 @@ fn tools_text(request: &ChatRequest) -> String {
 fn tool_line(tool: &dyn Tool) -> String {
     let definition = tool.definition();
     let description: Vec<&str> = definition.description().split_whitespace().collect();
-    let signature = signature(definition.input_schema());
+    let signature = signature(definition.input_schema()).replace('\n', " ");
     format!("- {}({signature}): {}", definition.name(), description.join(" "))
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use tracing::{debug, debug_span, info_span, trace_span};
 
 use self::closing::Closer;
+use self::place::Place;
 use crate::LoadError;
 use crate::constraint::{Constraint, Grammars};
 use crate::gguf::Gguf;
@@ -92,10 +93,10 @@ impl Engine {
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
-        let tokenizer = Tokenizer::read(&gguf)?;
+        let tokenizer = Tokenizer::read(&mut gguf)?;
         let template = Template::read(&gguf, &tokenizer)?;
         let grammars = Grammars::new(&tokenizer).map_err(|reason| LoadError::Tokenizer { reason })?;
-        let network = Network::load(&mut gguf, progress)?;
+        let network = Network::load(&mut gguf, tokenizer.vocabulary_size(), progress)?;
         Ok(Self { network, tokenizer, template, grammars, held: Vec::new() })
     }
 
@@ -137,12 +138,9 @@ impl Engine {
         let mut closer = Closer::new();
 
         written.complete = loop {
-            let forced = job.constraint.as_mut().map(Constraint::forced).unwrap_or_default();
-            if self.take(&forced, &mut unread, &mut written, listener)? == Attention::Satisfied {
-                break true;
-            }
-            if job.constraint.as_ref().is_some_and(Constraint::is_complete) {
-                break true;
+            let forced = self.force(&mut job, limit, &mut unread, &mut written, listener)?;
+            if let Some(complete) = forced {
+                break complete;
             }
             if written.tokens.len() >= limit {
                 break false;
@@ -197,6 +195,27 @@ impl Engine {
         Ok(logits)
     }
 
+    /// Writes what must come next, as far as the limit allows. When that was all, says whether it is complete.
+    fn force(
+        &self,
+        job: &mut Job,
+        limit: usize,
+        unread: &mut Vec<u32>,
+        written: &mut Written,
+        listener: Listener<'_>,
+    ) -> Result<Option<bool>, EngineError> {
+        let Some(constraint) = &mut job.constraint else { return Ok(None) };
+        let forced = constraint.forced().map_err(EngineError::Constraint)?;
+        let room = limit.saturating_sub(written.tokens.len());
+        let fitting = forced.get(..room).unwrap_or(&forced);
+        self.take(fitting, unread, written, listener)?;
+        if fitting.len() < forced.len() {
+            return Ok(Some(false));
+        }
+        let complete = constraint.is_complete().map_err(EngineError::Constraint)?;
+        Ok(complete.then_some(true))
+    }
+
     /// The next token. `None` where the constraint leaves none.
     fn choose(
         &self,
@@ -208,8 +227,10 @@ impl Engine {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
         let allowed = number::bound(&written.bytes, allowed, &self.tokenizer);
-        Ok(match written.tokens.len() >= job.close_from {
-            true => closer.choose(&written.bytes, &allowed, &self.tokenizer),
+        let closes =
+            written.tokens.len() >= job.close_from && Place::behind(&written.bytes) == Place::Between;
+        Ok(match closes {
+            true => closer.choose(&allowed, &self.tokenizer),
             false => job.sampler.choose(logits, Some(&allowed)),
         })
     }

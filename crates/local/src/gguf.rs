@@ -41,6 +41,11 @@ impl Gguf {
         &self.content
     }
 
+    /// Replaces an entry, for a reader of the header that knows it in other words.
+    pub(crate) fn put_text(&mut self, key: &str, text: &str) {
+        self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
+    }
+
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }

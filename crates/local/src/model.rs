@@ -22,8 +22,8 @@ use crate::worker::{Worker, gone};
 ///
 /// The default temperature is 0: always the likeliest token. A reply has at most 2,048 tokens where
 /// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set, and a piece of JSON in it that is longer than
-/// 1,024 is then brought to its end as shortly as its schema allows. Where the limit is set and reached, the reply
-/// ends with [`FinishReason::Length`](haft_core::FinishReason::Length), and has no call.
+/// 1,024 is then brought to its end as shortly as its schema allows, and no text or number in it is cut for that. Where
+/// a limit is reached, the reply ends with [`FinishReason::Length`](haft_core::FinishReason::Length), and has no call.
 ///
 /// # Examples
 ///
@@ -63,9 +63,10 @@ impl LocalModel {
         progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        let (worker, context) = Worker::start(path.to_owned(), progress).await?;
+        let worker = Worker::start(path.to_owned(), progress).await?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let profile = ModelProfile { context_window: Some(context as u64), ..ModelProfile::new(name) };
+        let profile =
+            ModelProfile { context_window: Some(worker.context() as u64), ..ModelProfile::new(name) };
         Ok(Self { worker, profile })
     }
 }

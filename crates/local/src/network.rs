@@ -34,9 +34,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights, telling `progress` the share that is done, from 0 to 1.
+    /// Reads the weights for a vocabulary of that size, telling `progress` the share that is done, from 0 to 1.
     pub(crate) fn load(
         gguf: &mut Gguf,
+        vocabulary: usize,
         progress: &mut dyn FnMut(f32),
     ) -> std::result::Result<Self, LoadError> {
         let config = Config::read(gguf)?;
@@ -47,7 +48,7 @@ impl Network {
             true => Weight::read(gguf, "output.weight")?,
             false => embedding.clone(),
         };
-        let mut layers = Vec::with_capacity(config.layers);
+        let mut layers = Vec::new();
         for index in 0..config.layers {
             progress(index as f32 / config.layers as f32);
             layers.push(Layer::read(gguf, &config, index)?);
@@ -55,8 +56,24 @@ impl Network {
         let norm = Norm::read(gguf, "output_norm.weight", config.epsilon)?;
         let rotary = Rotary::new(gguf, &config)?;
         let caches = layers.iter().map(|_| LayerCache::new(&config)).collect();
+        let context = config.context;
+        let mut network = Self { embedding, layers, caches, norm, output, rotary, context, cached: 0 };
+        network.try_out(gguf, vocabulary)?;
         progress(1.0);
-        Ok(Self { embedding, layers, caches, norm, output, rotary, context: config.context, cached: 0 })
+        Ok(network)
+    }
+
+    /// Reads one token and forgets it: matrices that do not fit together are found before the first request.
+    fn try_out(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
+        let logits = self.forward(&[0]).map_err(|error| gguf.damaged("token_embd.weight", &error))?;
+        self.truncate(0);
+        match logits.len() == vocabulary {
+            true => Ok(()),
+            false => {
+                let sizes = format!("it has {} rows for {vocabulary} tokens", logits.len());
+                Err(gguf.damaged("output.weight", &sizes))
+            }
+        }
     }
 
     /// How many tokens the model can hold in all.
@@ -74,9 +91,10 @@ impl Network {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;
         let mask = causal_mask(tokens.len(), start)?;
+        let rotation = self.rotary.at(start, tokens.len())?;
         let mut hidden = self.embedding.lookup(&ids)?;
         for (layer, cache) in self.layers.iter().zip(&mut self.caches) {
-            hidden = layer.forward(&hidden, cache, &self.rotary, mask.as_ref(), start)?;
+            hidden = layer.forward(&hidden, cache, &rotation, mask.as_ref(), start)?;
         }
         let last = hidden.i(tokens.len().saturating_sub(1)..)?.contiguous()?;
         let logits = self.output.forward(&self.norm.forward(&last)?)?;

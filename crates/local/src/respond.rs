@@ -12,10 +12,10 @@ use haft_core::{
 };
 use tracing::info_span;
 
-pub(crate) use self::outlet::Outlet;
+pub(crate) use self::outlet::{Events, Outlet};
 use self::plan::{Decision, Stage};
 use self::prose::Prose;
-use self::question::OpenQuestion;
+use self::question::{FREE, OpenQuestion};
 use crate::constraint::Constraint;
 use crate::dialogue::{self, ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
 use crate::engine::{Engine, EngineError, Job, Listener, Written};
@@ -25,6 +25,8 @@ use crate::sampler::Sampler;
 const LIMIT: usize = 2048;
 /// A piece of JSON that is longer than this is brought to its end, unless the request sets a limit.
 const CLOSE_FROM: usize = 1024;
+/// A prompt that leaves fewer tokens than this for its reply has to do without the demonstration.
+const ROOM: usize = 256;
 /// How sure the model must be that another call is needed, as a logarithm. Measured on the smallest model: between
 /// 9 and 16 where a part of the question is open, between -10 and 3 where none is.
 const ENOUGH: f32 = 5.0;
@@ -39,11 +41,15 @@ pub(crate) fn respond(
 ) -> Result<ChatResponse, ModelError> {
     let _span = info_span!("respond", tools = request.tools.len()).entered();
     if !dialogue::mentions_tools(request) {
-        let prompt = engine.prompt(&dialogue::without_tools(request)).map_err(failure)?;
+        let prompt = engine.prompt(&dialogue::without_tools(request))?;
         return Writer::new(engine, request, outlet, prompt).text("");
     }
-    let dialogue = Dialogue::new(request);
-    let prompt = engine.prompt(&dialogue.turns).map_err(failure)?;
+    let mut dialogue = Dialogue::new(request);
+    let mut prompt = engine.prompt(&dialogue.turns)?;
+    if prompt.len() + ROOM > engine.context() {
+        dialogue.drop_demonstration();
+        prompt = engine.prompt(&dialogue.turns)?;
+    }
     let stage = if dialogue.has_results { Stage::Results } else { Stage::Question };
     Writer::new(engine, request, outlet, prompt).step(stage, OpenQuestion::new(&dialogue.question))
 }
@@ -103,6 +109,11 @@ impl<'a> Writer<'a> {
             tool_calls.push(call);
             stage = Stage::Call;
         }
+        if tool_calls.is_empty() {
+            return Err(ModelError::InvalidResponse(
+                "the model chose neither a tool nor an answer".to_owned(),
+            ));
+        }
         for (index, call) in tool_calls.iter().enumerate() {
             self.outlet.call(index, call);
         }
@@ -133,13 +144,22 @@ impl<'a> Writer<'a> {
     /// What the model decides to do next. `None` when the limit came first.
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
         let start = self.prompt.len();
-        let grammar = plan::grammar(self.request, stage, question);
-        let constraint = self.engine.grammars().compile(grammar).map_err(constraint_failure)?;
-        let silence = if stage == Stage::Call { ENOUGH } else { 0.0 };
-        let written = self.write(constraint, self.sampler(0), silence)?;
+        let terminals = if stage == Stage::Results { None } else { question.terminals() };
+        let written = match terminals.map(|terminals| self.plan(stage, &terminals)) {
+            // No question is worth a failure: what cannot be pointed at is said freely.
+            None | Some(Err(EngineError::Constraint(_))) => self.plan(stage, FREE)?,
+            Some(written) => written?,
+        };
         // What follows is put together with it before it becomes tokens again.
         self.prompt.truncate(start);
         Ok(written.complete.then(|| plan::decision(&written.bytes)))
+    }
+
+    fn plan(&mut self, stage: Stage, terminals: &str) -> Result<Written, EngineError> {
+        let grammar = plan::grammar(self.request, stage, terminals);
+        let constraint = self.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
+        let silence = if stage == Stage::Call { ENOUGH } else { 0.0 };
+        self.write(constraint, self.sampler(0), silence)
     }
 
     /// The call of a tool whose name stands at the end of the prompt. `None` when the limit came before its end: a
@@ -182,10 +202,10 @@ impl<'a> Writer<'a> {
     }
 
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
-        let stops = self.request.settings.stop.iter().map(String::as_str);
+        let stops = self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty());
         // A conversation with tools has lines of its own, which are no part of an answer.
         let lines = dialogue::LINES.into_iter().filter(|_| dialogue::mentions_tools(self.request));
-        let mut prose = Prose::new(self.outlet, stops.chain(lines).collect());
+        let mut prose = Prose::new(self.outlet, stops.collect(), lines.collect());
         let job = Job {
             constraint: None,
             sampler: self.sampler(0),
@@ -214,15 +234,15 @@ impl<'a> Writer<'a> {
         constraint: Constraint,
         sampler: Sampler,
         silence: f32,
-    ) -> Result<Written, ModelError> {
+    ) -> Result<Written, EngineError> {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_FROM, |_| usize::MAX);
         let job = Job { constraint: Some(constraint), sampler, limit: self.left, close_from, silence };
         let outlet = self.outlet;
         self.run(job, &mut |_| outlet.attention())
     }
 
-    fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Written, ModelError> {
-        let written = self.engine.write(&self.prompt, job, listener).map_err(failure)?;
+    fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Written, EngineError> {
+        let written = self.engine.write(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
             self.usage.cached_input_tokens = written.cached as u64;
         }
@@ -259,14 +279,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn failure(error: EngineError) -> ModelError {
-    match error {
-        EngineError::TooLong { .. } => ModelError::ContextTooLong(error.to_string()),
-        EngineError::Template(_) => ModelError::Unsupported(error.to_string()),
-        _ => ModelError::failed(error),
+impl From<EngineError> for ModelError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::TooLong { .. } => Self::ContextTooLong(error.to_string()),
+            EngineError::Template(_) => Self::Unsupported(error.to_string()),
+            _ => Self::failed(error),
+        }
     }
-}
-
-fn constraint_failure(reason: String) -> ModelError {
-    failure(EngineError::Constraint(reason))
 }

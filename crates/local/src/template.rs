@@ -15,6 +15,9 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 const OPEN: char = '\u{F0000}';
 const CLOSE: char = '\u{F0001}';
 
+/// Steps that a template may take for one conversation: far more than the longest needs, and less than a second.
+const FUEL: u64 = 10_000_000;
+
 /// One message as templates see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
@@ -67,6 +70,7 @@ impl Template {
         let layout = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(layout.map_err(unusable)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_fuel(Some(FUEL));
         environment.add_function("raise_exception", refuse);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
         Ok(Self { environment, begin, end })

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use candle_core::quantized::gguf_file::Value;
 use candle_core::quantized::tokenizer::TokenizerFromGguf;
 use llguidance::toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
+use tokenizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 use crate::LoadError;
 use crate::gguf::Gguf;
@@ -23,16 +25,24 @@ pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
     /// Reads the spelling of a control token as that token: for text that the chat template wrote.
     markup: tokenizers::Tokenizer,
+    /// Reads it as text.
+    plain: tokenizers::Tokenizer,
     end: Vec<u32>,
 }
 
 impl Tokenizer {
-    pub(crate) fn read(gguf: &Gguf) -> Result<Self, LoadError> {
+    pub(crate) fn read(gguf: &mut Gguf) -> Result<Self, LoadError> {
         let unusable = |error: &dyn std::fmt::Display| LoadError::Tokenizer { reason: error.to_string() };
-        let markup = tokenizers::Tokenizer::from_gguf(gguf.content())
+        let splits = name_splitting(gguf);
+        let mut markup = tokenizers::Tokenizer::from_gguf(gguf.content())
             .map_err(|error| LoadError::Tokenizer { reason: brief(&error) })?;
+        if !splits {
+            markup.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+        }
         let mut plain = markup.clone();
         plain.set_encode_special_tokens(true);
+        let mut exact = plain.clone();
+        exact.with_normalizer(None::<NormalizerWrapper>).map_err(|error| unusable(&error))?;
 
         let end_of_turn = gguf.required_integer("tokenizer.ggml.eos_token_id")?;
         let words = words(gguf)?;
@@ -41,7 +51,7 @@ impl Tokenizer {
         let end = ends(gguf, end_of_turn);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
-        Ok(Self { vocabulary: Arc::new(Vocabulary { trie, plain }), markup, end })
+        Ok(Self { vocabulary: Arc::new(Vocabulary { trie, exact }), markup, plain, end })
     }
 
     /// The tokens of text that the template wrote: control tokens are read as such.
@@ -51,7 +61,7 @@ impl Tokenizer {
 
     /// The tokens of text from outside: nothing in it is a control token, however it is spelt.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
-        encode(&self.vocabulary.plain, text)
+        encode(&self.plain, text)
     }
 
     /// Whether the model ends its turn with this token.
@@ -78,16 +88,35 @@ impl Tokenizer {
         self.markup.id_to_token(token)
     }
 
+    /// How many tokens there are.
+    pub(crate) fn vocabulary_size(&self) -> usize {
+        self.vocabulary.trie.vocab_size()
+    }
+
     /// The vocabulary in the form that the constraint engine wants.
     pub(crate) fn environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
 }
 
+/// Has the library know the rule by which the file splits text into words, under whichever name. Returns false where
+/// there is no such rule: then the library would put a space in front of each text, and GPT-2's rule is used without.
+fn name_splitting(gguf: &mut Gguf) -> bool {
+    const KEY: &str = "tokenizer.ggml.pre";
+    let known = match gguf.text(KEY).unwrap_or_default() {
+        "qwen2" | "deepseek-r1-qwen" | "megrez" => "qwen2",
+        "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "smaug-bpe" | "lfm2" => "llama3",
+        _ => return false,
+    };
+    gguf.put_text(KEY, known);
+    true
+}
+
 /// Tokens as the constraint engine sees them.
 struct Vocabulary {
     trie: TokTrie,
-    plain: tokenizers::Tokenizer,
+    /// Without the normaliser, which would replace letters that a schema or a question has in another form.
+    exact: tokenizers::Tokenizer,
 }
 
 impl TokenizerEnv for Vocabulary {
@@ -96,7 +125,12 @@ impl TokenizerEnv for Vocabulary {
     }
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
-        self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.plain, text))
+        let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
+        // Whatever a vocabulary is like, a constraint that forces some bytes must get these bytes.
+        match self.trie.decode_raw(&tokens) == bytes {
+            true => tokens,
+            false => self.trie.greedy_tokenize(bytes),
+        }
     }
 }
 

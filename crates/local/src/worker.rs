@@ -4,24 +4,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::thread;
 
-use haft_core::{ChatEvent, ChatRequest, ModelError};
+use haft_core::{ChatRequest, ModelError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::LoadError;
 use crate::engine::Engine;
-use crate::respond::{Outlet, respond};
+use crate::respond::{Events, Outlet, respond};
 
 /// Requests that wait for their turn; more wait in their callers.
 const QUEUE: usize = 16;
-/// Events that a slow reader may be behind.
-const EVENTS: usize = 64;
-
-/// The events of one reply.
-pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
+/// The libraries walk schemas and grammars by recursion. Memory is taken only where it is touched.
+const STACK: usize = 64 << 20;
 
 /// A handle to the thread. When it is dropped, the thread ends.
 pub(crate) struct Worker {
     orders: mpsc::Sender<Order>,
+    context: usize,
 }
 
 struct Order {
@@ -30,11 +28,11 @@ struct Order {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. Returns the handle and the size of the model's context.
+    /// Starts the thread and loads the model on it.
     pub(crate) async fn start(
         path: PathBuf,
         mut progress: impl FnMut(f32) + Send + 'static,
-    ) -> Result<(Self, usize), LoadError> {
+    ) -> Result<Self, LoadError> {
         let (orders, queue) = mpsc::channel(QUEUE);
         let (loaded, loading) = oneshot::channel();
         let run = move || match Engine::load(&path, &mut progress) {
@@ -47,17 +45,21 @@ impl Worker {
             }
             Err(error) => drop(loaded.send(Err(error))),
         };
-        let thread = thread::Builder::new().name("haft-local".to_owned());
+        let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK);
         thread.spawn(run).map_err(|source| LoadError::Thread { source })?;
         let context = loading.await.unwrap_or(Err(LoadError::Crashed))?;
-        Ok((Self { orders }, context))
+        Ok(Self { orders, context })
+    }
+
+    /// How many tokens a prompt and its reply can have together.
+    pub(crate) fn context(&self) -> usize {
+        self.context
     }
 
     /// Hands in a request. Dropping the events gives it up.
     pub(crate) async fn ask(&self, request: ChatRequest) -> Result<Events, ModelError> {
-        let (sender, events) = mpsc::channel(EVENTS);
-        let order = Order { request, outlet: Outlet::new(sender) };
-        self.orders.send(order).await.map_err(|_| gone())?;
+        let (outlet, events) = Outlet::new(self.context);
+        self.orders.send(Order { request, outlet }).await.map_err(|_| gone())?;
         Ok(events)
     }
 }

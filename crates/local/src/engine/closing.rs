@@ -1,14 +1,14 @@
 //! Bringing a reply to its end.
 //!
-//! A model without sense, such as one with random weights, never closes a string or a list by itself. From some
-//! length on its reply is closed for it: of the tokens that the grammar allows, the one that leads out is taken.
+//! A model without sense, such as one with random weights, never closes a list by itself. From some length on its
+//! reply is closed for it: of the tokens that the grammar allows, the one that leads out is taken. A string or a
+//! number that has begun is left to the model, as half of it would be another value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::place::Place;
 use crate::tokenizer::Tokenizer;
 
 /// Chooses the tokens that lead out of a piece of JSON.
@@ -22,20 +22,14 @@ impl Closer {
     }
 
     /// The allowed token that leads out soonest, as far as one can tell without looking ahead. Tokens that are
-    /// equally good are drawn, so that no pattern can hold the reply in a circle.
-    pub(super) fn choose(
-        &mut self,
-        written: &[u8],
-        allowed: &SimpleVob,
-        tokenizer: &Tokenizer,
-    ) -> Option<u32> {
-        let place = Place::behind(written);
+    /// equally good are drawn, so that no pattern can hold the reply in a circle. To be asked between two values.
+    pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
         for token in allowed.iter() {
             let rank = match tokenizer.is_end(token) {
                 true => (0, 0),
-                false => rank(place, tokenizer.bytes(token)),
+                false => rank(tokenizer.bytes(token)),
             };
             if rank < best_rank {
                 best_rank = rank;
@@ -50,20 +44,17 @@ impl Closer {
 }
 
 /// How far a token is from leading out: by its first byte, then by its length, as a long token may lead in again.
-fn rank(place: Place, bytes: &[u8]) -> (u8, usize) {
+fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
-    let rank = match (place, first) {
-        (Place::InString, b'"') => 1,
-        (Place::InString, b'\\') => 9,
-        (Place::InString, _) => 5,
-        (Place::Between, b'}' | b']' | b'\n') => 1,
-        (Place::Between, b'"') => 2,
-        (Place::Between, b'0'..=b'9') => 3,
-        (Place::Between, b't' | b'f' | b'n') => 4,
-        (Place::Between, b',') => 5,
-        (Place::Between, b'[') => 7,
-        (Place::Between, b'{') => 8,
-        (Place::Between, _) => 6,
+    let rank = match first {
+        b'}' | b']' | b'\n' => 1,
+        b'"' => 2,
+        b'0'..=b'9' => 3,
+        b't' | b'f' | b'n' => 4,
+        b',' => 5,
+        b'[' => 7,
+        b'{' => 8,
+        _ => 6,
     };
     (rank, bytes.len())
 }

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     InString,
+    InNumber,
     Between,
 }
 
@@ -19,6 +20,9 @@ impl Place {
                 b'\\' => escaped = place == Self::InString,
                 b'"' if place == Self::InString => place = Self::Between,
                 b'"' => place = Self::InString,
+                b'-' | b'+' | b'.' | b'0'..=b'9' | b'e' | b'E' if place == Self::InNumber => {}
+                b'-' | b'0'..=b'9' if place == Self::Between => place = Self::InNumber,
+                _ if place == Self::InNumber => place = Self::Between,
                 _ => {}
             }
         }

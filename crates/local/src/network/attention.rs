@@ -6,10 +6,10 @@ use super::config::Config;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The rotary embedding: the sine and cosine of each position and frequency.
+/// The rotary embedding: how far each pair of numbers turns from one position to the next.
 pub(super) struct Rotary {
-    cos: Tensor,
-    sin: Tensor,
+    /// `[1, pairs]`.
+    frequencies: Tensor,
     neighbours: bool,
 }
 
@@ -20,10 +20,10 @@ impl Rotary {
             true => Some(gguf.dense("rope_freqs.weight")?),
             false => None,
         };
-        Self::tabulate(config, factors.as_ref()).map_err(|error| gguf.damaged("rope_freqs.weight", &error))
+        Self::of(config, factors.as_ref()).map_err(|error| gguf.damaged("rope_freqs.weight", &error))
     }
 
-    fn tabulate(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
+    fn of(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
         let size = config.head_size as f64;
         let frequencies: Vec<f32> = (0..config.head_size)
             .step_by(2)
@@ -33,20 +33,31 @@ impl Rotary {
         if let Some(factors) = factors {
             frequencies = frequencies.broadcast_div(factors)?;
         }
-        let positions = Tensor::arange(0f32, config.context as f32, &Device::Cpu)?.unsqueeze(1)?;
-        let angles = positions.matmul(&frequencies)?;
-        let neighbours = config.architecture.rotates_neighbours();
-        Ok(Self { cos: angles.cos()?, sin: angles.sin()?, neighbours })
+        Ok(Self { frequencies, neighbours: config.architecture.rotates_neighbours() })
     }
 
-    /// Rotates `[heads, tokens, size]`, whose first token is at position `start`.
-    pub(super) fn rotate(&self, input: &Tensor, start: usize) -> Result<Tensor> {
-        let tokens = input.dim(1)?;
-        let (cos, sin) = (self.cos.narrow(0, start, tokens)?, self.sin.narrow(0, start, tokens)?);
+    /// The rotation of `tokens` tokens, whose first is at position `start`.
+    pub(super) fn at(&self, start: usize, tokens: usize) -> Result<Rotation> {
+        let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
+        let angles = positions.broadcast_mul(&self.frequencies)?;
+        Ok(Rotation { cos: angles.cos()?, sin: angles.sin()?, neighbours: self.neighbours })
+    }
+}
+
+/// The rotation of some tokens.
+pub(super) struct Rotation {
+    cos: Tensor,
+    sin: Tensor,
+    neighbours: bool,
+}
+
+impl Rotation {
+    /// Rotates `[heads, tokens, size]`.
+    pub(super) fn turn(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
         let rotated = match self.neighbours {
-            true => candle_nn::rotary_emb::rope_i(&input, &cos, &sin)?,
-            false => candle_nn::rotary_emb::rope(&input, &cos, &sin)?,
+            true => candle_nn::rotary_emb::rope_i(&input, &self.cos, &self.sin)?,
+            false => candle_nn::rotary_emb::rope(&input, &self.cos, &self.sin)?,
         };
         rotated.squeeze(0)
     }

@@ -38,6 +38,11 @@ impl Architecture {
     }
 }
 
+/// More than any model has. A header that asks for more is damaged, and must not cost the memory that it asks for.
+const MOST_LAYERS: usize = 1024;
+const LARGEST_HEAD: usize = 1024;
+const LONGEST_CONTEXT: usize = 1 << 20;
+
 /// The numbers that fix a model's shape.
 #[derive(Debug)]
 pub(super) struct Config {
@@ -62,17 +67,30 @@ impl Config {
         if heads == 0 || kv_heads == 0 || heads % kv_heads != 0 {
             return Err(gguf.damaged(&key("attention.head_count"), &format!("{heads} heads over {kv_heads}")));
         }
+        let head_size = gguf.integer(&key("attention.key_length")).unwrap_or(width / heads);
+        if !head_size.is_multiple_of(2) || !(2..=LARGEST_HEAD).contains(&head_size) {
+            return Err(gguf.damaged(&key("attention.key_length"), &format!("heads of {head_size} numbers")));
+        }
         let epsilon = key("attention.layer_norm_rms_epsilon");
         Ok(Self {
             architecture,
-            layers: gguf.required_integer(&key("block_count"))?,
+            layers: at_most(gguf, &key("block_count"), MOST_LAYERS)?,
             heads,
             kv_heads,
-            head_size: gguf.integer(&key("attention.key_length")).unwrap_or(width / heads),
-            context: gguf.required_integer(&key("context_length"))?,
+            head_size,
+            context: at_most(gguf, &key("context_length"), LONGEST_CONTEXT)?,
             epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.lacks(&epsilon))? as f32,
             rope_base: gguf.float(&key("rope.freq_base")).unwrap_or(10_000.0),
         })
+    }
+}
+
+/// A number that is neither 0 nor more than `most`.
+fn at_most(gguf: &Gguf, key: &str, most: usize) -> Result<usize, LoadError> {
+    let number = gguf.required_integer(key)?;
+    match (1..=most).contains(&number) {
+        true => Ok(number),
+        false => Err(gguf.damaged(key, &format!("{number} is not from 1 to {most}"))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::attention::Rotary;
+use super::attention::Rotation;
 use super::cache::LayerCache;
 use super::config::Config;
 use super::weight::{Norm, Weight};
@@ -49,12 +49,12 @@ impl Layer {
         &self,
         input: &Tensor,
         cache: &mut LayerCache,
-        rotary: &Rotary,
+        rotation: &Rotation,
         mask: Option<&Tensor>,
         start: usize,
     ) -> Result<Tensor> {
         let normed = self.attention_norm.forward(input)?;
-        let attended = (input + self.attend(&normed, cache, rotary, mask, start)?)?;
+        let attended = (input + self.attend(&normed, cache, rotation, mask, start)?)?;
         let normed = self.feed_norm.forward(&attended)?;
         let gated = (candle_nn::ops::silu(&self.gate.forward(&normed)?)? * self.up.forward(&normed)?)?;
         attended + self.down.forward(&gated)?
@@ -64,12 +64,12 @@ impl Layer {
         &self,
         input: &Tensor,
         cache: &mut LayerCache,
-        rotary: &Rotary,
+        rotation: &Rotation,
         mask: Option<&Tensor>,
         start: usize,
     ) -> Result<Tensor> {
-        let query = rotary.rotate(&self.query.forward(input)?, start)?;
-        let key = rotary.rotate(&self.key.forward(input)?, start)?;
+        let query = rotation.turn(&self.query.forward(input)?)?;
+        let key = rotation.turn(&self.key.forward(input)?)?;
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
 
         // Query heads that share a key head are rows of one product: no key is copied per head.

@@ -5,8 +5,9 @@ use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::Value;
 use tracing::debug;
 
-use super::{Writer, constraint_failure};
+use super::Writer;
 use crate::constraint::{Constraint, Grammars};
+use crate::engine::EngineError;
 use crate::guide::{Detail, guide};
 
 /// How often a value that the grammar allows may turn out not to fit the schema.
@@ -59,7 +60,7 @@ fn compile(
     schema: &Schema,
     before: &str,
     behind: &str,
-) -> Result<Constraint, ModelError> {
+) -> Result<Constraint, EngineError> {
     let mut refusal = String::new();
     for detail in Detail::ALL {
         let value = GrammarWithLexer {
@@ -74,7 +75,7 @@ fn compile(
         }
         debug!(?detail, %refusal, "the schema is simplified");
     }
-    Err(constraint_failure(refusal))
+    Err(EngineError::Constraint(refusal))
 }
 
 /// A literal of the grammar language, whose escapes are those of JSON.

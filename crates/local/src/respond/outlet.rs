@@ -6,14 +6,23 @@ use tokio::sync::mpsc;
 
 use crate::engine::Attention;
 
+/// The receiving end of one reply.
+pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
+
+/// The events of a reply that tell no text: what each call needs, its name and arguments, and the end.
+const OTHERS: usize = 4 * super::CALLS;
+
 /// The sending end of one reply. When the other end is dropped, the reply is given up.
 pub(crate) struct Outlet {
     events: mpsc::Sender<Result<ChatEvent, ModelError>>,
 }
 
 impl Outlet {
-    pub(crate) fn new(events: mpsc::Sender<Result<ChatEvent, ModelError>>) -> Self {
-        Self { events }
+    /// Both ends, with room for every event of a reply: one for each token that the context holds, and the others.
+    /// The channel takes memory only for what is in it.
+    pub(crate) fn new(context: usize) -> (Self, Events) {
+        let (sender, events) = mpsc::channel(context + OTHERS);
+        (Self { events: sender }, events)
     }
 
     /// Whether somebody still waits for the reply.
@@ -41,9 +50,10 @@ impl Outlet {
         self.send(reply.map(ChatEvent::Finished));
     }
 
-    /// Waits while the reader is behind. That nobody reads any more is noticed by [`attention`](Self::attention).
+    /// Never waits, as a whole reply fits into the channel: a reader that stands still must not hold up the others.
+    /// That nobody reads any more is noticed by [`attention`](Self::attention).
     fn send(&self, event: Result<ChatEvent, ModelError>) {
-        let _ = self.events.blocking_send(event);
+        let _ = self.events.try_send(event);
     }
 }
 

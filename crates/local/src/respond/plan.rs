@@ -3,7 +3,6 @@
 use haft_core::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
-use super::question::{FREE, OpenQuestion};
 use crate::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 
 /// The next decision of the model.
@@ -28,8 +27,8 @@ pub(super) enum Stage {
     Call,
 }
 
-/// The forms that a decision can have.
-pub(super) fn grammar(request: &ChatRequest, stage: Stage, question: &OpenQuestion) -> TopLevelGrammar {
+/// The forms that a decision can have, with the terminals of what is needed.
+pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
     let start = match (stage, must_call) {
@@ -41,7 +40,6 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, question: &OpenQuesti
         ToolChoice::Tool(name) => vec![format!("\"{name}(\"")],
         _ => request.tools.names().map(|name| format!("\"{name}(\"")).collect(),
     };
-    let terminals = if stage == Stage::Results { FREE.to_owned() } else { question.terminals() };
     TopLevelGrammar::from_lark(format!(
         "start: {start}\n\
          need: \"{NEED}\" NEED \"\\n{TOOL}\" (tool{none})\n\

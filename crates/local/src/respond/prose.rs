@@ -1,5 +1,8 @@
 //! Text, heard as bytes and told as text.
 
+#[cfg(test)]
+mod tests;
+
 use super::Outlet;
 use crate::engine::Attention;
 
@@ -7,6 +10,9 @@ use crate::engine::Attention;
 pub(super) struct Prose<'a> {
     outlet: &'a Outlet,
     stops: Vec<&'a str>,
+    /// What stops the reply, too: beginnings of lines, each with the line end before it.
+    lines: Vec<&'a str>,
+    /// All that was heard, with the white space before the first word, which is no part of the reply.
     text: String,
     /// The beginning of a character whose other bytes are yet to come.
     partial: Vec<u8>,
@@ -14,26 +20,19 @@ pub(super) struct Prose<'a> {
 }
 
 impl<'a> Prose<'a> {
-    pub(super) fn new(outlet: &'a Outlet, stops: Vec<&'a str>) -> Self {
-        Self { outlet, stops, text: String::new(), partial: Vec::new(), told: 0 }
+    pub(super) fn new(outlet: &'a Outlet, stops: Vec<&'a str>, lines: Vec<&'a str>) -> Self {
+        Self { outlet, stops, lines, text: String::new(), partial: Vec::new(), told: 0 }
     }
 
     /// Takes more bytes.
     pub(super) fn hear(&mut self, bytes: &[u8]) -> Attention {
         self.partial.extend(bytes);
-        for chunk in std::mem::take(&mut self.partial).utf8_chunks() {
-            self.text.push_str(chunk.valid());
-            match chunk.invalid() {
-                [] => {}
-                // A character has four bytes at most; what is longer will never become one.
-                unfinished if unfinished.len() < 4 => self.partial = unfinished.to_vec(),
-                _ => self.text.push(char::REPLACEMENT_CHARACTER),
-            }
-        }
-        if self.told == 0 {
-            self.text.replace_range(..self.text.len() - self.text.trim_start().len(), "");
-        }
-        if let Some(end) = self.stops.iter().filter_map(|stop| self.text.find(stop)).min() {
+        self.decode();
+        let begin = self.begin();
+        let words = self.text.get(begin..).unwrap_or_default();
+        let stops = self.stops.iter().filter_map(|stop| words.find(stop)).map(|place| begin + place);
+        let lines = self.lines.iter().filter_map(|line| self.text.find(line));
+        if let Some(end) = stops.chain(lines).min() {
             self.text.truncate(end);
             return Attention::Satisfied;
         }
@@ -45,12 +44,34 @@ impl<'a> Prose<'a> {
     pub(super) fn end(mut self) -> String {
         self.text.truncate(self.text.trim_end().len().max(self.told));
         self.tell(self.text.len());
-        self.text
+        self.text.split_off(self.begin())
+    }
+
+    /// Moves whole characters to the text.
+    fn decode(&mut self) {
+        let bytes = std::mem::take(&mut self.partial);
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.text.push_str(chunk.valid());
+            match str::from_utf8(chunk.invalid()) {
+                Ok(_) => {}
+                Err(error) if error.error_len().is_none() && chunks.peek().is_none() => {
+                    self.partial = chunk.invalid().to_vec();
+                }
+                Err(_) => self.text.push(char::REPLACEMENT_CHARACTER),
+            }
+        }
+    }
+
+    /// Where the first word begins.
+    fn begin(&self) -> usize {
+        self.text.len() - self.text.trim_start().len()
     }
 
     fn tell(&mut self, end: usize) {
-        self.outlet.text(self.text.get(self.told..end).unwrap_or_default());
-        self.told = self.told.max(end);
+        let from = self.told.max(self.begin());
+        self.outlet.text(self.text.get(from..end).unwrap_or_default());
+        self.told = from.max(end);
     }
 
     /// How much can be told: not what may be the beginning of a stop text.
@@ -59,6 +80,7 @@ impl<'a> Prose<'a> {
             let starts = stop.char_indices().map(|(index, _)| index).skip(1);
             starts.filter(|length| self.text.ends_with(stop.get(..*length).unwrap_or_default())).max()
         };
-        self.text.len() - self.stops.iter().filter_map(held).max().unwrap_or_default()
+        let longest = self.stops.iter().chain(&self.lines).filter_map(held).max();
+        self.text.len() - longest.unwrap_or_default()
     }
 }

@@ -18,7 +18,8 @@ const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
-        Self { text: text.to_owned() }
+        // What is needed stands on one line, with nothing but spaces in it.
+        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
     /// Whether there is still something to point at.
@@ -34,13 +35,13 @@ impl OpenQuestion {
     }
 
     /// The terminals of the grammar that `NEED` is made of: some words of the question that follow one another, two
-    /// of them at least if there are two.
-    pub(super) fn terminals(&self) -> String {
+    /// of them at least if there are two. `None` where there is nothing to point at, or too much.
+    pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
-            0 => FREE.to_owned(),
-            _ if self.text.len() > LONGEST => FREE.to_owned(),
-            1 => self.pointing(r"/\S+/"),
-            _ => self.pointing(r"/\S+ [^\n]*\S/"),
+            0 => None,
+            _ if self.text.len() > LONGEST => None,
+            1 => Some(self.pointing(r"/\S+/")),
+            _ => Some(self.pointing(r"/\S+ [^\n]*\S/")),
         }
     }
 

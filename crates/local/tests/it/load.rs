@@ -4,9 +4,11 @@ use std::fs;
 
 use candle_core::quantized::gguf_file::Value;
 use expect_test::{Expect, expect};
-use haft_core::ChatModel;
+use haft_core::{ChatModel, ChatRequest, Message, ModelError, ToolChoice};
 use haft_local::{LoadError, LocalModel};
+use serde_json::json;
 
+use crate::calls::request;
 use crate::tiny::{CONTEXT, TinyFile};
 
 async fn refusal(file: &TinyFile) -> LoadError {
@@ -95,4 +97,75 @@ async fn a_template_that_does_not_parse() {
     let template = Value::String("{% for message in %}".to_owned());
     let file = TinyFile::with_metadata(0, &[("tokenizer.chat_template", template)]);
     assert!(matches!(refusal(&file).await, LoadError::Template { .. }));
+}
+
+/// What a header asks for is not what it gets: neither memory nor time.
+#[tokio::test]
+async fn a_header_that_asks_for_too_much() {
+    let damages = [
+        ("qwen2.block_count", Value::U32(u32::MAX)),
+        ("qwen2.block_count", Value::U32(0)),
+        ("qwen2.context_length", Value::U32(1 << 30)),
+        ("qwen2.attention.key_length", Value::U32(7)),
+        ("qwen2.attention.key_length", Value::U32(1 << 20)),
+        ("qwen2.attention.head_count", Value::U32(2)),
+    ];
+    for (key, value) in damages {
+        let error = refusal(&TinyFile::with_metadata(0, &[(key, value)])).await;
+        assert!(matches!(error, LoadError::Damaged { .. }), "{key}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_vocabulary_without_weights() {
+    let tokens = Value::Array(
+        ["t1", "0"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain((0..600).map(|number| format!("t1{number}")))
+            .map(Value::String)
+            .collect(),
+    );
+    let merges = Value::Array(vec![Value::String("t1 0".to_owned())]);
+    let metadata = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges)];
+    let error = refusal(&TinyFile::with_metadata(0, &metadata)).await;
+    assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_template_that_never_ends() {
+    let begin = "{% for i in range(9999) %}";
+    let template = format!("{}{}", begin.repeat(4), "{% endfor %}".repeat(4));
+    let model =
+        TinyFile::with_metadata(0, &[("tokenizer.chat_template", Value::String(template))]).load().await;
+    let reply = model.chat(&ChatRequest::new([Message::user("Hello?")])).await;
+    assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
+}
+
+/// Files name the rule by which they split text into words in many ways, or not at all.
+#[tokio::test]
+async fn any_splitting_makes_calls() {
+    let named =
+        |name: &str| TinyFile::with_metadata(0, &[("tokenizer.ggml.pre", Value::String(name.to_owned()))]);
+    let files = [
+        named("llama-bpe"),
+        named("deepseek-r1-qwen"),
+        named("default"),
+        TinyFile::without_metadata(0, "tokenizer.ggml.pre"),
+    ];
+    for file in files {
+        let model = file.load().await;
+        let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
+        let reply = model.chat(&request).await.unwrap();
+        assert!(!reply.message.tool_calls.is_empty());
+        assert_eq!(reply.message.tool_calls[0].arguments, "{}");
+    }
+}
+
+/// The example that conversations with tools begin with is left out where there is no room for it.
+#[tokio::test]
+async fn a_small_context_makes_calls() {
+    let model = TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load().await;
+    let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
+    assert!(!model.chat(&request).await.unwrap().message.tool_calls.is_empty());
 }

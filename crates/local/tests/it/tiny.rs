@@ -35,9 +35,21 @@ impl TinyFile {
 
     /// Replaces, or adds, entries of the metadata.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
+        let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
+        let kept = metadata().into_iter().filter(|(key, _)| !changed(key));
+        let added = changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        Self::write(seed, kept.chain(added).collect())
+    }
+
+    /// Leaves an entry of the metadata out.
+    pub(crate) fn without_metadata(seed: u64, key: &str) -> Self {
+        Self::write(seed, metadata().into_iter().filter(|(name, _)| name != key).collect())
+    }
+
+    fn write(seed: u64, metadata: Vec<(String, Value)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");
-        write(&path, seed, changes);
+        write(&path, seed, &metadata);
         Self { path, folder }
     }
 
@@ -50,12 +62,7 @@ impl TinyFile {
     }
 }
 
-fn write(path: &Path, seed: u64, changes: &[(&str, Value)]) {
-    let mut metadata = metadata();
-    for (key, value) in changes {
-        metadata.retain(|(known, _)| known != key);
-        metadata.push(((*key).to_owned(), value.clone()));
-    }
+fn write(path: &Path, seed: u64, metadata: &[(String, Value)]) {
     let mut weights = Weights { random: StdRng::seed_from_u64(seed), tensors: Vec::new() };
     weights.all(vocabulary().len());
     let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
