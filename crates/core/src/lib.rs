@@ -34,6 +34,9 @@ pub use content::{Bytes, Content, ResourceBody};
 #[cfg(feature = "macros")]
 #[doc = include_str!("../docs/tool.md")]
 pub use haft_macros::tool;
+#[cfg(feature = "macros")]
+#[doc = include_str!("../docs/tools.md")]
+pub use haft_macros::tools;
 pub use message::{AssistantMessage, Message, MessageBody};
 pub use model::{
     ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
@@ -49,8 +52,8 @@ pub use timestamp::Timestamp;
 pub use tool::{
     Annotations, BoxError, Deprecation, DynamicTool, IntoToolOutput, InvalidToolName, Json, Pending,
     PendingCall, PendingKind, Policy, Principal, Progress, ProgressSink, RunContext, State, StateType, Tool,
-    ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, from_arguments,
-    tool_fn,
+    ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, Tools,
+    from_arguments, tool_fn,
 };
 pub use toolset::{ToolInfo, Toolset, ToolsetError};
 pub use transcript::{Transcript, View};

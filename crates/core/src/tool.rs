@@ -9,13 +9,15 @@ mod into_output;
 mod name;
 mod outcome;
 mod policy;
+mod state;
+mod tools;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-pub use context::{Principal, Progress, ProgressSink, RunContext, State, ToolContext};
+pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
 pub use definition::{Annotations, Deprecation, StateType, ToolDefinition};
 pub(crate) use dynamic::read_value;
 pub use dynamic::{DynamicTool, from_arguments, tool_fn};
@@ -25,6 +27,8 @@ pub use into_output::{IntoToolOutput, Json};
 pub use name::{InvalidToolName, ToolName};
 pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};
 pub use policy::Policy;
+pub use state::State;
+pub use tools::Tools;
 
 /// Something that a model can call: a Rust function, a server's tool, another agent.
 ///

@@ -20,7 +20,7 @@ use selected::{Selected, Selection};
 
 use crate::{
     ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
-    ToolList, ToolName, ToolResult, ToolSource, blocking, pipeline::unknown_tool, recent::Recent,
+    ToolList, ToolName, ToolResult, ToolSource, Tools, blocking, pipeline::unknown_tool, recent::Recent,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -121,7 +121,13 @@ impl Toolset {
         self.with_member(Member::Source(Arc::new(Asked::new(Arc::new(source)))))
     }
 
-    /// Adds tools, such as those of an impl block.
+    /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools).
+    #[must_use]
+    pub fn with_tools(self, tools: impl Tools) -> Self {
+        self.with_all(tools.into_tools())
+    }
+
+    /// Adds tools of one type.
     #[must_use]
     pub fn with_all<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
         tools.into_iter().fold(self, Self::with)

@@ -1,12 +1,14 @@
 //! What a tool must be, beyond its grammar.
 
-use syn::{Safety, Type, TypeReference};
+use std::collections::HashSet;
+
+use syn::{Safety, Type, TypeReference, ext::IdentExt};
 
 use crate::{
     errors::Errors,
     name::is_tool_name,
     ownership::{borrows, is_named, is_static, owned, written},
-    parameter::{Parameter, Role},
+    parameter::{Argument, Parameter, Role},
     tool::Tool,
 };
 
@@ -17,17 +19,35 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     output(tool, errors);
     for parameter in &tool.parameters {
         match &parameter.role {
-            Role::Argument(known) => argument(parameter, known.default.is_some(), errors),
+            Role::Argument(known) => argument(tool, parameter, known, errors),
             Role::Context => context(parameter, errors),
             Role::State => state(parameter, errors),
         }
     }
+    names(tool, errors);
     for second in tool.parameters.iter().filter(|it| matches!(it.role, Role::Context)).skip(1) {
         errors.at(&second.name, "a call has one context: remove the second");
     }
 }
 
+/// What a method may take its value as.
+fn receiver(tool: &Tool, errors: &mut Errors) {
+    let Some(receiver) = tool.function.signature.receiver() else { return };
+    if tool.owner.is_none() {
+        errors.at(
+            receiver,
+            "a function with `self` is a tool of its `impl` block: put `#[tools]` on the block",
+        );
+    } else if tool.shared().is_none() {
+        errors.at(
+            receiver,
+            "calls share the value, and may run at once: take `&self`, and keep what changes in a `Mutex`",
+        );
+    }
+}
+
 fn signature(tool: &Tool, errors: &mut Errors) {
+    receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
     if !generics.params.is_empty() {
@@ -75,8 +95,47 @@ fn output(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn argument(parameter: &Parameter, has_default: bool, errors: &mut Errors) {
+/// Two arguments of one name, and names in the list of arguments that there are not.
+fn names(tool: &Tool, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (parameter, argument) in tool.arguments() {
+        let name = parameter.given_name(argument);
+        if !seen.insert(name.clone()) {
+            errors.at(&parameter.name, format!("two arguments are named `{name}`: rename one of them"));
+        }
+    }
+    for (name, place) in tool.docs.arguments() {
+        if !tool.parameters.iter().any(|parameter| parameter.name.unraw() == name) {
+            errors.at(
+                place,
+                format!("the list of arguments names `{name}`, and the function has no such parameter"),
+            );
+        }
+    }
+    if let (Some(replaced_by), None) = (&tool.options.replaced_by, &tool.options.deprecated)
+        && tool.function.deprecation().is_none()
+    {
+        errors.at(replaced_by, "a tool that is replaced is deprecated: add `deprecated`");
+    }
+}
+
+fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut Errors) {
     let ty = &parameter.ty;
+    let has_default = known.default.is_some();
+    let is_last = tool.arguments().last().is_some_and(|(last, _)| last.name == parameter.name);
+    if let Some(flatten) = &known.flatten
+        && (!is_last || has_default || known.rename.is_some())
+    {
+        errors.at(
+            flatten,
+            "what no other argument has the name of is the last argument, without a default or a name of its own",
+        );
+    }
+    if tool.options.schema.is_some() {
+        for key in known.constraints.keys() {
+            errors.at(key, format!("the schema is written by hand: put `{key}` there"));
+        }
+    }
     if is_named(ty, "ToolContext") {
         errors.at(ty, format!("the context comes from the host and not from the model: write `#[tool(context)] {}: &ToolContext`", parameter.name));
     } else if let Type::ImplTrait(_) = ty {

@@ -1,33 +1,65 @@
 //! Doc comments as text for a model.
 
+mod arguments;
+
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, Lit, Meta};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, ext::IdentExt};
+
+use arguments::Listed;
 
 /// The doc comments of an item.
-pub(crate) struct Docs(Vec<Expr>);
+#[derive(Default)]
+pub(crate) struct Docs {
+    pieces: Vec<Expr>,
+    arguments: Vec<Listed>,
+    /// The lines without the list of arguments; `None` where the compiler has to put them together.
+    lines: Option<Vec<String>>,
+}
 
 impl Docs {
     /// Reads the doc comments among some attributes.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
-        Self(attributes.iter().filter_map(value).cloned().collect())
+        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().collect();
+        let literals: Option<Vec<String>> = pieces.iter().map(literal).collect();
+        let Some(texts) = literals else { return Self { pieces, ..Self::default() } };
+        let lines = texts
+            .iter()
+            .zip(&pieces)
+            .flat_map(|(text, place)| text.split('\n').map(move |line| (line, place)));
+        let (lines, arguments) = arguments::split(lines);
+        Self { lines: Some(lines), arguments, pieces }
     }
 
-    /// The text as an expression, or `None` where there is none.
+    /// The text as an expression, or `None` where there is none. A list of arguments is no part of it.
     ///
     /// What is known now is trimmed now. A piece that is a macro, such as `include_str!`, is put in its place by the
     /// compiler.
     pub(crate) fn text(&self) -> Option<TokenStream> {
-        let literals: Option<Vec<String>> = self.0.iter().map(literal).collect();
-        let Some(lines) = literals else { return Some(self.joined_by_compiler()) };
+        let Some(lines) = &self.lines else {
+            return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());
+        };
         let text = lines.join("\n");
         let text = text.trim();
         (!text.is_empty()).then(|| quote!(#text))
     }
 
+    /// What the list of arguments says about one.
+    pub(crate) fn of_argument(&self, name: &Ident) -> Option<&str> {
+        let listed = self.arguments.iter().find(|listed| name.unraw() == listed.name.as_str())?;
+        Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
+    }
+
+    /// The names in the list of arguments, and where they stand.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
+        self.arguments.iter().map(|listed| (listed.name.as_str(), &listed.place))
+    }
+
     fn joined_by_compiler(&self) -> TokenStream {
-        let pieces =
-            self.0.iter().map(|piece| literal(piece).map_or_else(|| quote!(#piece), |text| quote!(#text)));
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|piece| literal(piece).map_or_else(|| quote!(#piece), |text| quote!(#text)));
         quote!(::core::concat!(#(#pieces, "\n"),*).trim())
     }
 }

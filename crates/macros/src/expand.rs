@@ -2,13 +2,14 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Expr, ExprLit, Ident, Lit, ext::IdentExt, spanned::Spanned};
+use syn::{Expr, ExprLit, Ident, Lit, Path, ext::IdentExt, spanned::Spanned};
 
 use crate::{
-    options::Policy,
+    options::{Annotations, Policy},
     ownership::is_reference,
-    parameter::{Argument, DefaultValue, Parameter, Role},
-    tool::Tool,
+    parameter::{Argument, Constraints, DefaultValue, Parameter, Role},
+    settings::Bounds,
+    tool::{Owner, Shared, Tool},
 };
 
 /// Writes the code of a tool without mistakes.
@@ -44,7 +45,7 @@ pub(crate) fn marker(tool: &Tool) -> TokenStream {
     }
 }
 
-fn implementation(tool: &Tool) -> TokenStream {
+pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let name = tool.type_name();
     let function = function(tool);
@@ -106,8 +107,13 @@ fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
 fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
-    let name = parameter.name.unraw().to_string();
-    let description = argument.docs.text().map(|text| quote!(.describe(#text)));
+    let name = parameter.given_name(argument);
+    let by_hand = argument.description.as_ref().map(ToTokens::to_token_stream);
+    let of_list = || tool.docs.of_argument(&parameter.name).map(|text| quote!(#text));
+    let description = by_hand.or_else(|| argument.docs.text()).or_else(of_list);
+    let description = description.map(|text| quote!(.describe(#text)));
+    let constraints = constraints(&krate, &argument.constraints);
+    let flatten = argument.flatten.as_ref().map(|_| quote!(.flatten()));
     let default = argument.default.as_ref().map(|default| {
         let make = default_value(default);
         quote! {
@@ -119,9 +125,40 @@ fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenSt
         }
     });
     match tool.options.schema {
-        None => quote!(#krate::__private::argument::<#ty>(#name) #description #default),
-        Some(_) => quote!(#krate::__private::undescribed::<#ty>(#name) #default),
+        None => {
+            quote!(#krate::__private::argument::<#ty>(#name) #description #default #constraints #flatten)
+        }
+        Some(_) => quote!(#krate::__private::undescribed::<#ty>(#name) #default #flatten),
     }
+}
+
+/// What narrows the schema of a parameter.
+fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
+    let Constraints { range, length, pattern, format, examples } = constraints;
+    let value = |value: &Expr| quote_spanned!(value.span()=> #krate::json!(#value));
+    let keyword = |name: &str, it: &Expr| {
+        let value = value(it);
+        quote!(schema.keyword(#name, #value);)
+    };
+    let range = range.iter().flat_map(|(_, Bounds { start, end, is_open })| {
+        let most = if *is_open { "exclusiveMaximum" } else { "maximum" };
+        let least = start.iter().map(|start| keyword("minimum", start));
+        least.chain(end.iter().map(|end| keyword(most, end))).collect::<Vec<_>>()
+    });
+    let length = length.iter().map(|(_, Bounds { start, end, is_open })| {
+        let least = start.as_ref().map_or_else(|| quote!(0), ToTokens::to_token_stream);
+        let most = match end {
+            None => quote!(::core::option::Option::None),
+            Some(end) if *is_open => quote!(::core::option::Option::Some((#end) - 1)),
+            Some(end) => quote!(::core::option::Option::Some(#end)),
+        };
+        quote!(schema.length(#least, #most);)
+    });
+    let keywords = [("pattern", pattern), ("format", format), ("examples", examples)];
+    let keywords =
+        keywords.into_iter().filter_map(|(name, given)| given.as_ref().map(|(_, it)| keyword(name, it)));
+    let all: Vec<TokenStream> = range.chain(length).chain(keywords).collect();
+    (!all.is_empty()).then(|| quote!(.constrain(|schema| { #(#all)* })))
 }
 
 fn default_value(default: &DefaultValue) -> TokenStream {
@@ -146,28 +183,79 @@ fn definition(tool: &Tool) -> TokenStream {
     let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
     let text = text.map(|text| quote!(.with_description(#text)));
     let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
+    let annotations = annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
+    let deprecation = deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
     let state = tool.states().map(|state| &state.ty);
     quote! {
-        #definition #title #text #policy #(.with_state(#krate::StateType::of::<#state>()))*
+        #definition #title #text #policy #annotations #deprecation
+            #(.with_state(#krate::StateType::of::<#state>()))*
     }
 }
 
 fn policy(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
-    let Policy { timeout, retries, requires_approval, sequential, idempotent } = &tool.options.policy;
-    let values = [("timeout", timeout), ("retries", retries)];
-    let flags = [requires_approval, sequential, idempotent];
-    let values = values.into_iter().filter_map(|(field, value)| {
-        let (field, value) = (format_ident!("{field}"), value.as_ref()?);
-        Some(quote!(#field: #value))
-    });
-    let flags = flags.into_iter().flatten().map(|flag| quote!(#flag: true));
-    let given: Vec<TokenStream> = values.chain(flags).collect();
+    let Policy { timeout, retries, output_limit, requires_approval, sequential, requires_scope } =
+        &tool.options.policy;
+    let idempotent = &tool.options.annotations.idempotent;
+    let values = [
+        ("timeout", timeout),
+        ("retries", retries),
+        ("output_limit", output_limit),
+        ("idempotent", idempotent),
+    ];
+    let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
+    let scopes = (!requires_scope.is_empty())
+        .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
+    let given: Vec<TokenStream> =
+        fields(values, ToTokens::to_token_stream).chain(flags).chain(scopes).collect();
     (!given.is_empty()).then(|| {
         quote! {
             #krate::Policy { #(#given,)* ..::core::default::Default::default() }
         }
     })
+}
+
+fn annotations(tool: &Tool) -> Option<TokenStream> {
+    let krate = tool.krate();
+    let Annotations { read_only, destructive, idempotent, open_world } = &tool.options.annotations;
+    let values = [
+        ("read_only", read_only),
+        ("destructive", destructive),
+        ("idempotent", idempotent),
+        ("open_world", open_world),
+    ];
+    let given: Vec<TokenStream> =
+        fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
+    (!given.is_empty()).then(|| {
+        quote! {
+            #krate::Annotations { #(#given,)* ..::core::default::Default::default() }
+        }
+    })
+}
+
+/// The fields of a struct that are given.
+fn fields<'a, const N: usize>(
+    values: [(&'static str, &'a Option<Expr>); N],
+    written: impl Fn(&Expr) -> TokenStream + 'a,
+) -> impl Iterator<Item = TokenStream> + 'a {
+    values.into_iter().filter_map(move |(field, value)| {
+        let (field, value) = (format_ident!("{field}"), written(value.as_ref()?));
+        Some(quote!(#field: #value))
+    })
+}
+
+/// That the tool should no longer be used, by its own option or by Rust's attribute.
+fn deprecation(tool: &Tool) -> Option<TokenStream> {
+    let krate = tool.krate();
+    let note = match &tool.options.deprecated {
+        Some(note) => note.clone(),
+        None => tool.function.deprecation()?,
+    };
+    let some = |value: &Expr| quote!(::core::option::Option::Some(::core::convert::Into::into(#value)));
+    let none = || quote!(::core::option::Option::None);
+    let note = note.as_ref().map_or_else(none, some);
+    let replacement = tool.options.replaced_by.as_ref().map_or_else(none, some);
+    Some(quote!(#krate::Deprecation { replacement: #replacement, note: #note }))
 }
 
 /// The method that calls the function with what its parameters ask for.
@@ -179,7 +267,7 @@ fn call(tool: &Tool) -> TokenStream {
     let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
     let states = tool.states().map(|Parameter { name, ty, .. }| {
         let state = local(name);
-        quote_spanned!(ty.span()=> let #state = #cx.state::<#ty>()?;)
+        quote_spanned!(ty.span()=> let #state = #cx.ready_state::<#ty>().await?;)
     });
     let work = work(tool, &cx);
     quote_spanned! {place=>
@@ -200,17 +288,40 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let function = tool.function_name();
     let values = tool.parameters.iter().map(|parameter| value(parameter, cx));
     let wait = tool.function.signature.asyncness.map(|_| quote!(.await));
-    let call = quote!(#function(#(#values),*) #wait);
+    let shared = Ident::new("shared", Span::mixed_site());
+    let value = match tool.shared() {
+        None => None,
+        Some(Shared::Borrowed) => Some(quote!(&**#shared)),
+        Some(Shared::Counted) => Some(quote!(::std::sync::Arc::clone(#shared))),
+    };
+    let arguments = value.into_iter().chain(values);
+    let call = match &tool.owner {
+        None => quote!(#function(#(#arguments),*) #wait),
+        Some(Owner { ty, .. }) => quote!(<#ty>::#function(#(#arguments),*) #wait),
+    };
+    let (get, lend) = match tool.shared() {
+        None => (None, None),
+        Some(_) => (
+            Some(quote!(let #shared = ::std::sync::Arc::clone(&self.0);)),
+            Some(quote!(let #shared = &#shared;)),
+        ),
+    };
     match tool.options.blocking {
         Some(_) => quote! {
             let #cx = ::core::clone::Clone::clone(#cx);
+            #get
             #krate::__private::blocking(move || {
                 let #cx = &#cx;
+                #lend
                 #call
             })
             .await
         },
-        None => quote!(::core::result::Result::Ok(#call)),
+        None => quote! {
+            #get
+            #lend
+            ::core::result::Result::Ok(#call)
+        },
     }
 }
 

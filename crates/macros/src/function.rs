@@ -3,8 +3,9 @@
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;
 use syn::{
-    Attribute, Error, Result, Signature, Token, Visibility,
+    Attribute, Error, Expr, Meta, MetaNameValue, Result, Signature, Token, Visibility,
     parse::{Parse, ParseStream},
+    punctuated::Punctuated,
 };
 
 /// A function. Its body is not looked into: it may be unfinished while somebody is typing.
@@ -19,6 +20,22 @@ impl Function {
     /// The attributes that decide whether the function is there at all.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+    }
+}
+
+impl Function {
+    /// Whether it carries Rust's own `#[deprecated]`, and the note of that.
+    pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
+        let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
+        Some(match &attribute.meta {
+            Meta::Path(_) => None,
+            Meta::NameValue(meta) => Some(meta.value.clone()),
+            Meta::List(list) => {
+                let pairs = list.parse_args_with(Punctuated::<MetaNameValue, Token![,]>::parse_terminated);
+                let note = |pair: MetaNameValue| pair.path.is_ident("note").then_some(pair.value);
+                pairs.ok().and_then(|pairs| pairs.into_iter().find_map(note))
+            }
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use syn::{Expr, Ident, LitStr, Path};
 
 use crate::{
     errors::Errors,
+    parameter::is_option_of_parameter,
     settings::{Setting, Settings, put},
 };
 
@@ -18,6 +19,10 @@ pub(crate) struct Options {
     pub(crate) schema: Option<Expr>,
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: Policy,
+    pub(crate) annotations: Annotations,
+    /// That it should no longer be used; with a note, or without.
+    pub(crate) deprecated: Option<Option<Expr>>,
+    pub(crate) replaced_by: Option<Expr>,
 }
 
 /// How the host runs the tool, where it is not the default.
@@ -27,11 +32,22 @@ pub(crate) struct Policy {
     pub(crate) retries: Option<Expr>,
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
-    pub(crate) idempotent: Option<Ident>,
+    pub(crate) output_limit: Option<Expr>,
+    pub(crate) requires_scope: Vec<Expr>,
 }
 
-const KNOWN: &str = "`name`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `requires_approval`, \
-                     `sequential`, `idempotent`, `crate`";
+/// Hints about what the tool does, in the words of MCP.
+#[derive(Default)]
+pub(crate) struct Annotations {
+    pub(crate) read_only: Option<Expr>,
+    pub(crate) destructive: Option<Expr>,
+    pub(crate) idempotent: Option<Expr>,
+    pub(crate) open_world: Option<Expr>,
+}
+
+const KNOWN: &str = "`name`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
+                     `requires_approval`, `requires_scope`, `sequential`, `read_only`, `destructive`, `idempotent`, \
+                     `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
     /// Gives the settings their meaning.
@@ -56,8 +72,15 @@ impl Options {
             "retries" => put(&mut self.policy.retries, key, setting.value(), errors),
             "requires_approval" => put(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => put(&mut self.policy.sequential, key, setting.flag(), errors),
-            "idempotent" => put(&mut self.policy.idempotent, key, setting.flag(), errors),
-            "context" | "state" | "default" => {
+            "output_limit" => put(&mut self.policy.output_limit, key, setting.value(), errors),
+            "requires_scope" => self.policy.requires_scope.extend(errors.ok(setting.value())),
+            "read_only" => put(&mut self.annotations.read_only, key, Ok(setting.switch()), errors),
+            "destructive" => put(&mut self.annotations.destructive, key, Ok(setting.switch()), errors),
+            "idempotent" => put(&mut self.annotations.idempotent, key, Ok(setting.switch()), errors),
+            "open_world" => put(&mut self.annotations.open_world, key, Ok(setting.switch()), errors),
+            "deprecated" => put(&mut self.deprecated, key, Ok(setting.optional_value()), errors),
+            "replaced_by" => put(&mut self.replaced_by, key, setting.value(), errors),
+            _ if is_option_of_parameter(key) => {
                 errors.at(
                     key,
                     format!("`{key}` is an option of a parameter: put `#[tool({key})]` before its name"),

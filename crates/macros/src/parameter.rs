@@ -1,11 +1,13 @@
 //! What the parameters of the function are to the tool.
 
-use syn::{Attribute, Error, Expr, FnArg, Ident, Meta, Pat, PatIdent, PatType, Result, Type};
+use syn::{
+    Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, Pat, PatIdent, PatType, Result, Type, ext::IdentExt,
+};
 
 use crate::{
     docs::{Docs, is_doc},
     errors::Errors,
-    settings::{Setting, Settings, put},
+    settings::{Bounds, Setting, Settings, put},
 };
 
 /// A parameter.
@@ -18,7 +20,7 @@ pub(crate) struct Parameter {
 /// Where the value of a parameter comes from.
 pub(crate) enum Role {
     /// From the model.
-    Argument(Argument),
+    Argument(Box<Argument>),
     /// The context of the call.
     Context,
     /// The state of the host program, by its type.
@@ -26,11 +28,38 @@ pub(crate) enum Role {
 }
 
 /// What is known of a parameter that the model gives the value of.
+#[derive(Default)]
 pub(crate) struct Argument {
-    /// What the model reads about it.
+    /// What the model reads about it, where that is not its doc comment.
+    pub(crate) description: Option<Expr>,
+    /// Its doc comment.
     pub(crate) docs: Docs,
+    /// The name by which the model passes it, where that is not its own.
+    pub(crate) rename: Option<LitStr>,
     /// What it is when the model leaves it out.
     pub(crate) default: Option<DefaultValue>,
+    /// Set where it takes what no other argument has the name of.
+    pub(crate) flatten: Option<Ident>,
+    pub(crate) constraints: Constraints,
+}
+
+/// What a value must be, besides of its type.
+#[derive(Default)]
+pub(crate) struct Constraints {
+    pub(crate) range: Option<(Ident, Bounds)>,
+    pub(crate) length: Option<(Ident, Bounds)>,
+    pub(crate) pattern: Option<(Ident, Expr)>,
+    pub(crate) format: Option<(Ident, Expr)>,
+    pub(crate) examples: Option<(Ident, Expr)>,
+}
+
+impl Constraints {
+    /// The names of those that are given.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
+        let Self { range, length, pattern, format, examples } = self;
+        let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
+        bounds.chain([pattern, format, examples].into_iter().flatten().map(|(key, _)| key))
+    }
 }
 
 /// What an absent argument is.
@@ -46,7 +75,28 @@ pub(crate) enum DefaultValue {
 struct Marks {
     context: Option<Ident>,
     state: Option<Ident>,
-    default: Option<(Ident, DefaultValue)>,
+    /// Where it is said what the model gives.
+    of_model: Option<Ident>,
+    argument: Argument,
+}
+
+const KNOWN: [&str; 11] = [
+    "context",
+    "state",
+    "default",
+    "rename",
+    "description",
+    "flatten",
+    "range",
+    "length",
+    "pattern",
+    "format",
+    "examples",
+];
+
+/// Whether a parameter, and not the tool, has an option of this name.
+pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
+    KNOWN.iter().any(|known| key == known)
 }
 
 impl Parameter {
@@ -60,14 +110,16 @@ impl Parameter {
             }
             FnArg::Receiver(receiver) => {
                 take_attributes(&mut receiver.attrs, errors);
-                errors.at(
-                    receiver,
-                    "a tool takes no `self`: make it a function outside of the `impl`, and take what it shares as \
-                     `#[tool(state)] shared: Arc<…>`",
-                );
                 None
             }
         }
+    }
+}
+
+impl Parameter {
+    /// The name by which the model passes it.
+    pub(crate) fn given_name(&self, argument: &Argument) -> String {
+        argument.rename.as_ref().map_or_else(|| self.name.unraw().to_string(), LitStr::value)
     }
 }
 
@@ -77,32 +129,57 @@ impl Marks {
         match key.to_string().as_str() {
             "context" => put(&mut self.context, key, setting.flag(), errors),
             "state" => put(&mut self.state, key, setting.flag(), errors),
-            "default" => {
-                let value = setting.optional_value().map_or(DefaultValue::OfType, DefaultValue::Value);
-                put(&mut self.default, key, Ok((key.clone(), value)), errors);
+            _ if is_option_of_parameter(key) => {
+                self.of_model.get_or_insert_with(|| key.clone());
+                self.argument.set(setting, errors);
             }
             _ => errors.at(
                 key,
-                format!("a parameter has no option `{key}`; it has `context`, `state` and `default`"),
+                format!(
+                    "a parameter has no option `{key}`; it has {}",
+                    KNOWN.map(|it| format!("`{it}`")).join(", ")
+                ),
             ),
         }
     }
 
     fn role(self, docs: Docs, errors: &mut Errors) -> Role {
-        let Self { context, state, default } = self;
+        let Self { context, state, of_model, argument } = self;
         if let (Some(_), Some(state)) = (&context, &state) {
             errors.at(
                 state,
                 "a parameter is the context or state, not both: remove one, and give each its own",
             );
         }
-        if let (true, Some((key, _))) = (context.is_some() || state.is_some(), &default) {
-            errors.at(key, "only what the model gives has a default: remove it");
+        if let (true, Some(key)) = (context.is_some() || state.is_some(), &of_model) {
+            errors.at(key, format!("`{key}` is for what the model gives: remove it"));
         }
         match (context, state) {
             (Some(_), _) => Role::Context,
             (None, Some(_)) => Role::State,
-            (None, None) => Role::Argument(Argument { docs, default: default.map(|(_, value)| value) }),
+            (None, None) => Role::Argument(Box::new(Argument { docs, ..argument })),
+        }
+    }
+}
+
+impl Argument {
+    fn set(&mut self, setting: Setting, errors: &mut Errors) {
+        let key = &setting.key.clone();
+        let with_key = |value| (key.clone(), value);
+        let Constraints { range, length, pattern, format, examples } = &mut self.constraints;
+        match key.to_string().as_str() {
+            "default" => {
+                let value = setting.optional_value().map_or(DefaultValue::OfType, DefaultValue::Value);
+                put(&mut self.default, key, Ok(value), errors);
+            }
+            "rename" => put(&mut self.rename, key, setting.text(), errors),
+            "description" => put(&mut self.description, key, setting.value(), errors),
+            "flatten" => put(&mut self.flatten, key, setting.flag(), errors),
+            "range" => put(range, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
+            "length" => put(length, key, setting.bounds().map(|bounds| (key.clone(), bounds)), errors),
+            "pattern" => put(pattern, key, setting.value().map(with_key), errors),
+            "format" => put(format, key, setting.value().map(with_key), errors),
+            _examples => put(examples, key, setting.value().map(with_key), errors),
         }
     }
 }

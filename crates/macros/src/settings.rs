@@ -1,9 +1,10 @@
 //! The grammar of `#[tool(…)]`: `key`, or `key = value`, with commas between.
 
 use syn::{
-    Error, Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Path, Result, Token,
+    Error, Expr, ExprLit, ExprPath, ExprRange, Ident, Lit, LitStr, Path, RangeLimits, Result, Token,
     ext::IdentExt,
     parse::{Parse, ParseStream},
+    parse_quote,
     punctuated::Punctuated,
 };
 
@@ -13,6 +14,14 @@ use crate::errors::Errors;
 pub(crate) struct Setting {
     pub(crate) key: Ident,
     value: Option<Expr>,
+}
+
+/// The bounds of a range.
+pub(crate) struct Bounds {
+    pub(crate) start: Option<Expr>,
+    pub(crate) end: Option<Expr>,
+    /// Whether the end does not belong to it.
+    pub(crate) is_open: bool,
 }
 
 /// What stands between the parentheses of the attribute.
@@ -51,6 +60,23 @@ impl Setting {
                 other,
                 format!("`{key}` needs a path without quotes: `{key} = ::a::path`"),
             )),
+        }
+    }
+
+    /// Whether it is so: `key` says yes, `key = …` what it says.
+    pub(crate) fn switch(self) -> Expr {
+        self.value.unwrap_or_else(|| parse_quote!(true))
+    }
+
+    /// The bounds of a range, `from..=to`, of which one may be missing.
+    pub(crate) fn bounds(self) -> Result<Bounds> {
+        let key = self.key.clone();
+        match self.value()? {
+            Expr::Range(ExprRange { start, limits, end, .. }) if start.is_some() || end.is_some() => {
+                let is_open = matches!(limits, RangeLimits::HalfOpen(_));
+                Ok(Bounds { start: start.map(|it| *it), end: end.map(|it| *it), is_open })
+            }
+            other => Err(Error::new_spanned(other, format!("`{key}` needs a range: `{key} = 1..=10`"))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{FnArg, Ident, Path, ReturnType, Type, ext::IdentExt, parse_quote};
+use syn::{FnArg, Ident, Path, ReceiverKind, ReturnType, Type, ext::IdentExt, parse_quote};
 
 use crate::{
     check,
@@ -12,6 +12,7 @@ use crate::{
     function::Function,
     name::pascal_case,
     options::Options,
+    ownership::{is_named, is_reference},
     parameter::{Argument, Parameter, Role},
 };
 
@@ -22,6 +23,24 @@ pub(crate) struct Tool {
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
+    /// Set where the function is in an `impl` block.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// The value whose method a tool calls.
+pub(crate) struct Owner {
+    pub(crate) ty: Type,
+    /// The name of the type that is the tool.
+    pub(crate) type_name: Ident,
+}
+
+/// How a method takes the value that the tools of a block share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// `&self`
+    Borrowed,
+    /// `self: Arc<Self>`
+    Counted,
 }
 
 /// Writes the function and its tool, or the mistakes and what stands in for the tool.
@@ -34,7 +53,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let mut errors = Errors::default();
-    let tool = Tool::read(options, function, &mut errors);
+    let tool = Tool::read(options, function, None, &mut errors);
     check::check(&tool, &mut errors);
     match errors.finish() {
         Ok(()) => expand::expand(&tool),
@@ -43,19 +62,33 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 impl Tool {
-    fn read(options: TokenStream, mut function: Function, errors: &mut Errors) -> Self {
+    pub(crate) fn read(
+        options: TokenStream,
+        mut function: Function,
+        owner: Option<Owner>,
+        errors: &mut Errors,
+    ) -> Self {
         let settings = errors.ok(syn::parse2(options)).unwrap_or_default();
         let options = Options::read(settings, errors);
         let inputs = function.signature.inputs.iter_mut();
         let parameters = inputs.filter_map(|input: &mut FnArg| Parameter::take(input, errors)).collect();
         let docs = Docs::of(&function.attributes);
-        Self { options, function, parameters, docs }
+        Self { options, function, parameters, docs, owner }
+    }
+
+    /// How the function takes the value that it is a method of; `None` where it does not, or not in a way that a tool can.
+    pub(crate) fn shared(&self) -> Option<Shared> {
+        match &self.function.signature.receiver()?.kind {
+            ReceiverKind::Reference(_, _, None) => Some(Shared::Borrowed),
+            ReceiverKind::Typed(_, ty) if is_named(ty, "Arc") && !is_reference(ty) => Some(Shared::Counted),
+            _ => None,
+        }
     }
 
     /// The parameters that the model gives.
     pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
-            Role::Argument(argument) => Some((parameter, argument)),
+            Role::Argument(argument) => Some((parameter, &**argument)),
             Role::Context | Role::State => None,
         })
     }
@@ -77,6 +110,9 @@ impl Tool {
 
     /// The name of the type that is the tool.
     pub(crate) fn type_name(&self) -> Ident {
+        if let Some(owner) = &self.owner {
+            return owner.type_name.clone();
+        }
         let function = self.function_name().unraw();
         format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
     }

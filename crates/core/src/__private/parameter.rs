@@ -1,3 +1,5 @@
+use std::mem;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserializer, Serialize,
@@ -31,6 +33,8 @@ pub struct Parameter<T> {
     read: fn(Value) -> Result<T, serde_json::Error>,
     absent: fn() -> Option<T>,
     default: Option<Default<T>>,
+    narrow: Option<fn(&mut Narrowed<'_>)>,
+    is_rest: bool,
 }
 
 struct Default<T> {
@@ -52,6 +56,8 @@ pub fn undescribed<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
         read: read_value,
         absent: || T::deserialize(Absent).ok(),
         default: None,
+        narrow: None,
+        is_rest: false,
     }
 }
 
@@ -68,8 +74,23 @@ impl<T> Parameter<T> {
         self
     }
 
+    /// Narrows what its type allows.
+    pub fn constrain(mut self, narrow: fn(&mut Narrowed<'_>)) -> Self {
+        self.narrow = Some(narrow);
+        self
+    }
+
+    /// Makes it take what no other argument has the name of.
+    pub fn flatten(mut self) -> Self {
+        self.is_rest = true;
+        self
+    }
+
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
         let mut schema = (self.schema)(generator);
+        if let Some(narrow) = self.narrow {
+            narrow(&mut Narrowed(&mut schema));
+        }
         // What is said about the parameter wins over what its type says about itself.
         if let Some(description) = self.description {
             schema.insert("description".to_owned(), description.into());
@@ -88,10 +109,43 @@ impl<T> Parameter<T> {
         let invalid = |what: &dyn std::fmt::Display| {
             ToolError::InvalidArguments(format!("/{}: {what}", self.name).into())
         };
+        if self.is_rest {
+            let rest = Value::Object(mem::take(given));
+            return (self.read)(rest).map_err(|error| ToolError::InvalidArguments(error.to_string().into()));
+        }
         match (given.remove(self.name), &self.default) {
             (Some(value), _) => (self.read)(value).map_err(|error| invalid(&error)),
             (None, Some(default)) => Ok((default.make)()),
             (None, None) => (self.absent)().ok_or_else(|| invalid(&"missing")),
+        }
+    }
+}
+
+/// The schema of a parameter, while it is narrowed.
+pub struct Narrowed<'a>(&'a mut Schema);
+
+impl Narrowed<'_> {
+    /// Adds a keyword, or puts it in the place of what the type says.
+    pub fn keyword(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Bounds the characters of a string, the items of a list or the entries of a map.
+    pub fn length(&mut self, least: usize, most: Option<usize>) {
+        let is = |name: &str| match self.0.get("type") {
+            Some(Value::Array(types)) => types.iter().any(|it| it == name),
+            other => other.is_some_and(|it| it == name),
+        };
+        let (min, max) = match (is("array"), is("object")) {
+            (true, _) => ("minItems", "maxItems"),
+            (_, true) => ("minProperties", "maxProperties"),
+            _ => ("minLength", "maxLength"),
+        };
+        if least > 0 {
+            self.keyword(min, least.into());
+        }
+        if let Some(most) = most {
+            self.keyword(max, most.into());
         }
     }
 }
@@ -124,7 +178,11 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
     fn describe(&self, object: &mut Object<'_>) {
         let (first, rest) = self;
         let schema = first.schema(object.generator);
-        object.add(first.name, schema, first.is_required());
+        if first.is_rest {
+            object.open(&schema);
+        } else {
+            object.add(first.name, schema, first.is_required());
+        }
         rest.describe(object);
     }
 

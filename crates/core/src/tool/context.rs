@@ -1,16 +1,11 @@
-use std::{
-    any::{Any, TypeId, type_name},
-    collections::{BTreeSet, HashMap},
-    fmt,
-    sync::Arc,
-};
+use std::{any::type_name, collections::BTreeSet, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{StateType, ToolError};
+use super::{State, ToolError};
 use crate::{Answer, Resumed, in_flight::InFlight};
 
 /// What a call knows of its surroundings. Cheap to clone.
@@ -128,11 +123,36 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none.
+    /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and when it gave a way to
+    /// [make](State::with_init) it that nobody went: [`ready_state`](Self::ready_state) goes it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.run.state.get::<T>().cloned().ok_or_else(|| {
-            ToolError::Fatal(format!("no state of type {}: the host program must give one", type_name::<T>()))
-        })
+        match self.run.state.get::<T>() {
+            Some(value) => Ok(value.clone()),
+            None if self.run.state.can_make::<T>() => Err(ToolError::Fatal(format!(
+                "the state of type {} is not made yet: wait for it by `ready_state`",
+                type_name::<T>()
+            ))),
+            None => Err(no_state::<T>()),
+        }
+    }
+
+    /// A value of the host program, by its type; where the host gave a way to [make](State::with_init) it, the first call
+    /// that needs it goes that way, and others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and with [`ToolError::Failed`] when
+    /// it could not be made: the next call tries again.
+    pub async fn ready_state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
+        match self.run.state.ready::<T>().await {
+            Some(Ok(value)) => Ok(value.clone()),
+            Some(Err(source)) => Err(ToolError::Failed {
+                message: "something that the tool needs could not be made ready; it may work later"
+                    .to_owned(),
+                source: Some(source),
+            }),
+            None => Err(no_state::<T>()),
+        }
     }
 
     /// Is cancelled when the run is.
@@ -177,54 +197,6 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// Values of the host program for its tools: at most one of each type.
-///
-/// State is not saved: a resumed run gets it again.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::Arc;
-/// use haft_core::State;
-///
-/// let state = State::new().with(Arc::new(vec!["an", "index"])).with(7_u32);
-/// assert_eq!(state.get::<u32>(), Some(&7));
-/// assert_eq!(state.get::<String>(), None);
-/// ```
-#[derive(Clone, Default)]
-pub struct State(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
-
-impl State {
-    /// Makes a state without values.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a value; one of the same type is replaced.
-    #[must_use]
-    pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Arc::new(value));
-        self
-    }
-
-    /// The value of a type.
-    pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.get(&TypeId::of::<T>())?.downcast_ref()
-    }
-
-    /// Whether it is the same values, not only equal ones.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
-    }
-
-    /// Those of `types` that have no value here.
-    pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
-        types.iter().filter(|wanted| !self.0.contains_key(&wanted.id()))
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "State({} values)", self.0.len())
-    }
+fn no_state<T>() -> ToolError {
+    ToolError::Fatal(format!("no state of type {}: the host program must give one", type_name::<T>()))
 }

@@ -1,6 +1,7 @@
 //! `#[tool]` as its users write it.
 
 mod arguments;
+mod blocks;
 mod calls;
 mod definitions;
 

@@ -69,3 +69,27 @@ fn macros_are_left_to_the_compiler() {
     let expected = quote!(::core::concat!("See:", "\n", include_str!("page.md"), "\n").trim());
     assert_eq!(text(&item), Some(expected.to_string()));
 }
+
+#[test]
+fn a_list_of_arguments_is_taken_out() {
+    let item: ItemStruct = parse_quote! {
+        /// Adds.
+        ///
+        /// # Arguments
+        ///
+        /// * `x` - The first.
+        /// * y: The second,
+        ///   or none.
+        /// - `z`
+        ///
+        /// # Errors
+        ///
+        /// Never.
+        struct Item;
+    };
+    assert_eq!(text(&item).as_deref(), Some(r#""Adds.\n\n# Errors\n\nNever.""#));
+    let docs = Docs::of(&item.attrs);
+    let of = |name: &str| docs.of_argument(&quote::format_ident!("{name}"));
+    assert_eq!((of("x"), of("y"), of("z")), (Some("The first."), Some("The second, or none."), None));
+    assert_eq!(docs.arguments().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y", "z"]);
+}

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use haft_core::{Json, StateType, Tool, ToolContext, ToolExt, Toolset, tool};
-use serde_json::json;
+use haft_core::{Deprecation, Json, StateType, Tool, ToolContext, ToolExt, Toolset, tool};
+use serde_json::{Map, Value, json};
 
 /// Add two integers.
 #[tool]
@@ -246,4 +246,166 @@ fn json_gives_the_output_schema() {
     }
 
     expect![[r#"{"type":"object","properties":{"sum":{"type":"integer","description":"The sum."}},"required":["sum"]}"#]].assert_eq(&Sum.definition().output_schema().unwrap().as_value().to_string());
+}
+
+/// Options of the whole tool reach its definition.
+#[test]
+fn options_of_a_tool_are_in_its_definition() {
+    /// Deletes a file.
+    #[deprecated(since = "2.0.0", note = "it is too easy")]
+    #[tool(
+        read_only = false,
+        destructive,
+        idempotent,
+        open_world = false,
+        requires_scope = "files:write",
+        requires_scope = "files:delete",
+        output_limit = 1000,
+        replaced_by = "trash"
+    )]
+    fn delete(file: String) -> String {
+        file
+    }
+
+    /// Still there.
+    #[tool(deprecated)]
+    fn old() {}
+
+    let definition = Delete.definition();
+    assert!(definition.policy().idempotent);
+    assert_eq!(definition.policy().output_limit, 1000);
+    assert_eq!(definition.policy().required_scopes, ["files:write", "files:delete"]);
+    let annotations = definition.annotations();
+    assert_eq!(
+        (annotations.read_only, annotations.destructive, annotations.idempotent, annotations.open_world),
+        (Some(false), Some(true), Some(true), Some(false))
+    );
+    let deprecation = definition.deprecated().unwrap();
+    assert_eq!(deprecation.replacement.as_deref(), Some("trash"));
+    assert_eq!(deprecation.note.as_deref(), Some("it is too easy"));
+    assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
+}
+
+/// Constraints of a parameter are in the schema, and are enforced.
+#[test]
+fn constraints_are_in_the_schema_and_hold() {
+    const MOST: u32 = 100;
+    /// Finds flights.
+    ///
+    /// # Arguments
+    ///
+    /// * `from` - The airport, as its code.
+    /// * `when`: The day.
+    #[tool]
+    fn flights(
+        #[tool(pattern = "^[A-Z]{3}$", examples = ["MUC"])] from: String,
+        #[tool(rename = "date", format = "date")] when: String,
+        #[tool(range = 1..=MOST, default = 10)] limit: u32,
+        #[tool(range = 0.0..1.0)] share: Option<f64>,
+        #[tool(length = 1..=2)] classes: Vec<String>,
+        #[tool(length = ..20, description = concat!("Anything ", "else."))] note: Option<String>,
+    ) -> String {
+        format!("{from} {when} {limit} {share:?} {classes:?} {note:?}")
+    }
+
+    check(
+        Flights,
+        expect![[r#"
+        {
+          "name": "flights",
+          "description": "Finds flights.",
+          "input_schema": {
+            "type": "object",
+            "properties": {
+              "from": {
+                "type": "string",
+                "pattern": "^[A-Z]{3}$",
+                "examples": [
+                  "MUC"
+                ],
+                "description": "The airport, as its code."
+              },
+              "date": {
+                "type": "string",
+                "format": "date",
+                "description": "The day."
+              },
+              "limit": {
+                "type": "integer",
+                "default": 10,
+                "minimum": 1,
+                "maximum": 100
+              },
+              "share": {
+                "type": [
+                  "number",
+                  "null"
+                ],
+                "exclusiveMaximum": 1.0,
+                "minimum": 0.0
+              },
+              "classes": {
+                "type": "array",
+                "items": {
+                  "type": "string"
+                },
+                "minItems": 1,
+                "maxItems": 2
+              },
+              "note": {
+                "type": [
+                  "string",
+                  "null"
+                ],
+                "maxLength": 19,
+                "description": "Anything else."
+              }
+            },
+            "required": [
+              "from",
+              "date",
+              "classes"
+            ],
+            "additionalProperties": false
+          }
+        }"#]],
+    );
+    let right = json!({"from": "MUC", "date": "2026-11-22", "classes": ["a"]});
+    assert_eq!(Flights.invoke_blocking(&right).model_text(), r#"MUC 2026-11-22 10 None ["a"] None"#);
+    let wrong = json!({
+        "from": "muc", "date": "tomorrow", "limit": 101, "share": 1.0, "classes": [], "note": "x".repeat(20)
+    });
+    expect![[r#"
+        invalid arguments: /from: expected string that matches the pattern ^[A-Z]{3}$, received string "muc"
+        /date: expected string of format date, such as 2026-01-31, received string "tomorrow"
+        /limit: expected at most 100, received integer 101
+        /share: expected less than 1.0, received number 1.0
+        /classes: expected at least 1 item, received array []
+        /note: expected at most 19 characters, received string "xxxxxxxxxxxxxxxxxxxx""#]]
+    .assert_eq(&Flights.invoke_blocking(wrong).model_text());
+}
+
+/// BEHAVIOUR A9: a tool that takes what it has no name for, of a kind or of any.
+#[test]
+fn the_rest_can_be_taken() {
+    #[tool]
+    fn label(id: u32, #[tool(flatten)] labels: std::collections::BTreeMap<String, String>) -> String {
+        format!("{id} {labels:?}")
+    }
+
+    #[tool]
+    fn anything(#[tool(flatten)] all: Map<String, Value>) -> String {
+        Value::Object(all).to_string()
+    }
+
+    let others =
+        |tool: &dyn Tool| tool.definition().input_schema().as_value()["additionalProperties"].clone();
+    assert_eq!(others(&Label), json!({"type": "string"}));
+    assert_eq!(others(&Anything), json!(true));
+    let told = |tool: &dyn Tool, arguments: Value| tool.invoke_blocking(arguments).model_text().into_owned();
+    assert_eq!(told(&Label, json!({"id": 1, "a": "b"})), r#"1 {"a": "b"}"#);
+    assert_eq!(told(&Label, json!({"id": 1})), "1 {}");
+    expect!["invalid arguments: /a: expected string, received array [3]"]
+        .assert_eq(&told(&Label, json!({"id": 1, "a": [3]})));
+    assert_eq!(told(&Anything, json!({"a": [3]})), r#"{"a":[3]}"#);
 }

@@ -1,0 +1,54 @@
+//! The list of arguments in the documentation of a function.
+
+use syn::Expr;
+
+/// The headings under which people list the arguments of a function.
+const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
+
+/// An argument in such a list.
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) text: String,
+    /// The line that names it.
+    pub(super) place: Expr,
+}
+
+/// Takes the list out of the lines.
+pub(super) fn split<'a>(lines: impl Iterator<Item = (&'a str, &'a Expr)>) -> (Vec<String>, Vec<Listed>) {
+    let (mut rest, mut listed) = (Vec::new(), Vec::<Listed>::new());
+    let mut is_list = false;
+    for (line, place) in lines {
+        if let Some(title) = heading(line) {
+            is_list = HEADINGS.iter().any(|heading| title.eq_ignore_ascii_case(heading));
+            if !is_list {
+                rest.push(line.to_owned());
+            }
+        } else if !is_list {
+            rest.push(line.to_owned());
+        } else if let Some((name, text)) = item(line) {
+            listed.push(Listed { name: name.to_owned(), text: text.to_owned(), place: place.clone() });
+        } else if let Some(last) = listed.last_mut() {
+            let separator = if last.text.is_empty() || line.trim().is_empty() { "" } else { " " };
+            last.text.push_str(&format!("{separator}{}", line.trim()));
+        }
+    }
+    (rest, listed)
+}
+
+fn heading(line: &str) -> Option<&str> {
+    let title = line.trim_start_matches('#');
+    (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
+}
+
+/// The name and the text of ``* `name` - text``, in its usual variants.
+fn item(line: &str) -> Option<(&str, &str)> {
+    let item =
+        ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();
+    let (name, text) = match item.strip_prefix('`') {
+        Some(quoted) => quoted.split_once('`')?,
+        None => item.split_at(item.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(item.len())),
+    };
+    let is_name = !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    let text = text.trim_start().trim_start_matches([':', '-', '–', '—']).trim();
+    is_name.then_some((name, text))
+}

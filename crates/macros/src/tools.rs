@@ -1,0 +1,226 @@
+//! The tools of an `impl` block.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
+use syn::{
+    Attribute, Error, Generics, ImplItem, Meta, Path, Result, Token, Type, braced,
+    ext::IdentExt,
+    parse::{Parse, ParseStream},
+    parse_quote,
+};
+
+use crate::{
+    check,
+    errors::Errors,
+    expand,
+    function::Function,
+    name::pascal_case,
+    options::Options,
+    settings::Settings,
+    tool::{Owner, Tool},
+};
+
+/// An `impl` block, with the functions that are tools set apart.
+struct Block {
+    attributes: Vec<Attribute>,
+    generics: Generics,
+    ty: Type,
+    items: Vec<Item>,
+}
+
+enum Item {
+    Tool { options: TokenStream, function: Box<Function> },
+    Other(Box<ImplItem>),
+}
+
+/// Writes the block and its tools, or the mistakes and what stands in for the tools.
+pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
+    let block = match syn::parse2::<Block>(item.clone()) {
+        Ok(block) => block,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let mut errors = Errors::default();
+    let krate = krate(options, &mut errors);
+    let Block { attributes, generics, ty, items } = block;
+    if !generics.params.is_empty() {
+        errors
+            .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
+    }
+    let (mut tools, mut body) = (Vec::new(), Vec::new());
+    for item in items {
+        match item {
+            Item::Other(item) => body.push(item.to_token_stream()),
+            Item::Tool { options, function } => {
+                let name = pascal_case(&function.signature.ident.unraw().to_string());
+                let type_name = format_ident!("{name}{}", tools.len(), span = Span::mixed_site());
+                let owner = Owner { ty: ty.clone(), type_name };
+                let mut tool = Tool::read(options, *function, Some(owner), &mut errors);
+                tool.options.krate.get_or_insert_with(|| krate.clone());
+                check::check(&tool, &mut errors);
+                body.push(tool.function.to_token_stream());
+                tools.push(tool);
+            }
+        }
+    }
+    names(&tools, &mut errors);
+    if tools.is_empty() {
+        errors.at(&ty, "no function of this block is a tool: put `#[tool]` on those that are");
+    }
+    let where_clause = &generics.where_clause;
+    let block = quote! {
+        #(#attributes)*
+        // What a model gives is owned, also where the function only reads it.
+        #[allow(clippy::needless_pass_by_value)]
+        impl #generics #ty #where_clause { #(#body)* }
+    };
+    match errors.finish() {
+        Ok(()) => expand(&krate, &ty, &block, &tools),
+        Err(error) => {
+            let error = error.to_compile_error();
+            // So that whoever uses the tools finds nothing else to complain about.
+            quote! {
+                #error
+                #block
+                impl #generics #krate::Tools for #ty #where_clause {
+                    fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
+                        ::core::unimplemented!()
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn krate(options: TokenStream, errors: &mut Errors) -> Path {
+    let settings = errors.ok(syn::parse2::<Settings>(options)).unwrap_or_default();
+    for setting in settings.0.iter().filter(|setting| setting.key != "crate") {
+        let key = &setting.key;
+        errors.at(
+            key,
+            format!("`#[tools]` has no option `{key}`, only `crate`: options of a tool go on its `#[tool]`"),
+        );
+    }
+    Options::read(settings, &mut Errors::default()).krate.unwrap_or_else(|| parse_quote!(::haft_core))
+}
+
+fn names(tools: &[Tool], errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for tool in tools {
+        let name = tool.name();
+        if !seen.insert(name.clone()) {
+            errors.at(
+                tool.function_name(),
+                format!("two tools of this block are named `{name}`: give one another name, by `#[tool(name = \"…\")]`"),
+            );
+        }
+    }
+}
+
+fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> TokenStream {
+    let implementations = tools.iter().map(|tool| {
+        let (conditions, name) = (tool.function.conditions(), tool.type_name());
+        let implementation = expand::implementation(tool);
+        quote! {
+            #(#conditions)*
+            const _: () = { #implementation };
+            #[derive(::core::clone::Clone)]
+            struct #name(::std::sync::Arc<#ty>);
+        }
+    });
+    let pushes = tools.iter().map(|tool| {
+        let (conditions, name) = (tool.function.conditions(), tool.type_name());
+        quote!(#(#conditions)* tools.push(::std::sync::Arc::new(#name(::std::sync::Arc::clone(&shared))));)
+    });
+    quote! {
+        #block
+        #[allow(deprecated, dead_code, clippy::unused_unit, clippy::vec_init_then_push)]
+        const _: () = {
+            #(#implementations)*
+
+            impl #krate::__private::Methods for #ty {
+                fn tools(shared: ::std::sync::Arc<Self>) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
+                    let mut tools: ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> = ::std::vec::Vec::new();
+                    #(#pushes)*
+                    tools
+                }
+            }
+
+            impl #krate::Tools for #ty {
+                fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
+                    <Self as #krate::__private::Methods>::tools(::std::sync::Arc::new(self))
+                }
+            }
+        };
+    }
+}
+
+impl Parse for Block {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        if !input.peek(Token![impl]) {
+            return Err(
+                input.error("`#[tools]` goes on an `impl` block; a function outside of one takes `#[tool]`")
+            );
+        }
+        input.parse::<Token![impl]>()?;
+        let mut generics: Generics = input.parse()?;
+        let ty: Type = input.parse()?;
+        if input.peek(Token![for]) {
+            return Err(input.error("`#[tools]` goes on an `impl` block of the type itself, not of a trait"));
+        }
+        generics.where_clause = input.parse()?;
+        let content;
+        braced!(content in input);
+        let name = ty.to_token_stream();
+        let mut items = Vec::new();
+        while !content.is_empty() {
+            items.push(item(&content, &name)?);
+        }
+        Ok(Self { attributes, generics, ty, items })
+    }
+}
+
+/// One item of the block whose type is `ty`.
+fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
+    if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
+        return content.parse().map(|item| Item::Other(Box::new(item)));
+    }
+    let mut function: Function = content.parse()?;
+    let mut options = TokenStream::new();
+    for attribute in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
+        options.extend(match attribute.meta {
+            Meta::Path(_) => TokenStream::new(),
+            Meta::List(list) => list.tokens,
+            Meta::NameValue(meta) => {
+                return Err(Error::new_spanned(meta, "options go in parentheses: `#[tool(…)]`"));
+            }
+        });
+    }
+    // The code that calls the function is outside of the block.
+    let signature = with_self(function.signature.to_token_stream(), ty);
+    function.signature = syn::parse2(signature)?;
+    Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
+}
+
+fn is_tool(attribute: &Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
+}
+
+/// Puts a type in the place of `Self`.
+fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
+    let replaced = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(name) if name == "Self" => ty.clone(),
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), with_self(group.stream(), ty));
+            inner.set_span(group.span());
+            TokenTree::Group(inner).into()
+        }
+        other => other.into(),
+    });
+    replaced.collect()
+}
