@@ -45,7 +45,7 @@ pub enum MessageBody {
     /// What the model said.
     Assistant(AssistantMessage),
     /// The result of one call that the model asked for.
-    Tool(ToolResult),
+    Tool(Box<ToolResult>),
 }
 
 /// What a model said: text, reasoning and calls, any of which may be absent.
@@ -89,7 +89,7 @@ impl Message {
 
     /// Makes the message that tells a model the result of its call.
     pub fn tool(result: ToolResult) -> Self {
-        Self::new(MessageBody::Tool(result))
+        Self::new(MessageBody::Tool(Box::new(result)))
     }
 
     /// Sets when the message was added to the conversation.

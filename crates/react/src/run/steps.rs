@@ -29,7 +29,7 @@ pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
 
 fn results(messages: &[Arc<Message>]) -> HashMap<&str, &ToolResult> {
     let results = messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Tool(result) => Some((result.call_id.as_str(), result)),
+        MessageBody::Tool(result) => Some((result.call_id.as_str(), &**result)),
         _ => None,
     });
     results.collect()
