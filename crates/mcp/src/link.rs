@@ -118,3 +118,6 @@ impl Link {
         ToolError::Failed { message, source: Some(lost.into()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

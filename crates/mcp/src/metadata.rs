@@ -3,6 +3,8 @@
 //! In the metadata of an output, `_meta` is that of the result. `content` is a list of what single pieces hold
 //! besides, such as `annotations` and `_meta`; the `index` of each counts the pieces of content.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 const RESULT: &str = "_meta";
@@ -20,7 +22,7 @@ pub(crate) fn of_block(index: usize, rest: Map<String, Value>) -> Option<Value> 
 }
 
 /// The metadata of an output.
-pub(crate) fn of_result(meta: Option<Value>, blocks: Vec<Value>) -> Map<String, Value> {
+pub(crate) fn of_result(meta: Option<Value>, blocks: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
     let blocks = Some(blocks).filter(|blocks| !blocks.is_empty()).map(Value::Array);
     [(RESULT, meta), (CONTENT, blocks)]
@@ -30,12 +32,14 @@ pub(crate) fn of_result(meta: Option<Value>, blocks: Vec<Value>) -> Map<String, 
 }
 
 /// The `_meta` of a result.
-pub(crate) fn result(metadata: &mut Map<String, Value>) -> Option<Value> {
+pub(crate) fn result(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
     metadata.remove(RESULT)
 }
 
 /// What single pieces hold besides, with the index of each.
-pub(crate) fn blocks(metadata: &mut Map<String, Value>) -> impl Iterator<Item = (usize, Map<String, Value>)> {
+pub(crate) fn blocks(
+    metadata: &mut BTreeMap<String, Value>,
+) -> impl Iterator<Item = (usize, Map<String, Value>)> {
     let blocks = match metadata.remove(CONTENT) {
         Some(Value::Array(blocks)) => blocks,
         _ => Vec::new(),

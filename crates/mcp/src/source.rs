@@ -29,7 +29,9 @@ use crate::{
 /// A server that does not start is tried again, less and less often (from a quarter of a second up to half a
 /// minute). A call that is under way when the server dies fails with
 /// [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed) and is never made twice; a call that comes while
-/// it starts again waits for it. A tool whose definition is refused is missing from the list, which says why.
+/// it starts again waits for it, as long as the handshake may take. A call that finds no server fails with a
+/// [`ConnectionLost`](crate::ConnectionLost) as its source. A tool whose definition is refused is missing from the
+/// list, which says why.
 ///
 /// # Processes
 ///

@@ -1,4 +1,4 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -43,8 +43,8 @@ pub struct ToolOutput {
     pub stored: Option<String>,
     /// What came with the result and is for programs and people, such as an MCP server's `_meta` and the annotations
     /// of its content. Never sent to a model, never trusted.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
 }
 
 /// Serde reads null into `None`; here null that is present is a value.

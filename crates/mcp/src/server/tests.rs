@@ -320,7 +320,7 @@ async fn content_is_written_without_loss() {
         {"index": 5, "title": "C", "size": 3},
         {"index": 99, "title": "nobody"},
     ]});
-    let metadata = metadata.as_object().unwrap().clone();
+    let metadata = serde_json::from_value(metadata).unwrap();
     let output = ToolOutput { content, metadata, ..ToolOutput::default() }.with_warning("rounded");
     let definition = ToolDefinition::new(ToolName::new("all").unwrap(), Schema::object());
     let all = DynamicTool::new(definition, move |_arguments, _cx| {
