@@ -24,7 +24,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
         #function
         #marker
         #(#conditions)*
-        #[allow(deprecated, clippy::unused_unit)]
+        #[allow(deprecated, clippy::needless_update, clippy::unused_unit)]
         const _: () = {
             #implementation
         };

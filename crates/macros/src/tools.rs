@@ -138,7 +138,7 @@ fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> Token
     });
     quote! {
         #block
-        #[allow(deprecated, dead_code, clippy::unused_unit, clippy::vec_init_then_push)]
+        #[allow(deprecated, dead_code, clippy::needless_update, clippy::unused_unit, clippy::vec_init_then_push)]
         const _: () = {
             #(#implementations)*
 
