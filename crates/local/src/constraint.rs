@@ -1,5 +1,8 @@
 //! What may come next: a grammar over tokens.
 
+#[cfg(test)]
+mod tests;
+
 use llguidance::api::{StopReason, TopLevelGrammar};
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob};
 use llguidance::{Matcher, ParserFactory};

@@ -16,6 +16,8 @@
 
 mod demonstration;
 mod signature;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 

@@ -25,10 +25,20 @@ impl Writer<'_> {
     ) -> Result<Option<String>, ModelError> {
         let start = self.prompt.len();
         let mut complaint = String::new();
+        let mut details = Detail::ALL.as_slice();
         for attempt in 0..ATTEMPTS {
             self.prompt.truncate(start);
-            let constraint = compile(self.engine.grammars(), schema, before, behind)?;
-            let written = self.write(constraint, self.sampler(attempt), 0.0)?;
+            let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, behind)?;
+            let written = match self.write(constraint, self.sampler(attempt), 0.0) {
+                // Some grammars turn out too large only where the value leads.
+                Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
+                    debug!(attempt, %reason, "the schema is simplified");
+                    complaint = reason;
+                    details = simpler;
+                    continue;
+                }
+                written => written?,
+            };
             if !written.complete {
                 return Ok(None);
             }
@@ -54,23 +64,25 @@ fn complaint_about(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// The most detailed grammar of a schema that the engine can work with.
-fn compile(
+/// The most detailed grammar of a schema that the engine can work with, and what is less detailed.
+fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
+    details: &'a [Detail],
     before: &str,
     behind: &str,
-) -> Result<Constraint, EngineError> {
+) -> Result<(Constraint, &'a [Detail]), EngineError> {
     let mut refusal = String::new();
-    for detail in Detail::ALL {
+    let mut left = details.iter();
+    while let Some(detail) = left.next() {
         let value = GrammarWithLexer {
             name: Some("value".to_owned()),
-            ..GrammarWithLexer::from_json_schema(guide(schema.as_value(), detail))
+            ..GrammarWithLexer::from_json_schema(guide(schema.as_value(), *detail))
         };
         let frame =
             GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
         match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
-            Ok(constraint) => return Ok(constraint),
+            Ok(constraint) => return Ok((constraint, left.as_slice())),
             Err(reason) => refusal = reason,
         }
         debug!(?detail, %refusal, "the schema is simplified");

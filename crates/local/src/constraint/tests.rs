@@ -1,0 +1,25 @@
+use llguidance::toktrie::ApproximateTokEnv;
+
+use super::*;
+
+fn constraint(grammar: &str) -> Constraint {
+    let capabilities = InferenceCapabilities::default();
+    let factory = ParserFactory::new(&ApproximateTokEnv::single_byte_env(), capabilities, &[]).unwrap();
+    Grammars { factory }.compile(TopLevelGrammar::from_lark(grammar.to_owned())).unwrap()
+}
+
+#[test]
+fn a_reply_is_complete_at_its_end() {
+    let mut constraint = constraint(r#"start: "a""#);
+    assert_eq!(constraint.is_complete(), Ok(false));
+    constraint.accept(u32::from(b'a')).unwrap();
+    assert_eq!(constraint.is_complete(), Ok(true));
+}
+
+#[test]
+fn a_failure_is_no_end() {
+    let mut constraint = constraint(r#"start: "a""#);
+    constraint.accept(u32::from(b'b')).unwrap_err();
+    constraint.forced().unwrap_err();
+    constraint.is_complete().unwrap_err();
+}
