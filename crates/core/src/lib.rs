@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod __private;
+mod advice;
 mod agent;
 mod blocking;
 mod call;
@@ -24,6 +25,7 @@ mod tool;
 mod toolset;
 mod transcript;
 
+pub use advice::{Advice, Lack};
 pub use agent::{
     Agent, AgentError, AgentErrorKind, AgentStep, Answer, Answers, Limit, Parked, Resumed, ResumedCalls,
     RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, StopReason, WrongAnswer,
