@@ -120,7 +120,8 @@ async fn a_log_on_standard_output_fails_no_call() {
         server.output.write_all(answer.as_bytes()).await.unwrap();
         server.output.write_all(b"\n").await.unwrap();
     };
-    let (heard, ()) = tokio::join!(hear(&mut client), writing);
+    let both = async { tokio::join!(hear(&mut client), writing) };
+    let (heard, ()) = timeout(Duration::from_secs(10), both).await.unwrap();
     assert_eq!(heard.to_string(), answer);
 }
 
