@@ -4,7 +4,7 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use anstyle::Style;
 use clap::Args;
-use haft_core::{ToolDefinition, Value, schema::Property};
+use haft_core::{ToolDefinition, ToolList, Value, json, schema::Property};
 
 use crate::{
     failure::Failure,
@@ -20,11 +20,20 @@ pub(crate) struct Arguments {
     /// Write one JSON object a tool and line, with its schemas.
     #[arg(long)]
     json: bool,
+    /// Say what a model will miss instead: descriptions, choices, names. Fails when it misses something.
+    #[arg(long)]
+    check: bool,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let toolbox = arguments.tools.open().await?;
-    for tool in toolbox.list().await.tools() {
+    let list = toolbox.list().await;
+    if arguments.check {
+        let is_well = check(&list, arguments.json)?;
+        toolbox.check_all()?;
+        return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    for tool in list.tools() {
         let definition = tool.definition();
         if arguments.json {
             let json = serde_json::to_string(definition).map_err(|error| Failure::of(&error))?;
@@ -35,6 +44,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     }
     toolbox.check_all()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what a model will miss; whether that is nothing.
+fn check(list: &ToolList, json: bool) -> Result<bool, Failure> {
+    let advice = list.advice();
+    for lack in &advice {
+        if json {
+            let line = json!({"tool": lack.tool, "argument": lack.argument, "message": lack.to_string()});
+            terminal::write_json(&line.to_string())?;
+        } else {
+            terminal::write(&format!("{}\n", plain(&lack.to_string())))?;
+        }
+    }
+    if !json && advice.is_empty() {
+        terminal::write(&format!("a model will miss nothing in the {} tools\n", list.len()))?;
+    }
+    Ok(advice.is_empty())
 }
 
 fn for_people(definition: &ToolDefinition) -> String {

@@ -47,3 +47,16 @@ fn a_server_that_does_not_start_is_told_and_the_others_are_listed() {
     assert_eq!(last["type"], "error");
     assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
+
+/// BEHAVIOUR A66, for any source.
+#[test]
+fn what_a_model_will_miss_is_told() {
+    let well = Ended::of(haft(["tools", "--check"]));
+    assert_eq!((well.code, &*well.stdout), (Some(0), "a model will miss nothing in the 2 tools\n"));
+
+    let (_folder, path) = child::mcp_json();
+    let told = Ended::of(haft(["tools", "--check", "--json", "--mcp", path.to_str().unwrap()]));
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    let lines = told.json_lines();
+    assert_eq!(lines[0]["tool"], "weather");
+}
