@@ -22,7 +22,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Finds the id in a message that is cut, too long, too deep or no proper text.
+/// Finds the id in a message that is cut, too long, too deep or no proper text. What has an end and no `jsonrpc` is no
+/// message.
 pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
     let mut id = None;
     // The text ends, or goes wrong, somewhere: what came before is what is wanted.
@@ -40,13 +41,16 @@ impl<'de> Visitor<'de> for IdInto<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut is_message = false;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             if key == "id" {
                 *self.0 = map.next_value()?;
             } else {
+                is_message |= key == "jsonrpc";
                 map.next_value::<IgnoredAny>()?;
             }
         }
+        self.0.take_if(|_| !is_message);
         Ok(())
     }
 }

@@ -50,7 +50,8 @@ async fn lines_are_whole_or_too_long() {
 fn an_id_is_found_in_what_is_broken() {
     let seven = Some(RequestId::Number(7));
     assert_eq!(salvage_id(br#"{"jsonrpc":"2.0","id":7,"result":{"con"#), seven);
-    assert_eq!(salvage_id(b"{\"result\":\"\xff\",\"id\":7}"), seven);
+    assert_eq!(salvage_id(b"{\"result\":\"\xff\",\"id\":7,\"jsonrpc\":\"2.0\"}"), seven);
+    assert_eq!(salvage_id(b"{\"level\":\"\xff\",\"id\":7}"), None);
     assert_eq!(salvage_id(br#"{"result":{"con"#), None);
     assert_eq!(salvage_id(b"[1]"), None);
     assert_eq!(salvage_last_id(br#"xxx"},"jsonrpc":"2.0","id":7}"#), seven);
@@ -103,7 +104,9 @@ async fn a_log_on_standard_output_fails_no_call() {
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
     let mut long = vec![b'='; limits::LINE_BYTES + 1];
     long.push(b'\n');
-    let logs: [&[u8]; 8] = [
+    let logs: [&[u8]; 10] = [
+        b"{\"level\":30,\"id\":1,\"method\":{}}\n",
+        b"{\"level\":30,\"id\":1,\"msg\":\"D\xe9marr\xe9\"}\n",
         b"{\"level\":30,\"msg\":\"handling add\"}\n",
         b"{\"level\":50,\"error\":{\"code\":5,\"message\":\"no paper\"}}\n",
         b"{\"level\":30,\"id\":1,\"error\":\"no paper\"}\n",
