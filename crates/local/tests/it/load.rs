@@ -142,24 +142,28 @@ async fn a_template_that_never_ends() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files name the rule by which they split text into words in many ways, or not at all.
+/// Files name the rule by which they split text into words in many ways, or not at all. None puts a space before it.
 #[tokio::test]
 async fn any_splitting_makes_calls() {
     let named =
         |name: &str| TinyFile::with_metadata(0, &[("tokenizer.ggml.pre", Value::String(name.to_owned()))]);
     let files = [
+        TinyFile::new(0),
         named("llama-bpe"),
         named("deepseek-r1-qwen"),
         named("default"),
         TinyFile::without_metadata(0, "tokenizer.ggml.pre"),
     ];
+    let mut lengths = Vec::new();
     for file in files {
         let model = file.load().await;
         let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
         let reply = model.chat(&request).await.unwrap();
         assert!(!reply.message.tool_calls.is_empty());
         assert_eq!(reply.message.tool_calls[0].arguments, "{}");
+        lengths.push(reply.usage.input_tokens);
     }
+    assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }
 
 /// The example that conversations with tools begin with is left out where there is no room for it.
