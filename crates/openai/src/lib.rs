@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+pub mod anthropic;
 #[cfg(feature = "client")]
 mod client;
 mod failure;
 mod format;
+pub mod gemini;
+mod parts;
 mod reply;
+pub mod responses;
 mod wire;
 
 #[cfg(feature = "client")]

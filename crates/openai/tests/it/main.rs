@@ -5,6 +5,7 @@ mod addresses;
 mod endings;
 mod failures;
 mod formats;
+mod providers;
 mod rechunked;
 mod replies;
 mod requests;

@@ -1,0 +1,99 @@
+//! The form of Anthropic's Messages API, in both directions and without a client.
+//!
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them through a
+//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the reply, which it keeps as it came.
+//!
+//! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use` and `tool_result`.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_openai::anthropic;
+//!
+//! /// Adds two integers.
+//! #[tool]
+//! fn add(x: i64, y: i64) -> i64 {
+//!     x + y
+//! }
+//!
+//! let list = ToolList::new("mine", [Add]);
+//! assert_eq!(anthropic::tools(&list)[0]["input_schema"]["required"], json!(["x", "y"]));
+//!
+//! let reply = json!({"role": "assistant", "content": [
+//!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"x": 17, "y": 25}},
+//! ]});
+//! assert_eq!(anthropic::tool_calls(&reply)?, [ToolCall::new("toolu_1", "add", r#"{"x":17,"y":25}"#)]);
+//!
+//! let result = ToolResult::done("toolu_1", "add", ToolOutput::from("42"));
+//! assert_eq!(
+//!     anthropic::tool_results([&result]),
+//!     json!({"role": "user", "content": [
+//!         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "42"},
+//!     ]})
+//! );
+//! # Ok::<(), haft_core::ModelError>(())
+//! ```
+
+use haft_core::{Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+
+use crate::parts::{described, pieces, text_of};
+
+/// Puts a tool into this form. Its schema goes as it is.
+pub fn tool(definition: &ToolDefinition) -> Value {
+    described(definition, json!({"name": definition.name(), "input_schema": definition.input_schema()}))
+}
+
+/// Puts a list of tools into this form: the `tools` of a request.
+pub fn tools(list: &ToolList) -> Vec<Value> {
+    list.tools().iter().map(|it| tool(it.definition())).collect()
+}
+
+/// Reads the calls of a reply, or of an assistant's message.
+///
+/// # Errors
+///
+/// Fails with [`ModelError::InvalidResponse`] for what is no such message.
+pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
+    let blocks = match message.get("content") {
+        Some(Value::Array(blocks)) => blocks,
+        // A message of text alone.
+        Some(Value::String(_)) => return Ok(Vec::new()),
+        _ => {
+            return Err(ModelError::InvalidResponse(
+                "it has no `content`: a list of blocks, or text".to_owned(),
+            ));
+        }
+    };
+    let calls = blocks.iter().filter(|block| block.get("type").is_some_and(|it| it == "tool_use"));
+    calls
+        .map(|block| {
+            let arguments = block
+                .get("input")
+                .filter(|input| !input.is_null())
+                .map_or_else(|| "{}".to_owned(), Value::to_string);
+            Ok(ToolCall::new(text_of(block, "id")?, text_of(block, "name")?, arguments))
+        })
+        .collect()
+}
+
+/// Puts the results of the calls of one reply into the message that follows it. All belong into one message.
+pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
+    let blocks: Vec<_> = results.into_iter().map(tool_result).collect();
+    json!({"role": "user", "content": blocks})
+}
+
+fn tool_result(result: &ToolResult) -> Value {
+    let content = pieces(result, |piece| match piece {
+        Content::Image { data, media_type } => {
+            let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
+            json!({"type": "image", "source": source})
+        }
+        other => json!({"type": "text", "text": other.as_text()}),
+    });
+    let mut block = json!({"type": "tool_result", "tool_use_id": result.call_id, "content": content});
+    if let (Some(_), Value::Object(block)) = (result.failure(), &mut block) {
+        block.insert("is_error".to_owned(), Value::Bool(true));
+    }
+    block
+}

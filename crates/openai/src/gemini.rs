@@ -1,0 +1,104 @@
+//! The form of Gemini's `generateContent`, in both directions and without a client.
+//!
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them through a
+//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the reply, which it keeps as it came: its
+//! parts may hold thought signatures, which must go back.
+//!
+//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration), whose `parametersJsonSchema`
+//! takes JSON Schema as it is, `FunctionCall` and `FunctionResponse`.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_openai::gemini;
+//!
+//! /// Adds two integers.
+//! #[tool]
+//! fn add(x: i64, y: i64) -> i64 {
+//!     x + y
+//! }
+//!
+//! let list = ToolList::new("mine", [Add]);
+//! assert_eq!(gemini::tools(&list)["functionDeclarations"][0]["name"], "add");
+//!
+//! let content = json!({"role": "model", "parts": [
+//!     {"functionCall": {"name": "add", "args": {"x": 17, "y": 25}}, "thoughtSignature": "c2ln"},
+//! ]});
+//! assert_eq!(gemini::tool_calls(&content)?, [ToolCall::new("", "add", r#"{"x":17,"y":25}"#)]);
+//!
+//! let result = ToolResult::done("", "add", ToolOutput::from("42"));
+//! assert_eq!(
+//!     gemini::tool_results([&result]),
+//!     json!({"role": "user", "parts": [
+//!         {"functionResponse": {"name": "add", "response": {"output": "42"}}},
+//!     ]})
+//! );
+//! # Ok::<(), haft_core::ModelError>(())
+//! ```
+
+use haft_core::{ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+
+use crate::parts::{described, text_of};
+
+/// Puts a tool into this form: a function declaration. Its schema goes as it is.
+pub fn tool(definition: &ToolDefinition) -> Value {
+    let schema = definition.input_schema();
+    let mut declaration = json!({"name": definition.name()});
+    // A function without parameters has none to describe.
+    if let (Some(_), Value::Object(declaration)) = (schema.properties().next(), &mut declaration) {
+        declaration.insert("parametersJsonSchema".to_owned(), schema.as_value().clone());
+    }
+    described(definition, declaration)
+}
+
+/// Puts a list of tools into this form: one of the `tools` of a request, beside which there may be Gemini's own.
+pub fn tools(list: &ToolList) -> Value {
+    let declarations: Vec<_> = list.tools().iter().map(|it| tool(it.definition())).collect();
+    json!({"functionDeclarations": declarations})
+}
+
+/// Reads the calls of a model's content: `candidates[0].content`. A call without an id has an empty one, and its result
+/// goes back without.
+///
+/// # Errors
+///
+/// Fails with [`ModelError::InvalidResponse`] for what is no such content.
+pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
+    let parts = match content.get("parts") {
+        Some(Value::Array(parts)) => parts.as_slice(),
+        // A reply may be empty.
+        None if content.is_object() => &[],
+        _ => return Err(ModelError::InvalidResponse("it has no `parts`, which is a list".to_owned())),
+    };
+    let calls = parts.iter().filter_map(|part| part.get("functionCall"));
+    calls
+        .map(|call| {
+            let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+            let arguments = call
+                .get("args")
+                .filter(|args| !args.is_null())
+                .map_or_else(|| "{}".to_owned(), Value::to_string);
+            Ok(ToolCall::new(id, text_of(call, "name")?, arguments))
+        })
+        .collect()
+}
+
+/// Puts the results of the calls of one reply into the content that follows it, in the order of the calls.
+///
+/// What is data goes as data, under `output`; what failed is told under `error`. A picture is described.
+pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
+    let parts: Vec<_> = results.into_iter().map(tool_result).collect();
+    json!({"role": "user", "parts": parts})
+}
+
+fn tool_result(result: &ToolResult) -> Value {
+    let structured = result.output().and_then(|output| output.structured.clone());
+    let said = structured.unwrap_or_else(|| Value::String(result.model_text().into_owned()));
+    let key = if result.failure().is_some() { "error" } else { "output" };
+    let mut response = json!({"name": result.name, "response": {key: said}});
+    if let (false, Value::Object(response)) = (result.call_id.is_empty(), &mut response) {
+        response.insert("id".to_owned(), Value::String(result.call_id.clone()));
+    }
+    json!({"functionResponse": response})
+}

@@ -1,0 +1,29 @@
+//! What the forms of several providers have in common.
+
+use haft_core::{Content, ModelError, ToolDefinition, ToolResult, Value};
+
+/// Adds the description to a tool in some form, if there is one.
+pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
+    let description = definition.description();
+    if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
+        tool.insert("description".to_owned(), description.into());
+    }
+    tool
+}
+
+/// What a model reads of a result: text where that is all, else its pieces in some form.
+pub(crate) fn pieces(result: &ToolResult, form: impl Fn(&Content) -> Value) -> Value {
+    let content = result.output().map(|output| output.content.as_slice()).unwrap_or_default();
+    if content.iter().any(|piece| matches!(piece, Content::Image { .. })) {
+        content.iter().map(form).collect()
+    } else {
+        Value::String(result.model_text().into_owned())
+    }
+}
+
+/// A text that a part of a reply must have.
+pub(crate) fn text_of(part: &Value, key: &str) -> Result<String, ModelError> {
+    let text = part.get(key).and_then(Value::as_str);
+    text.map(str::to_owned)
+        .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no `{key}`, which is a text")))
+}

@@ -1,0 +1,85 @@
+//! The form of OpenAI's Responses API, in both directions and without a client.
+//!
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a response, makes them through a
+//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back: behind the items of the response, which it keeps
+//! as they came, or with `previous_response_id`.
+//!
+//! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling), `function_call` and
+//! `function_call_output`.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_openai::responses;
+//!
+//! /// Adds two integers.
+//! #[tool]
+//! fn add(x: i64, y: i64) -> i64 {
+//!     x + y
+//! }
+//!
+//! let list = ToolList::new("mine", [Add]);
+//! assert_eq!(responses::tools(&list)[0]["name"], "add");
+//!
+//! let response = json!({"output": [
+//!     {"type": "reasoning", "id": "rs_1", "summary": []},
+//!     {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{\"x\":17,\"y\":25}"},
+//! ]});
+//! assert_eq!(responses::tool_calls(&response)?, [ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)]);
+//!
+//! let result = ToolResult::done("call_1", "add", ToolOutput::from("42"));
+//! assert_eq!(
+//!     responses::tool_results([&result]),
+//!     [json!({"type": "function_call_output", "call_id": "call_1", "output": "42"})]
+//! );
+//! # Ok::<(), haft_core::ModelError>(())
+//! ```
+
+use haft_core::{Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+
+use crate::parts::{described, pieces, text_of};
+
+/// Puts a tool into this form. Its schema goes as it is, so that it is not strict: this API takes for strict what does not
+/// say so.
+pub fn tool(definition: &ToolDefinition) -> Value {
+    let (name, schema) = (definition.name(), definition.input_schema());
+    described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": false}))
+}
+
+/// Puts a list of tools into this form: the `tools` of a request.
+pub fn tools(list: &ToolList) -> Vec<Value> {
+    list.tools().iter().map(|it| tool(it.definition())).collect()
+}
+
+/// Reads the calls of a response.
+///
+/// # Errors
+///
+/// Fails with [`ModelError::InvalidResponse`] for what is no response.
+pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
+    let Some(items) = response.get("output").and_then(Value::as_array) else {
+        return Err(ModelError::InvalidResponse("it has no `output`, which is a list of items".to_owned()));
+    };
+    let calls = items.iter().filter(|item| item.get("type").is_some_and(|it| it == "function_call"));
+    calls
+        .map(|call| {
+            Ok(ToolCall::new(text_of(call, "call_id")?, text_of(call, "name")?, text_of(call, "arguments")?))
+        })
+        .collect()
+}
+
+/// Puts the results of calls into items of the next request's `input`.
+pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
+    let output = |result: &ToolResult| {
+        pieces(result, |piece| match piece {
+            Content::Image { data, media_type } => {
+                let url = format!("data:{media_type};base64,{}", data.to_base64());
+                json!({"type": "input_image", "image_url": url})
+            }
+            other => json!({"type": "input_text", "text": other.as_text()}),
+        })
+    };
+    let item = |result: &ToolResult| json!({"type": "function_call_output", "call_id": result.call_id, "output": output(result)});
+    results.into_iter().map(item).collect()
+}
