@@ -149,6 +149,9 @@ async fn models_are_shown_names_descriptions_and_schemas() {
               "exact"
             ],
             "description": "What an expression comes to."
+          },
+          "annotations": {
+            "idempotent": true
           }
         }
     "#]].assert_eq(&lines);
