@@ -1,0 +1,83 @@
+// A program with a loop, a conversation and an HTTP client of its own: haft gives it the tools, their form, and the way of
+// each call.
+//
+// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cargo xtask example own-loop "Which Rust files are in src?"
+
+use std::{env, error::Error, path::Path, process::ExitCode};
+
+use haft_core::{Batch, Json, ListContext, Message, Pipeline, Toolset, Value, json, tool};
+use haft_openai::{assistant_message, message, tools};
+
+/// Lists the files of a folder whose names match a pattern.
+#[tool(blocking, read_only)]
+fn search_files(
+    /// The folder, such as src.
+    directory: String,
+    /// What the names match: * stands for any characters, ** for any folders.
+    #[tool(examples = ["*.rs", "**/*.md"])]
+    pattern: String,
+    /// At most this many.
+    #[tool(default = 100, range = 1..=1000)]
+    max_results: usize,
+) -> Result<Json<Vec<String>>, Box<dyn Error + Send + Sync>> {
+    let directory = glob::Pattern::escape(directory.trim_end_matches('/'));
+    let found = glob::glob(&format!("{directory}/{pattern}"))?;
+    let names = found.filter_map(Result::ok).map(|path| path.display().to_string());
+    Ok(Json(names.take(max_results).collect()))
+}
+
+const MOST_STEPS: usize = 10;
+
+/// Asks, makes the calls that the model wants, and asks again, until it answers.
+async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
+    let base = env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".to_owned());
+    let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
+    let key = env::var("OPENAI_API_KEY").unwrap_or_default();
+
+    let client = reqwest::Client::new();
+    let pipeline = Pipeline::new();
+    let offered = Toolset::new().with(SearchFiles).list(&ListContext::default()).await;
+    let mut messages = vec![message(&Message::user(question))];
+    for _ in 0..MOST_STEPS {
+        let request = json!({"model": model, "messages": messages, "tools": tools(&offered)});
+        let request =
+            client.post(format!("{base}/chat/completions")).bearer_auth(&key).body(request.to_string());
+        let reply = request.header("content-type", "application/json").send().await?.error_for_status()?;
+        let reply: Value = serde_json::from_slice(&reply.bytes().await?)?;
+
+        let said = assistant_message(&reply["choices"][0]["message"])?;
+        if said.tool_calls.is_empty() {
+            return Ok(said.text());
+        }
+        let calls = said.tool_calls.clone();
+        messages.push(message(&Message::assistant(said)));
+        let batch =
+            Batch { tools: offered.clone(), calls, resumed: Default::default(), run: Default::default() };
+        for outcome in pipeline.call_all(batch).await {
+            let result = outcome.into_result();
+            println!("{}: {}", result.name, result.model_text());
+            messages.push(message(&Message::tool(result)));
+        }
+    }
+    Err(format!("no answer after {MOST_STEPS} steps").into())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let question = env::args().nth(1).unwrap_or_else(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        format!("Which Rust files are in {}?", folder.display())
+    });
+    match answer(&question).await {
+        Ok(answer) => {
+            println!("{answer}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!(
+                "error: {error}; OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model is asked"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}

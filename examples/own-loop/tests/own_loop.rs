@@ -1,0 +1,22 @@
+//! The program against a server on loopback.
+
+use std::{io, process::Command};
+
+use haft_tests::{ModelServer, Reply};
+
+#[test]
+fn the_loop_ends_with_an_answer() -> io::Result<()> {
+    let arguments = r#"{"directory":"src/","pattern":"*.rs"}"#;
+    let server = ModelServer::start([
+        Reply::Calls(vec![("call_1", "search_files", arguments)]),
+        Reply::Text("There is one: src/main.rs."),
+    ])?;
+    let mut program = Command::new(env!("CARGO_BIN_EXE_own-loop"));
+    let program = program.env("OPENAI_BASE_URL", server.base_url()).env("OPENAI_MODEL", "any");
+    let output =
+        program.current_dir(env!("CARGO_MANIFEST_DIR")).arg("Which Rust files are in src?").output()?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(told, "search_files: [\"src/main.rs\"]\nThere is one: src/main.rs.\n");
+    assert_eq!(output.status.code(), Some(0));
+    Ok(())
+}
