@@ -1,11 +1,13 @@
-use std::fmt;
+use std::{error::Error as _, fmt};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ModelError, Transcript, Usage};
 
 /// Why a run ended without an answer, with what it had done until then.
-#[derive(Debug, thiserror::Error)]
+///
+/// As `Debug` it is its text with its causes, without the conversation: that is what `main` prints of it.
+#[derive(thiserror::Error)]
 #[error("{kind}")]
 pub struct AgentError {
     /// Why.
@@ -87,6 +89,18 @@ impl fmt::Display for Limit {
             Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
             Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
         }
+    }
+}
+
+impl fmt::Debug for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.kind.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
