@@ -60,7 +60,10 @@ fn gemini_both_ways() {
     expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"What the names match."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&pretty(gemini::tools(&list())));
     expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&pretty(gemini::tool_results(&results())));
     let data = ToolResult::done("", "count", ToolOutput::structured(json!({"n": 3})));
-    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#]].assert_eq(&pretty(gemini::tool_results([&data])));
+    expect![[
+        r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
+    ]]
+    .assert_eq(&pretty(gemini::tool_results([&data])));
     let content = json!({"parts": [
         {"text": "I look."},
         {"functionCall": {"name": "ping"}},
