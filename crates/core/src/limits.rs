@@ -1,4 +1,5 @@
-//! The default limits of every crate, in one place. Each can be changed where it applies.
+//! The default limits of every crate, in one place. Each can be changed where it applies: those of schemas in
+//! [`SchemaLimits`](crate::schema::SchemaLimits), those of a tool in its [`Policy`](crate::Policy).
 
 use std::time::Duration;
 
