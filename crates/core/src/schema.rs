@@ -25,6 +25,7 @@ mod repair;
 #[cfg(test)]
 mod tests;
 mod violation;
+mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub use self::preflight::SchemaLimits;
 pub(crate) use self::preflight::is_deeper;
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::violation::{Violation, Violations};
+pub use self::wire::{Loss, LossKind, Wire, WireProfile};
 
 /// A JSON Schema as it was given, with its validator.
 ///

@@ -12,3 +12,5 @@ mod suite;
 mod toolset;
 #[cfg(test)]
 mod transcript;
+#[cfg(test)]
+mod wire;

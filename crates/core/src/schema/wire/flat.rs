@@ -1,0 +1,248 @@
+//! A subschema with what it refers to and what its `allOf` says put together, where that is exact.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::super::reference::{Reference, join};
+use super::loss::Loss;
+
+/// How many subschemas are read for one wire schema. Each is read as often as it is referred to.
+const EFFORT: usize = 20_000;
+
+/// The keywords that say which values fit. All others describe.
+const ASSERTIONS: [&str; 42] = [
+    "$dynamicRef",
+    "$ref",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
+
+/// The keywords that say something of the properties which others declare.
+const REMAINDERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+
+/// A keyword or a property.
+#[derive(Clone)]
+pub(super) struct Entry<'s> {
+    pub(super) name: &'s str,
+    pub(super) value: &'s Value,
+    /// Of a keyword, where the schema is that has it; of a property, where its own is.
+    pub(super) at: Rc<str>,
+}
+
+/// A subschema that is a reference and nothing else, or has none.
+#[derive(Clone, Default)]
+pub(super) struct Flat<'s> {
+    pub(super) at: Rc<str>,
+    pub(super) reference: Option<&'s str>,
+    pub(super) keywords: Vec<Entry<'s>>,
+    pub(super) properties: Vec<Entry<'s>>,
+    pub(super) required: Vec<&'s str>,
+}
+
+/// Reads the subschemas of one document.
+pub(super) struct Reader<'s> {
+    root: &'s Value,
+    /// What stands beside `$ref` does not count in draft-07.
+    is_draft_7: bool,
+    effort: Cell<usize>,
+}
+
+pub(super) fn is_assertion(keyword: &str) -> bool {
+    ASSERTIONS.contains(&keyword)
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        let dialect = root.get("$schema").and_then(Value::as_str);
+        let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
+        Self { root, is_draft_7, effort: Cell::new(EFFORT) }
+    }
+
+    /// A subschema. A mere reference is left as it is.
+    pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
+        let Some(effort) = self.effort.get().checked_sub(1) else {
+            return Err(Loss::not_strict(at, "$ref", "its references stand for too much"));
+        };
+        self.effort.set(effort);
+        let Some(members) = schema.as_object() else {
+            let what = if schema == &Value::Bool(false) { "no value fits" } else { "any value fits" };
+            return Err(Loss::not_strict(at, "type", what));
+        };
+        let reference = members.get("$ref").and_then(Value::as_str);
+        let counts = |name: &str| !(self.is_draft_7 && reference.is_some() && is_assertion(name));
+        let mut flat = Flat { at: at.into(), ..Flat::default() };
+        for (name, value) in members.iter().filter(|(name, _)| counts(name)) {
+            flat.add(name, value);
+        }
+        let all_of = members.get("allOf").and_then(Value::as_array).filter(|_| counts("allOf"));
+        let mut parts = Vec::new();
+        for (index, part) in all_of.into_iter().flatten().enumerate() {
+            parts.push(self.flat(&format!("{at}/allOf/{index}"), part)?);
+        }
+        if let Some(reference) = reference {
+            parts.push(Flat { at: at.into(), reference: Some(reference), ..Flat::default() });
+        }
+        if let [Flat { reference: Some(reference), .. }] = parts.as_slice()
+            && flat.is_silent()
+        {
+            flat.reference = Some(reference);
+            let described = parts.pop().map(|part| part.keywords).unwrap_or_default();
+            flat.keywords.extend(described);
+            return Ok(flat);
+        }
+        for part in parts {
+            flat.merge(self.behind(part)?, "allOf")?;
+        }
+        Ok(flat)
+    }
+
+    /// A subschema that is no reference.
+    pub(super) fn followed(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
+        self.behind(self.flat(at, schema)?)
+    }
+
+    /// Where a reference leads in the end, by JSON pointer.
+    pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), Loss> {
+        let unknown = || Loss::not_strict(at, "$ref", "it refers to an anchor");
+        let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
+        let target = self.root.pointer(&pointer).ok_or_else(unknown)?;
+        match target.as_object() {
+            Some(members) if members.len() == 1 => match members.get("$ref").and_then(Value::as_str) {
+                Some(next) => self.target(&pointer, next),
+                None => Ok((pointer, target)),
+            },
+            _ => Ok((pointer, target)),
+        }
+    }
+
+    fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, Loss> {
+        let Some(reference) = flat.reference else { return Ok(flat) };
+        let (pointer, target) = self.target(&flat.at, reference)?;
+        let mut described = Flat { reference: None, ..flat };
+        described.merge(self.followed(&pointer, target)?, "$ref")?;
+        Ok(described)
+    }
+}
+
+impl<'s> Flat<'s> {
+    fn add(&mut self, name: &'s str, value: &'s Value) {
+        match name {
+            "$ref" | "allOf" | "$defs" | "definitions" => {}
+            "properties" => {
+                let at = join(&self.at, name);
+                let properties = value.as_object().into_iter().flatten();
+                let entry = |(name, value): (&'s String, &'s Value)| Entry {
+                    name,
+                    value,
+                    at: join(&at, name).into(),
+                };
+                self.properties = properties.map(entry).collect();
+            }
+            "required" => {
+                self.required = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            }
+            _ => self.keywords.push(Entry { name, value, at: self.at.clone() }),
+        }
+    }
+
+    /// Adds what another schema says of the same value, or refuses if together they say something else.
+    pub(super) fn merge(&mut self, other: Self, keyword: &str) -> Result<(), Loss> {
+        let refuse = |at: &str| Err(Loss::not_strict(at, keyword, "its parts cannot be merged exactly"));
+        for (one, another) in [(&*self, &other), (&other, &*self)] {
+            if one.has_remainder() && another.properties.iter().any(|it| one.property(it.name).is_none()) {
+                return refuse(&self.at);
+            }
+        }
+        for entry in other.properties {
+            match self.property(entry.name) {
+                Some(known) if known.value != entry.value => return refuse(&self.at),
+                Some(_) => {}
+                None => self.properties.push(entry),
+            }
+        }
+        for entry in other.keywords {
+            match self.keyword(entry.name) {
+                Some(known) if is_assertion(entry.name) && known.value != entry.value => {
+                    return refuse(&self.at);
+                }
+                Some(_) => {}
+                None => self.keywords.push(entry),
+            }
+        }
+        let missing: Vec<_> =
+            other.required.into_iter().filter(|name| !self.required.contains(name)).collect();
+        self.required.extend(missing);
+        Ok(())
+    }
+
+    pub(super) fn keyword(&self, name: &str) -> Option<&Entry<'s>> {
+        self.keywords.iter().find(|it| it.name == name)
+    }
+
+    /// Takes a keyword out.
+    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
+        let index = self.keywords.iter().position(|it| it.name == name)?;
+        Some(self.keywords.remove(index))
+    }
+
+    /// This schema without what describes it.
+    pub(super) fn bare(&self) -> Self {
+        let mut bare = self.clone();
+        bare.keywords.retain(|it| is_assertion(it.name));
+        bare
+    }
+
+    /// Whether it says nothing of which values fit.
+    pub(super) fn is_silent(&self) -> bool {
+        let says_nothing = self.keywords.iter().all(|it| !is_assertion(it.name));
+        says_nothing && self.properties.is_empty() && self.required.is_empty()
+    }
+
+    fn property(&self, name: &str) -> Option<&Entry<'s>> {
+        self.properties.iter().find(|it| it.name == name)
+    }
+
+    fn has_remainder(&self) -> bool {
+        REMAINDERS.iter().any(|name| self.keyword(name).is_some())
+    }
+}

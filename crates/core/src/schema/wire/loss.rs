@@ -1,0 +1,68 @@
+//! What a wire schema does not say.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::error::Place;
+
+/// One thing that a schema says and its [`Wire`](super::Wire) form does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// The JSON pointer of the subschema in the original. The root is the empty pointer.
+    pub pointer: String,
+    /// The keyword there that is concerned.
+    pub keyword: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub kind: LossKind,
+}
+
+/// What became of a keyword.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LossKind {
+    /// It is left out.
+    Dropped,
+    /// It is left out as a rule, and told in the description.
+    Described,
+    /// Its alternatives are under `anyOf`, so that a value may fit several.
+    AnyOf,
+    /// Its alternatives are given up: the properties of them all are listed at the root, and none is required.
+    Flattened,
+    /// No type was given, and the one that the other keywords are about is.
+    TypeAssumed,
+    /// The property is optional and may also be `null`. It must be given now, and `null` no longer differs from absent.
+    NullForAbsent,
+    /// It cannot be said strictly, so that all of the schema is sent without `strict`.
+    NotStrict {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Loss {
+    pub(super) fn new(pointer: &str, keyword: &str, kind: LossKind) -> Self {
+        Self { pointer: pointer.to_owned(), keyword: keyword.to_owned(), kind }
+    }
+
+    pub(super) fn not_strict(pointer: &str, keyword: &str, reason: impl Into<String>) -> Self {
+        Self::new(pointer, keyword, LossKind::NotStrict { reason: reason.into() })
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {}: ", self.keyword, Place(&self.pointer))?;
+        match &self.kind {
+            LossKind::Dropped => f.write_str("left out"),
+            LossKind::Described => f.write_str("only told in the description"),
+            LossKind::AnyOf => f.write_str("sent as `anyOf`, so that several alternatives may fit"),
+            LossKind::Flattened => f.write_str("sent as one object with the properties of all alternatives"),
+            LossKind::TypeAssumed => f.write_str("taken from the other keywords"),
+            LossKind::NullForAbsent => f.write_str("must be given, with null for absent"),
+            LossKind::NotStrict { reason } => write!(f, "not strict, since {reason}"),
+        }
+    }
+}

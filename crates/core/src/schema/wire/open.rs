@@ -1,0 +1,126 @@
+//! The root that OpenAI takes without `strict`: one object, without alternatives.
+
+use serde_json::{Map, Value, json};
+
+use super::super::preflight;
+use super::super::reference::{Reference, join};
+use super::Wire;
+use super::flat::is_assertion;
+use super::loss::{Loss, LossKind};
+use super::told::Told;
+
+/// What the root must not have.
+const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+
+/// What is sent of a schema whose root is an object. Any other stays as it is.
+pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> Wire {
+    let as_given = |losses| Wire { value: root.clone(), strict: false, losses };
+    let Value::Object(members) = root else { return as_given(losses) };
+    if !REFUSED.iter().any(|keyword| members.contains_key(*keyword)) {
+        return as_given(losses);
+    }
+    let mut union =
+        Union { root, losses, properties: Vec::new(), required: Vec::new(), told: Told::default() };
+    union.add("", members, true);
+    let mut value = union.object(members);
+    std::mem::take(&mut union.told).describe(&mut value);
+    let value = Value::Object(value);
+    // A reference into what was given up leads nowhere now.
+    if preflight::graph(&value).is_some() {
+        return Wire { value, strict: false, losses: union.losses };
+    }
+    union.losses.push(Loss::new("", "properties", LossKind::Dropped));
+    Wire { value: json!({"type": "object", "properties": {}}), strict: false, losses: union.losses }
+}
+
+/// The properties of an object, whichever alternative they are from.
+struct Union<'s> {
+    root: &'s Value,
+    losses: Vec<Loss>,
+    /// The schemas that each may have.
+    properties: Vec<(&'s str, Vec<&'s Value>)>,
+    required: Vec<&'s str>,
+    told: Told,
+}
+
+impl<'s> Union<'s> {
+    /// Adds a subschema of the root. What it requires counts if there is no alternative to it.
+    fn add(&mut self, at: &str, schema: &'s Map<String, Value>, is_certain: bool) {
+        for (keyword, value) in schema {
+            match (keyword.as_str(), value) {
+                ("properties", Value::Object(properties)) => {
+                    for (name, schema) in properties {
+                        self.add_property(&join(at, "properties"), name, schema);
+                    }
+                }
+                ("required", Value::Array(names)) if is_certain => {
+                    self.required.extend(names.iter().filter_map(Value::as_str));
+                }
+                ("$ref", Value::String(reference)) => self.add_target(reference, is_certain),
+                ("allOf", Value::Array(parts)) => self.add_all(&join(at, keyword), parts, is_certain),
+                ("anyOf" | "oneOf", Value::Array(alternatives)) => {
+                    self.losses.push(Loss::new(at, keyword, LossKind::Flattened));
+                    self.add_all(&join(at, keyword), alternatives, false);
+                }
+                // What the root says besides is sent.
+                ("type" | "required", _) => {}
+                (name, _) if at.is_empty() && REFUSED.contains(&name) => {
+                    self.losses.push(self.told.tell(at, name, value));
+                }
+                (name, _) if !at.is_empty() && is_assertion(name) => {
+                    self.losses.push(Loss::new(at, name, LossKind::Dropped));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_all(&mut self, at: &str, schemas: &'s [Value], is_certain: bool) {
+        for (index, schema) in schemas.iter().enumerate() {
+            if let Value::Object(schema) = schema {
+                self.add(&format!("{at}/{index}"), schema, is_certain);
+            }
+        }
+    }
+
+    /// The preflight has refused references that lead nowhere, to themselves or too far.
+    fn add_target(&mut self, reference: &str, is_certain: bool) {
+        let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
+            self.losses.push(Loss::new("", "$ref", LossKind::Dropped));
+            return;
+        };
+        if let Some(Value::Object(target)) = self.root.pointer(&pointer) {
+            self.add(&pointer, target, is_certain);
+        }
+    }
+
+    fn add_property(&mut self, at: &str, name: &'s str, schema: &'s Value) {
+        match self.properties.iter_mut().find(|(known, _)| *known == name) {
+            None => self.properties.push((name, vec![schema])),
+            Some((_, schemas)) if schemas.contains(&schema) => {}
+            Some((_, schemas)) => {
+                schemas.push(schema);
+                self.losses.push(Loss::new(&join(at, name), "type", LossKind::AnyOf));
+            }
+        }
+    }
+
+    /// The root with the properties that were found.
+    fn object(&self, root: &Map<String, Value>) -> Map<String, Value> {
+        let property = |(name, schemas): &(&str, Vec<&Value>)| {
+            let schema =
+                if let [only] = schemas.as_slice() { json!(only) } else { json!({"anyOf": schemas}) };
+            ((*name).to_owned(), schema)
+        };
+        let mut object = Map::from_iter([("type".to_owned(), json!("object"))]);
+        let is_kept = |name: &str| !REFUSED.contains(&name) && name != "required" && name != "type";
+        object.extend(
+            root.iter().filter(|(name, _)| is_kept(name)).map(|(name, it)| (name.clone(), it.clone())),
+        );
+        object.insert("properties".to_owned(), self.properties.iter().map(property).collect());
+        if !self.required.is_empty() {
+            object.insert("required".to_owned(), json!(self.required));
+        }
+        object
+    }
+}

@@ -1,0 +1,157 @@
+//! Strict schemas of values of known types.
+
+use serde_json::{Map, Value, json};
+
+use super::super::super::reference::join;
+use super::super::flat::{Flat, is_assertion};
+use super::super::loss::{Loss, LossKind};
+use super::super::told::Told;
+use super::Strict;
+use super::keywords::{Fate, constants, fate, is_of};
+
+impl<'s> Strict<'s> {
+    /// A schema without alternatives, of one type or several simple ones.
+    pub(super) fn plain(
+        &mut self,
+        flat: &Flat<'s>,
+        types: &[&str],
+        mut told: Told,
+        is_root: bool,
+    ) -> Result<Map<String, Value>, Loss> {
+        let has_optional = flat.properties.iter().any(|it| !flat.required.contains(&it.name));
+        let mut rules = Map::new();
+        for entry in flat.keywords.iter().filter(|it| is_assertion(it.name)) {
+            match fate(entry, types, has_optional) {
+                Fate::Kept => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
+                Fate::Skipped => {}
+                Fate::Told => self.tell(entry, &mut told),
+                Fate::Refused => {
+                    return Err(Loss::not_strict(&entry.at, entry.name, "it has no strict form"));
+                }
+            }
+        }
+        let mut sent = self.head(flat, told);
+        sent.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
+        fix_values(flat, types, &mut sent)?;
+        sent.append(&mut rules);
+        if types.contains(&"array") {
+            self.fill_array(flat, &mut sent)?;
+        }
+        if types.contains(&"object") {
+            self.fill_object(flat, is_root, &mut sent)?;
+        }
+        Ok(sent)
+    }
+
+    fn fill_array(&mut self, flat: &Flat<'s>, sent: &mut Map<String, Value>) -> Result<(), Loss> {
+        let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
+            return Err(Loss::not_strict(&flat.at, "items", "its items are not of one kind"));
+        };
+        let items = self.schema(&join(&items.at, "items"), items.value)?;
+        sent.insert("items".to_owned(), Value::Object(items));
+        Ok(())
+    }
+
+    /// Properties that are all there, and no others.
+    fn fill_object(
+        &mut self,
+        flat: &Flat<'s>,
+        is_root: bool,
+        sent: &mut Map<String, Value>,
+    ) -> Result<(), Loss> {
+        refuse_undeclared(flat, is_root)?;
+        let mut properties = Map::new();
+        for property in &flat.properties {
+            let is_required = flat.required.contains(&property.name);
+            if property.value == &Value::Bool(false) && !is_required {
+                continue;
+            }
+            let mut schema = self.schema(&property.at, property.value)?;
+            if !is_required && takes_null(&schema) {
+                self.losses.push(Loss::new(&property.at, "type", LossKind::NullForAbsent));
+            } else if !is_required {
+                schema = nullable(schema);
+            }
+            properties.insert(property.name.to_owned(), Value::Object(schema));
+        }
+        let required: Vec<_> = properties.keys().cloned().collect();
+        sent.insert("properties".to_owned(), Value::Object(properties));
+        sent.insert("required".to_owned(), json!(required));
+        sent.insert("additionalProperties".to_owned(), Value::Bool(false));
+        Ok(())
+    }
+}
+
+/// Refuses an object that is meant to have properties which it does not declare. One that declares none is a free map,
+/// but at the root it is what a tool without arguments has.
+fn refuse_undeclared(flat: &Flat<'_>, is_root: bool) -> Result<(), Loss> {
+    const ANY_NAME: &str = "its properties may have any name";
+    let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
+    let mut others = others.into_iter().flatten().peekable();
+    if flat.properties.is_empty() && others.peek().is_none() && !is_root {
+        return Err(Loss::not_strict(&flat.at, "properties", ANY_NAME));
+    }
+    if let Some(entry) = others.find(|it| it.value != &Value::Bool(false)) {
+        return Err(Loss::not_strict(&entry.at, entry.name, ANY_NAME));
+    }
+    let is_declared = |name: &&str| flat.properties.iter().any(|it| it.name == *name);
+    if !flat.required.iter().all(is_declared) {
+        return Err(Loss::not_strict(&flat.at, "required", "it names a property that is not declared"));
+    }
+    Ok(())
+}
+
+/// `enum` and `const`, of which only values of these types are kept: no others could fit.
+fn fix_values(flat: &Flat<'_>, types: &[&str], sent: &mut Map<String, Value>) -> Result<(), Loss> {
+    let Some(mut values) = constants(flat) else { return Ok(()) };
+    values.retain(|value| types.iter().any(|name| is_of(value, name)));
+    if values.iter().any(|value| value.is_object() || value.is_array()) {
+        return Err(Loss::not_strict(&flat.at, "enum", "its values are no simple ones"));
+    }
+    match values.as_slice() {
+        [only] if flat.keyword("const").is_some() => sent.insert("const".to_owned(), (*only).clone()),
+        _ => sent.insert("enum".to_owned(), json!(values)),
+    };
+    Ok(())
+}
+
+/// Whether a strict schema takes `null`. What is behind a reference is not looked at: there it does no harm to be
+/// allowed twice.
+fn takes_null(schema: &Map<String, Value>) -> bool {
+    if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
+        return alternatives.iter().filter_map(Value::as_object).any(takes_null);
+    }
+    let is_typed = match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        Some(name) => name == "null",
+        None => false,
+    };
+    let is_option = match (schema.get("const"), schema.get("enum").and_then(Value::as_array)) {
+        (Some(only), _) => only.is_null(),
+        (None, Some(options)) => options.contains(&Value::Null),
+        (None, None) => true,
+    };
+    is_typed && is_option
+}
+
+/// The same schema, which also takes `null`.
+fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let nothing = json!({"type": "null"});
+    if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
+        alternatives.push(nothing);
+        return schema;
+    }
+    let has_constants = schema.contains_key("enum") || schema.contains_key("const");
+    let is_nested = schema.contains_key("properties") || schema.contains_key("items");
+    match schema.get_mut("type") {
+        Some(Value::Array(names)) if !has_constants => names.push(Value::from("null")),
+        Some(name @ Value::String(_)) if !has_constants && !is_nested => *name = json!([name, "null"]),
+        _ => {
+            let head = ["title", "description"].map(|name| schema.shift_remove_entry(name));
+            let mut around: Map<_, _> = head.into_iter().flatten().collect();
+            around.insert("anyOf".to_owned(), json!([schema, nothing]));
+            return around;
+        }
+    }
+    schema
+}
