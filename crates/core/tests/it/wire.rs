@@ -55,17 +55,17 @@ fn a_root_with_alternatives_is_one_object() {
             {"type": "object", "properties": {"a": {"type": "integer"}, "c": {"type": "string"}}, "required": ["a"]},
             {"$ref": "#/$defs/b"},
         ], "$defs": {"b": {"properties": {"b": {"type": "integer"}, "c": {"type": "integer"}}, "additionalProperties": false}}}),
-        expect![[r#"
-            {"type":"object","$defs":{"b":{"properties":{"b":{"type":"integer"},"c":{"type":"integer"}},"additionalProperties":false}},"properties":{"a":{"type":"integer"},"c":{"anyOf":[{"type":"string"},{"type":"integer"}]},"b":{"type":"integer"}}}, not strict
+        expect![[r##"
+            {"type":"object","$defs":{"b":{"properties":{"b":{"type":"integer"},"c":{"type":"integer"}},"additionalProperties":false}},"properties":{"a":{"type":"integer"},"c":{"anyOf":[{"type":"string"},{"type":"integer"}]},"b":{"type":"integer"}},"description":"anyOf: [{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"c\":{\"type\":\"string\"}},\"required\":[\"a\"]},{\"$ref\":\"#/$defs/b\"}]"}, not strict
             `anyOf` at /: not strict, since the root must be one object
             `anyOf` at /: sent as one object with the properties of all alternatives
             `type` at /$defs/b/properties/c: sent as `anyOf`, so that several alternatives may fit
-            `additionalProperties` at /$defs/b: left out"#]],
+            `additionalProperties` at /$defs/b: left out"##]],
     );
     check(
         json!({"oneOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}], "properties": {"x": {}}, "required": ["x"]}),
         expect![[r#"
-            {"type":"object","properties":{"a":{"type":"integer"},"x":{}},"required":["x"]}, not strict
+            {"type":"object","properties":{"a":{"type":"integer"},"x":{}},"required":["x"],"description":"oneOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}]"}, not strict
             `oneOf` at /: not strict, since the root must be one object
             `oneOf` at /: sent as one object with the properties of all alternatives"#]],
     );
@@ -89,7 +89,7 @@ fn alternatives_that_only_require_are_told() {
             "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
         }),
         expect![[r#"
-            {"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}, not strict
+            {"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"description":"oneOf: [{\"required\":[\"a\"]},{\"required\":[\"b\"]}]"}, not strict
             `oneOf` at /: not strict, since null counts as given there
             `oneOf` at /: sent as one object with the properties of all alternatives"#]],
     );

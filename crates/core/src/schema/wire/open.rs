@@ -60,6 +60,9 @@ impl<'s> Union<'s> {
                 ("allOf", Value::Array(parts)) => self.add_all(&join(at, keyword), parts, is_certain),
                 ("anyOf" | "oneOf", Value::Array(alternatives)) => {
                     self.losses.push(Loss::new(at, keyword, LossKind::Flattened));
+                    if at.is_empty() {
+                        self.told.tell(at, keyword, value);
+                    }
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
                 // What the root says besides is sent.

@@ -170,7 +170,7 @@ fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
                 combined(&lists, &written(root, &schema["items"], item), |list, way| {
-                    list.as_array_mut().unwrap().push(way)
+                    list.as_array_mut().unwrap().push(way);
                 })
             })
         }
