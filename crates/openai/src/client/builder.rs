@@ -47,6 +47,7 @@ pub struct ChatCompletionsBuilder {
     profile: Option<ModelProfile>,
     max_completion_tokens: Option<bool>,
     reasoning: Option<bool>,
+    strict_tools: Option<bool>,
     has_read_env: bool,
 }
 
@@ -95,6 +96,7 @@ impl ChatCompletionsBuilder {
             profile: None,
             max_completion_tokens: None,
             reasoning: None,
+            strict_tools: None,
             has_read_env: false,
         }
     }
@@ -180,6 +182,19 @@ impl ChatCompletionsBuilder {
         self
     }
 
+    /// Sets whether tools are sent with `strict`, so that the model can only write arguments that fit. By default only
+    /// at OpenAI, and not to a fine-tuned model.
+    ///
+    /// What a strict schema cannot say is told in its descriptions, and a tool whose schema cannot be strict at all is
+    /// sent without, with a warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null`
+    /// for an optional argument that it leaves out. The pipeline takes that as absent, unless it has
+    /// [`RepairPolicy::Strict`](haft_core::RepairPolicy::Strict): then switch this off.
+    #[must_use]
+    pub fn strict_tools(mut self, whether: bool) -> Self {
+        self.strict_tools = Some(whether);
+        self
+    }
+
     /// Makes the model. Nothing is sent yet.
     ///
     /// # Errors
@@ -219,9 +234,12 @@ impl ChatCompletionsBuilder {
 
     fn habits(&self, url: &Url) -> Habits {
         let usual = Server::at(url).habits();
+        // Fine-tuned models know fewer keywords.
+        let is_fine_tuned = self.model.starts_with("ft:");
         Habits {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
             reasoning: self.reasoning.unwrap_or(usual.reasoning),
+            strict_tools: self.strict_tools.unwrap_or(usual.strict_tools && !is_fine_tuned),
         }
     }
 

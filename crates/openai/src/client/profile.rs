@@ -24,6 +24,9 @@ pub(super) struct Habits {
     pub(super) max_completion_tokens: bool,
     /// Whether `reasoning_content` is sent back beside calls.
     pub(super) reasoning: bool,
+    /// Whether tools are sent with `strict`. Azure has tighter limits, and others mean something else by it, or refuse
+    /// it.
+    pub(super) strict_tools: bool,
 }
 
 impl Server {
@@ -50,6 +53,7 @@ impl Server {
         Habits {
             max_completion_tokens: matches!(self, Self::OpenAi | Self::Azure),
             reasoning: self == Self::Reminding,
+            strict_tools: self == Self::OpenAi,
         }
     }
 }

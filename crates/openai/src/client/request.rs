@@ -4,7 +4,7 @@ use haft_core::{ChatRequest, ModelProfile, ResponseFormat, Schema, ToolChoice, T
 use serde::Serialize;
 
 use super::profile::Habits;
-use crate::format::{Arranged, Style, Tools, tools};
+use crate::format::{Arranged, Style, Tools, strict_tools, tools};
 
 /// The body of a request: new fields around messages and tools that were serialised before.
 #[derive(Serialize)]
@@ -105,7 +105,7 @@ impl<'a> Body<'a> {
         Self {
             model: &profile.name,
             messages: Arranged::new(request.all_messages(), style),
-            calling: Calling::new(request),
+            calling: Calling::new(request, habits),
             response_format: WireFormat::new(&request.response_format),
             temperature: settings.temperature,
             top_p: settings.top_p,
@@ -120,7 +120,7 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Calling<'a> {
-    fn new(request: &'a ChatRequest) -> Option<Self> {
+    fn new(request: &'a ChatRequest, habits: Habits) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some(WireChoice::Mode("none")),
@@ -129,7 +129,7 @@ impl<'a> Calling<'a> {
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls;
         (!request.tools.is_empty()).then(|| Self {
-            tools: tools(&request.tools),
+            tools: if habits.strict_tools { strict_tools(&request.tools) } else { tools(&request.tools) },
             tool_choice,
             parallel_tool_calls,
         })

@@ -1,10 +1,19 @@
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
-use haft_core::{Schema, ToolDefinition, ToolList, ToolName, Value};
+use haft_core::{
+    ToolDefinition, ToolList, ToolName, Value,
+    schema::{Loss, WireProfile},
+};
 use serde::{Serialize, Serializer};
 use serde_json::{json, value::RawValue};
 
 use super::raw;
+
+/// How many of the tools that cannot be strict are named in a warning.
+const NAMED: usize = 5;
 
 /// Puts a tool into the form of the Chat Completions API.
 ///
@@ -26,17 +35,78 @@ use super::raw;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool(definition: &ToolDefinition) -> Value {
-    json!(WireTool::from(definition))
+    json!(WireTool::new(definition, WireProfile::OpenAi))
+}
+
+/// Puts a tool into the form of the Chat Completions API, with `strict` where its schema allows that: then the model
+/// cannot but write arguments that fit. See [`WireProfile::OpenAiStrict`].
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Schema, ToolDefinition, ToolName, json};
+///
+/// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}}))?;
+/// let double = ToolDefinition::new(ToolName::new("double")?, schema);
+/// assert_eq!(
+///     haft_openai::strict_tool(&double),
+///     json!({"type": "function", "function": {
+///         "name": "double",
+///         "parameters": {
+///             "type": "object",
+///             "properties": {"x": {"type": ["integer", "null"]}},
+///             "required": ["x"],
+///             "additionalProperties": false,
+///         },
+///         "strict": true,
+///     }})
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn strict_tool(definition: &ToolDefinition) -> Value {
+    json!(WireTool::new(definition, WireProfile::OpenAiStrict))
 }
 
 /// Puts a list of tools into the form of the Chat Completions API: the `tools` of a request.
 ///
 /// The list keeps what is made of it: the same list is serialised once, however often it is sent.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
-    list.rendering(|list| {
-        let tools: Vec<_> = list.tools().iter().map(|tool| WireTool::from(tool.definition())).collect();
-        Tools(raw(&tools))
-    })
+    rendered(list, WireProfile::OpenAi, |kept| &kept.open)
+}
+
+/// Puts a list of tools into the form of the Chat Completions API, with `strict` for each whose schema allows that.
+///
+/// The others are sent without, and named in one warning. The list keeps this beside what [`tools`] makes of it.
+pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
+    rendered(list, WireProfile::OpenAiStrict, |kept| &kept.strict)
+}
+
+/// What is kept beside a list.
+#[derive(Default)]
+struct Rendered {
+    open: OnceLock<Arc<Tools>>,
+    strict: OnceLock<Arc<Tools>>,
+}
+
+fn rendered(
+    list: &ToolList,
+    profile: WireProfile,
+    place: impl Fn(&Rendered) -> &OnceLock<Arc<Tools>>,
+) -> Arc<Tools> {
+    let kept = list.rendering(|_| Rendered::default());
+    place(&kept).get_or_init(|| Arc::new(render(list, profile))).clone()
+}
+
+fn render(list: &ToolList, profile: WireProfile) -> Tools {
+    let tools: Vec<_> = list.tools().iter().map(|tool| WireTool::new(tool.definition(), profile)).collect();
+    let obstacles: Vec<_> =
+        tools.iter().filter_map(|tool| Some((tool.function.name, tool.obstacle.as_ref()?))).collect();
+    if !obstacles.is_empty() {
+        let named = obstacles.iter().take(NAMED).map(|(name, obstacle)| format!("{name}: {obstacle}"));
+        let tools = named.collect::<Vec<_>>().join("; ");
+        tracing::warn!(count = obstacles.len(), tools, "some tools cannot be sent with `strict`");
+    }
+    Tools(raw(&tools))
 }
 
 /// The `tools` of a request, serialised. [`Display`](fmt::Display) and [`Serialize`] give the JSON.
@@ -60,6 +130,9 @@ impl Serialize for Tools {
 #[serde(tag = "type", rename = "function")]
 struct WireTool<'a> {
     function: Function<'a>,
+    /// Why it is not strict, where it was to be.
+    #[serde(skip)]
+    obstacle: Option<Loss>,
 }
 
 #[derive(Serialize)]
@@ -67,17 +140,24 @@ struct Function<'a> {
     name: &'a ToolName,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    parameters: &'a Schema,
+    parameters: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
 }
 
-impl<'a> From<&'a ToolDefinition> for WireTool<'a> {
-    fn from(definition: &'a ToolDefinition) -> Self {
-        Self {
-            function: Function {
-                name: definition.name(),
-                description: definition.description(),
-                parameters: definition.input_schema(),
-            },
+impl<'a> WireTool<'a> {
+    fn new(definition: &'a ToolDefinition, profile: WireProfile) -> Self {
+        let wire = definition.input_schema().wire(profile);
+        for loss in &wire.losses {
+            tracing::debug!(tool = %definition.name(), %loss, "a schema is not sent as it is");
         }
+        let obstacle = wire.obstacle().cloned();
+        let function = Function {
+            name: definition.name(),
+            description: definition.description(),
+            parameters: wire.value,
+            strict: wire.strict.then_some(true),
+        };
+        Self { function, obstacle }
     }
 }

@@ -56,6 +56,47 @@ fn a_tool_with_annotations_and_metadata() {
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
 
+/// BEHAVIOUR A2, strictly: what may be left out may be `null`.
+#[test]
+fn a_strict_tool() {
+    check(
+        haft_openai::strict_tool(&add()),
+        expect![[
+            r#"{"type":"function","function":{"name":"add","description":"Add two integers.","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"description":"default: 0","type":["integer","null"]}},"required":["x","y"],"additionalProperties":false},"strict":true}}"#
+        ]],
+    );
+}
+
+/// FAULTS S4: what cannot be strict is sent without, and what is not taken at all is not sent.
+#[test]
+fn a_tool_that_cannot_be_strict() {
+    check(
+        haft_openai::strict_tool(&define("set", json!({"additionalProperties": {"type": "string"}}))),
+        expect![[
+            r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{},"additionalProperties":{"type":"string"}}}}"#
+        ]],
+    );
+    let either = json!({"anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"required": ["b"]}]});
+    assert_eq!(
+        haft_openai::strict_tool(&define("set", either.clone())),
+        haft_openai::tool(&define("set", either.clone()))
+    );
+    check(
+        haft_openai::tool(&define("set", either)),
+        expect![[r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"description":"anyOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},{\"required\":[\"b\"]}]"}}}"#]],
+    );
+}
+
+#[test]
+fn a_list_is_kept_strict_and_not() {
+    let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
+    let (open, strict) = (haft_openai::tools(&list), haft_openai::strict_tools(&list));
+    assert!(Arc::ptr_eq(&strict, &haft_openai::strict_tools(&list.clone())));
+    assert!(Arc::ptr_eq(&open, &haft_openai::tools(&list)));
+    assert_eq!(json!(strict), json!([haft_openai::strict_tool(&add())]));
+    assert_ne!(open.to_string(), strict.to_string());
+}
+
 #[test]
 fn a_list_of_tools_is_rendered_once() {
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use haft_core::{ChatModel as _, json};
+use haft_core::{ChatModel as _, DynamicTool, Schema, ToolDefinition, ToolList, ToolName, json};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -66,5 +66,34 @@ async fn each_attempt_is_told() {
     let [first, second] = events.as_slice() else { panic!("{events:?}") };
     for (event, retry) in [(first, "retry=1 "), (second, "retry=2 ")] {
         assert!(event.contains(retry) && event.contains("slow down, [secret]"), "{event}");
+    }
+}
+
+/// FAULTS S4: which tools are not strict, and why, once for each list. The others are.
+#[tokio::test]
+async fn tools_that_cannot_be_strict_are_told_once() {
+    let recorder = Recorder::default();
+    let define = |name: &str, schema| {
+        let schema = Schema::arguments(schema).unwrap();
+        DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), schema), |_, _| async {})
+    };
+    let plain = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]});
+    let tools = [define("plain", plain), define("map", json!({"additionalProperties": true}))];
+    let request = hello().with_tools(ToolList::new("test", tools));
+    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([fine.clone(), fine]).await;
+    let model = server.builder().strict_tools(true).build().unwrap();
+    let recording = tracing::subscriber::set_default(recorder.clone());
+    model.chat(&request).await.unwrap();
+    model.chat(&request).await.unwrap();
+    drop(recording);
+    let events = recorder.0.lock().unwrap();
+    let warnings: Vec<_> = events.iter().filter(|event| event.contains("cannot be sent")).collect();
+    let [warning] = warnings.as_slice() else { panic!("{events:?}") };
+    let reason = "map: `additionalProperties` at /: not strict, since its properties may have any name";
+    assert!(warning.contains("count=1") && warning.contains(reason), "{warning}");
+    for request in server.take_requests() {
+        let strict = [0, 1].map(|index| request.body["tools"][index]["function"]["strict"].clone());
+        assert_eq!(strict, [json!(true), json!(null)]);
     }
 }

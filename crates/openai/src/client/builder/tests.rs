@@ -94,3 +94,15 @@ fn another_server_of_the_environment_needs_no_key() {
     assert_eq!(endpoint.api_base(), "http://localhost:1234/v1");
     assert!(endpoint.headers().is_empty());
 }
+
+#[test]
+fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
+    let is_strict = |builder: ChatCompletionsBuilder| {
+        builder.habits(&read_base_url(&builder.base_url).unwrap()).strict_tools
+    };
+    let openai = || ChatCompletionsBuilder::new("gpt-5".into());
+    assert!(is_strict(openai()) && !is_strict(openai().strict_tools(false)));
+    assert!(!is_strict(ChatCompletionsBuilder::new("ft:gpt-4o:me::1".into())));
+    let other = || builder("http://localhost:8080/v1");
+    assert!(!is_strict(other()) && is_strict(other().strict_tools(true)));
+}

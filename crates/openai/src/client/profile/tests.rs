@@ -33,5 +33,7 @@ fn who_runs_a_server_is_known_by_its_host() {
 fn habits_follow_from_who_runs_a_server() {
     assert!(Server::OpenAi.habits().max_completion_tokens && Server::Azure.habits().max_completion_tokens);
     assert!(Server::Reminding.habits().reasoning);
-    assert_eq!(Server::Compatible.habits(), Habits { max_completion_tokens: false, reasoning: false });
+    assert!(Server::OpenAi.habits().strict_tools && !Server::Azure.habits().strict_tools);
+    let none = Habits { max_completion_tokens: false, reasoning: false, strict_tools: false };
+    assert_eq!(Server::Compatible.habits(), none);
 }
