@@ -99,6 +99,8 @@ enum Arguments<'a> {
 struct Notes<'a> {
     definition: &'a OnceLock<ToolDefinition>,
     repairs: Vec<Repair>,
+    /// What whoever reads the result should know of the call.
+    warning: Option<String>,
 }
 
 impl Pipeline {
@@ -188,7 +190,7 @@ impl Pipeline {
             context: cx,
             is_over: false,
         });
-        let mut notes = Notes { definition: &definition, repairs: Vec::new() };
+        let mut notes = Notes { definition: &definition, repairs: Vec::new(), warning: None };
         let way = async {
             let tool = tool?;
             self.take_through(tool, arguments, cx, host, started, &mut notes).await
@@ -206,6 +208,7 @@ impl Pipeline {
             Ok(result) => {
                 let repairs = notes.repairs;
                 let mut result = ToolResult { repairs, started_at, duration: started.elapsed(), ..result };
+                result.warnings.extend(notes.warning);
                 if let Some(store) = &self.store {
                     let limit = definition.get().map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
                     Bound { limit, store: &**store, cx }.apply(&mut result).await;
@@ -236,7 +239,9 @@ impl Pipeline {
         };
         let arguments = arguments::fit(definition, arguments, self.repair, notes)?;
         let outcome = match gate::pass(definition, arguments, cx)? {
-            gate::Passage::Open { arguments, approved } => {
+            gate::Passage::Open { arguments, approved, are_others } => {
+                notes.warning =
+                    are_others.then(|| format!("it was approved with other arguments: {arguments}"));
                 match self.runner.invoke(host, tool, arguments, cx, started).await? {
                     ToolOutcome::Pending(pending) => ToolOutcome::Pending(Pending { approved, ..pending }),
                     done => done,

@@ -58,6 +58,12 @@ pub use tools::Tools;
 /// assert_eq!(ping.definition().name().as_str(), "ping");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
+    note = "of a function with `#[tool]` the tool is the type beside it: `GetWeather` for `get_weather`",
+    note = "a value with `#[tools]` on its `impl` block goes to `Toolset::with_tools`, a source to `with_source`"
+)]
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// What the tool is called, does and takes. The same at every call.

@@ -28,8 +28,12 @@ pub(crate) use fold::Fold;
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for what is no such message.
+/// Fails with [`ModelError::InvalidResponse`] for what is no such message, such as a whole reply.
 pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError> {
+    if message.get("choices").is_some() {
+        let reason = "it is a whole reply: read it by `response`, or give `choices[0].message` of it";
+        return Err(ModelError::InvalidResponse(reason.to_owned()));
+    }
     let mut fold = Fold::default();
     fold.add_message(read::<WireMessage>(message)?, true, &mut None)?;
     Ok(fold.into_message())

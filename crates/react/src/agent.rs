@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, Timestamp, Toolset,
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Timestamp,
+    Toolset,
 };
 
 use crate::{Dialect, Run, RunConfig};
@@ -51,6 +52,7 @@ struct Parts {
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,
+    state: State,
 }
 
 impl ReactAgent {

@@ -1,4 +1,4 @@
-use std::{error::Error as _, fmt};
+use std::{error::Error, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,8 @@ use crate::{ModelError, Transcript, Usage};
 /// Why a run ended without an answer, with what it had done until then.
 ///
 /// As `Debug` it is its text with its causes, without the conversation: that is what `main` prints of it.
-#[derive(thiserror::Error)]
-#[error("{kind}")]
 pub struct AgentError {
     /// Why.
-    #[source]
     pub kind: Box<AgentErrorKind>,
     /// The conversation so far: every call in it has a result, so that it can go on.
     pub transcript: Transcript,
@@ -92,10 +89,23 @@ impl fmt::Display for Limit {
     }
 }
 
+impl Error for AgentError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        // Its text is that of the kind, which is no cause of it.
+        self.kind.source()
+    }
+}
+
+impl fmt::Display for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
 impl fmt::Debug for AgentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        let mut cause = self.kind.source();
+        let mut cause = self.source();
         while let Some(error) = cause {
             write!(f, ": {error}")?;
             cause = error.source();

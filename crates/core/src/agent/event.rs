@@ -28,7 +28,8 @@ pub enum RunEvent {
         /// What it cost.
         usage: Usage,
     },
-    /// A call begins.
+    /// A call begins its way. One that must wait is told as [pending](Self::CallPending) next, and begins once more when
+    /// the run is resumed.
     CallStarted {
         /// The call.
         call: ToolCall,
@@ -45,7 +46,7 @@ pub enum RunEvent {
         /// What came of it.
         result: ToolResult,
     },
-    /// A call waits.
+    /// A call waits: it did not run, or not to its end.
     CallPending {
         /// What it waits for.
         pending: PendingCall,

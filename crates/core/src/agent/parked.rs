@@ -56,6 +56,12 @@ impl Answer {
         Self::Approved { arguments: None }
     }
 
+    /// Permits a call with other arguments: those run, and the result carries a warning that says so. They must fit the
+    /// tool's schema, or the call fails and the model is told.
+    pub fn approved_with(arguments: Value) -> Self {
+        Self::Approved { arguments: Some(arguments) }
+    }
+
     /// Refuses a call.
     pub fn denied(reason: impl Into<String>) -> Self {
         Self::Denied { reason: reason.into() }

@@ -9,6 +9,8 @@ pub(super) enum Passage {
         arguments: Value,
         /// The same, where somebody permitted them.
         approved: Option<Value>,
+        /// Whether they are other ones than the model gave.
+        are_others: bool,
     },
     /// It need not run: the work was done elsewhere.
     Answered(ToolOutput),
@@ -43,11 +45,12 @@ pub(super) fn pass(
     match approved {
         Some(approved) => {
             definition.input_schema().validate(approved)?;
-            Ok(Passage::Open { arguments: approved.clone(), approved: Some(approved.clone()) })
+            let are_others = *approved != arguments;
+            Ok(Passage::Open { arguments: approved.clone(), approved: Some(approved.clone()), are_others })
         }
         None if policy.requires_approval => {
             Ok(Passage::Waits(Pending::new(PendingKind::Approval { arguments })))
         }
-        None => Ok(Passage::Open { arguments, approved: None }),
+        None => Ok(Passage::Open { arguments, approved: None, are_others: false }),
     }
 }

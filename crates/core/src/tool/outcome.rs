@@ -1,6 +1,6 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{Content, ToolCall, message::text_of};
@@ -67,6 +67,30 @@ impl ToolOutput {
     pub fn with_warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
+    }
+
+    /// Reads the output as a value of a type: the structured data, or else the text as JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::ToolOutput;
+    /// use serde_json::json;
+    ///
+    /// let output = ToolOutput::structured(json!({"sum": 42}));
+    /// let sums: std::collections::HashMap<String, i64> = output.parse()?;
+    /// assert_eq!(sums["sum"], 42);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails where it is no such value.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        match &self.structured {
+            Some(value) => T::deserialize(value),
+            None => serde_json::from_str(&self.text()),
+        }
     }
 
     /// What a model reads: the content as text, pieces joined by line breaks. Without content, the structured

@@ -123,6 +123,19 @@ impl State {
         matches!(self.0.get(&TypeId::of::<T>()), Some(Value::Made(_)))
     }
 
+    /// These values, and those of `others` whose types have none here.
+    #[must_use]
+    pub fn with_defaults(mut self, others: &Self) -> Self {
+        if self.0.is_empty() {
+            return others.clone();
+        }
+        let missing: Vec<_> = others.0.iter().filter(|(id, _)| !self.0.contains_key(*id)).collect();
+        if !missing.is_empty() {
+            Arc::make_mut(&mut self.0).extend(missing.into_iter().map(|(id, value)| (*id, value.clone())));
+        }
+        self
+    }
+
     /// Whether it is the same values, not only equal ones.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())

@@ -407,9 +407,9 @@ async fn an_approval_is_asked_for_at_the_gate() {
     assert_eq!(waits.call, call);
     assert_eq!(with(Answer::approved()).await.model_text(), "42");
     assert_eq!(with(Answer::denied("too dear")).await.model_text(), "denied: too dear");
-    let others = Answer::Approved { arguments: Some(json!({"x": 1})) };
-    assert_eq!(with(others).await.model_text(), "1");
-    let wrong = Answer::Approved { arguments: Some(json!({"x": "one"})) };
+    let others = with(Answer::approved_with(json!({"x": 1}))).await.model_text().into_owned();
+    assert_eq!(others, "1\nWarning: it was approved with other arguments: {\"x\":1}");
+    let wrong = Answer::approved_with(json!({"x": "one"}));
     assert_eq!(with(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
@@ -592,7 +592,10 @@ async fn an_approval_lasts_while_the_call_waits() {
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
     let result = tool.invoke_with(json!({"amount": 500}), &cx).await.into_result();
-    assert_eq!(result.model_text(), r#"{"amount":5} with "visa""#);
+    expect![[r#"
+        {"amount":5} with "visa"
+        Warning: it was approved with other arguments: {"amount":5}"#]]
+    .assert_eq(&result.model_text());
 }
 
 /// An answer is held against what was asked for, wherever it comes from.

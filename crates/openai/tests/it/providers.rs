@@ -96,3 +96,12 @@ fn refused(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, replies: 
         assert!(matches!(read(reply), Err(ModelError::InvalidResponse(_))), "{reply}");
     }
 }
+
+/// A whole reply has no calls where a message has them: that there are none would be a lie.
+#[test]
+fn a_whole_reply_is_no_message() {
+    let message = json!({"role": "assistant", "content": "Hi"});
+    let reply = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
+    refused(haft_openai::tool_calls, &[reply]);
+    assert_eq!(haft_openai::tool_calls(&message).unwrap(), []);
+}

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, Toolset, ToolsetError,
+    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, State, StateType, ToolName,
+    Toolset, ToolsetError,
 };
 
 use super::{Parts, ReactAgent};
@@ -31,6 +32,8 @@ pub struct ReactAgentBuilder {
     dialect: Option<Arc<dyn Dialect>>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,
+    state: State,
+    state_per_run: Vec<StateType>,
 }
 
 /// Why an agent cannot be made.
@@ -50,6 +53,17 @@ pub enum BuildError {
         /// The dialect that needs it.
         dialect: &'static str,
     },
+    /// A tool asks for state that nobody gives.
+    #[error(
+        "the tool \"{tool}\" asks for state of type {state}: give it by `state`, or say by `state_per_run` that each run \
+         brings it"
+    )]
+    MissingState {
+        /// The tool.
+        tool: ToolName,
+        /// The type.
+        state: &'static str,
+    },
     /// The outputs are not an object.
     #[error("the outputs cannot be asked for")]
     Outputs(#[source] SchemaError),
@@ -57,12 +71,34 @@ pub enum BuildError {
 
 impl ReactAgentBuilder {
     pub(super) fn new(model: Arc<dyn ChatModel>) -> Self {
-        Self { model, tools: Toolset::new(), dialect: None, instructions: None, config: RunConfig::default() }
+        Self {
+            model,
+            tools: Toolset::new(),
+            dialect: None,
+            instructions: None,
+            config: RunConfig::default(),
+            state: State::new(),
+            state_per_run: Vec::new(),
+        }
     }
 
     /// Sets the tools. Default: none.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// Gives the tools the values that they ask for. A run whose [context](haft_core::RunInput::with_context) has a value
+    /// of the same type uses that. Default: none.
+    pub fn state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Says that each run brings a value of this type, in its [context](haft_core::RunInput::with_context): in a run that
+    /// does not, the tools that ask for it are not offered.
+    pub fn state_per_run<T: 'static>(mut self) -> Self {
+        self.state_per_run.push(StateType::of::<T>());
         self
     }
 
@@ -119,10 +155,10 @@ impl ReactAgentBuilder {
     ///
     /// # Errors
     ///
-    /// Fails when the tools that were given as values cannot be used together or with the dialect, and when the
-    /// outputs are not an object. What a source lists later is withheld instead.
+    /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
+    /// for state that nobody gives, and when the outputs are not an object. What a source lists later is withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
-        let Self { model, tools, dialect, instructions, mut config } = self;
+        let Self { model, tools, dialect, instructions, mut config, state, state_per_run } = self;
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.outputs =
             config.outputs.map(Schema::into_arguments).transpose().map_err(BuildError::Outputs)?;
@@ -132,6 +168,16 @@ impl ReactAgentBuilder {
         {
             return Err(BuildError::ReservedName { name, dialect: dialect.name() });
         }
-        Ok(ReactAgent(Arc::new(Parts { model, tools, dialect, instructions, config })))
+        for tool in tools.own_tools() {
+            let definition = tool.definition();
+            let mut missing = state.missing(definition.state()).filter(|it| !state_per_run.contains(it));
+            if let Some(missing) = missing.next() {
+                return Err(BuildError::MissingState {
+                    tool: definition.name().clone(),
+                    state: missing.name(),
+                });
+            }
+        }
+        Ok(ReactAgent(Arc::new(Parts { model, tools, dialect, instructions, config, state })))
     }
 }

@@ -59,8 +59,12 @@ impl ReactAgent {
             return Err(AgentErrorKind::NoRuntime);
         }
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
-        let context = Arc::new(RunContext { progress: Some(Arc::new(progress)), ..context });
+        let state = context.state.clone().with_defaults(&self.0.state);
+        let context = Arc::new(RunContext { progress: Some(Arc::new(progress)), state, ..context });
         let mut tools = self.list(run, &context).await;
+        for diagnostic in tools.diagnostics() {
+            tracing::warn!("{diagnostic}");
+        }
         run.recover(&tools);
         let mut is_fresh = true;
         loop {

@@ -13,8 +13,9 @@ use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AssistantMessage, ChatResponse, DynamicTool, FailureKind, ListContext, ModelProfile, Policy,
-    Progress, RunEvent, RunInput, Schema, SourceError, StopReason, ToolContext, ToolDefinition, ToolList,
-    ToolName, ToolSource, Toolset, Usage, async_trait, json, testing::ScriptedModel,
+    Progress, RunContext, RunEvent, RunInput, Schema, SourceError, State, StateType, StopReason, ToolContext,
+    ToolDefinition, ToolList, ToolName, ToolSource, Toolset, Usage, async_trait, json,
+    testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 use tokio::time::Instant;
@@ -253,4 +254,32 @@ async fn tools_are_listed_before_each_request() {
     agent.run("Go.".into()).await.unwrap();
     let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
     assert_eq!(offered, [1, 2, 3]);
+}
+
+/// What a tool asks its host for is found missing when the agent is made, not when the model calls.
+#[tokio::test]
+async fn state_is_given_with_the_agent_or_with_the_run() {
+    let asking = |name: &str| {
+        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+        let definition = definition.with_state(StateType::of::<u32>());
+        DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u32>() })
+    };
+    let tools = || Toolset::new().with(asking("number"));
+    let model = || ScriptedModel::new().calls([("a", "number", "{}")]).text("Done.");
+    let error = ReactAgent::new(ScriptedModel::new(), tools()).err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "the tool \"number\" asks for state of type u32: give it by `state`, or say by `state_per_run` that each run \
+         brings it"
+    );
+
+    let of_agent =
+        ReactAgent::builder(model()).tools(tools()).state(State::new().with(1_u32)).build().unwrap();
+    let output = of_agent.run("Go.".into()).await.unwrap();
+    assert_eq!(output.results_of("number").next().unwrap().model_text(), "1");
+
+    let of_run = ReactAgent::builder(model()).tools(tools()).state_per_run::<u32>().build().unwrap();
+    let context = RunContext { state: State::new().with(2_u32), ..RunContext::default() };
+    let output = of_run.run(RunInput::new("Go.").with_context(context)).await.unwrap();
+    assert_eq!(output.results_of("number").next().unwrap().model_text(), "2");
 }

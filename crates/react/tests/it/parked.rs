@@ -72,7 +72,7 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
     let first = answers([("b", Answer::denied("too much")), ("a", Answer::approved())]);
     let parked_run = parked(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
     assert_eq!(parked_run.pending.len(), 1);
-    let other = Answer::Approved { arguments: Some(json!({"x": 30, "y": 3})) };
+    let other = Answer::approved_with(json!({"x": 30, "y": 3}));
     let output = agent.run(RunInput::resume(parked_run, answers([("c", other)]))).await.unwrap();
 
     assert_eq!(output.text(), "Done.");
@@ -82,6 +82,7 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
         tool: a 2
         tool: b denied: too much
         tool: c 33
+        Warning: it was approved with other arguments: {"x":30,"y":3}
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
 }
