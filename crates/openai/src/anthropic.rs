@@ -35,13 +35,20 @@
 //! # Ok::<(), haft_core::ModelError>(())
 //! ```
 
-use haft_core::{Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+use haft_core::{
+    Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json, schema::WireProfile,
+};
 
-use crate::parts::{described, pieces, text_of};
+use crate::{
+    format::derive,
+    parts::{described, pieces, text_of},
+};
 
-/// Puts a tool into this form. Its schema goes as it is.
+/// Puts a tool into this form. Its schema goes as it is, but for a root with alternatives, which the API
+/// [refuses](https://github.com/marianfoo/mcp-sap-docs/pull/51) as OpenAI's does.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    described(definition, json!({"name": definition.name(), "input_schema": definition.input_schema()}))
+    let schema = derive(definition, WireProfile::OpenAi).value;
+    described(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
 /// Puts a list of tools into this form: the `tools` of a request.

@@ -14,6 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) use message::{Arranged, Style};
 pub use message::{message, messages};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tools};
+pub(crate) use tool::{derive, derive_all};
 
 /// JSON text of a wire type. All of ours are made of strings, numbers and JSON values, which always have one.
 fn raw(value: &impl Serialize) -> Box<RawValue> {

@@ -36,20 +36,43 @@
 //! # Ok::<(), haft_core::ModelError>(())
 //! ```
 
-use haft_core::{Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+use haft_core::{
+    Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json,
+    schema::{Wire, WireProfile},
+};
 
-use crate::parts::{described, pieces, text_of};
+use crate::{
+    format::{derive, derive_all},
+    parts::{described, pieces, text_of},
+};
 
-/// Puts a tool into this form. Its schema goes as it is, so that it is not strict: this API takes for strict what does not
-/// say so.
+/// Puts a tool into this form, and says that it is not strict: this API takes for strict what does not say so.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    let (name, schema) = (definition.name(), definition.input_schema());
-    described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": false}))
+    rendered(definition, derive(definition, WireProfile::OpenAi))
+}
+
+/// Puts a tool into this form, with `strict` where its schema allows that: see
+/// [`strict_tool`](crate::strict_tool).
+pub fn strict_tool(definition: &ToolDefinition) -> Value {
+    rendered(definition, derive(definition, WireProfile::OpenAiStrict))
 }
 
 /// Puts a list of tools into this form: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
-    list.tools().iter().map(|it| tool(it.definition())).collect()
+    let tools = derive_all(list, WireProfile::OpenAi).into_iter();
+    tools.map(|(definition, wire)| rendered(definition, wire)).collect()
+}
+
+/// Puts a list of tools into this form, with `strict` for each whose schema allows that. The others are named in one
+/// warning. Nothing is kept: send the same list again as it was made once.
+pub fn strict_tools(list: &ToolList) -> Vec<Value> {
+    let tools = derive_all(list, WireProfile::OpenAiStrict).into_iter();
+    tools.map(|(definition, wire)| rendered(definition, wire)).collect()
+}
+
+fn rendered(definition: &ToolDefinition, wire: Wire) -> Value {
+    let (name, schema, strict) = (definition.name(), wire.value, wire.strict);
+    described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": strict}))
 }
 
 /// Reads the calls of a response.

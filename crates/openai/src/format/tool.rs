@@ -5,7 +5,7 @@ use std::{
 
 use haft_core::{
     ToolDefinition, ToolList, ToolName, Value,
-    schema::{Loss, WireProfile},
+    schema::{Wire, WireProfile},
 };
 use serde::{Serialize, Serializer};
 use serde_json::{json, value::RawValue};
@@ -35,7 +35,7 @@ const NAMED: usize = 5;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool(definition: &ToolDefinition) -> Value {
-    json!(WireTool::new(definition, WireProfile::OpenAi))
+    json!(WireTool::of(definition, &derive(definition, WireProfile::OpenAi)))
 }
 
 /// Puts a tool into the form of the Chat Completions API, with `strict` where its schema allows that: then the model
@@ -64,7 +64,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    json!(WireTool::new(definition, WireProfile::OpenAiStrict))
+    json!(WireTool::of(definition, &derive(definition, WireProfile::OpenAiStrict)))
 }
 
 /// Puts a list of tools into the form of the Chat Completions API: the `tools` of a request.
@@ -98,15 +98,33 @@ fn rendered(
 }
 
 fn render(list: &ToolList, profile: WireProfile) -> Tools {
-    let tools: Vec<_> = list.tools().iter().map(|tool| WireTool::new(tool.definition(), profile)).collect();
-    let obstacles: Vec<_> =
-        tools.iter().filter_map(|tool| Some((tool.function.name, tool.obstacle.as_ref()?))).collect();
+    let wires = derive_all(list, profile);
+    let tools: Vec<_> = wires.iter().map(|(definition, wire)| WireTool::of(definition, wire)).collect();
+    Tools(raw(&tools))
+}
+
+/// What is sent of the schema of a tool. What that loses is in the trace.
+pub(crate) fn derive(definition: &ToolDefinition, profile: WireProfile) -> Wire {
+    let wire = definition.input_schema().wire(profile);
+    for loss in &wire.losses {
+        tracing::debug!(tool = %definition.name(), %loss, "a schema is not sent as it is");
+    }
+    wire
+}
+
+/// What is sent of the schemas of a list. One warning tells of those that were to be strict and cannot be.
+pub(crate) fn derive_all(list: &ToolList, profile: WireProfile) -> Vec<(&ToolDefinition, Wire)> {
+    let tools = list.tools().iter().map(|tool| tool.definition());
+    let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
+    let obstacle = |(definition, wire): &(&ToolDefinition, Wire)| {
+        wire.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
+    };
+    let obstacles: Vec<_> = wires.iter().filter_map(obstacle).collect();
     if !obstacles.is_empty() {
-        let named = obstacles.iter().take(NAMED).map(|(name, obstacle)| format!("{name}: {obstacle}"));
-        let tools = named.collect::<Vec<_>>().join("; ");
+        let tools = obstacles.get(..NAMED).unwrap_or(&obstacles).join("; ");
         tracing::warn!(count = obstacles.len(), tools, "some tools cannot be sent with `strict`");
     }
-    Tools(raw(&tools))
+    wires
 }
 
 /// The `tools` of a request, serialised. [`Display`](fmt::Display) and [`Serialize`] give the JSON.
@@ -130,9 +148,6 @@ impl Serialize for Tools {
 #[serde(tag = "type", rename = "function")]
 struct WireTool<'a> {
     function: Function<'a>,
-    /// Why it is not strict, where it was to be.
-    #[serde(skip)]
-    obstacle: Option<Loss>,
 }
 
 #[derive(Serialize)]
@@ -140,24 +155,20 @@ struct Function<'a> {
     name: &'a ToolName,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    parameters: Value,
+    parameters: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
 }
 
 impl<'a> WireTool<'a> {
-    fn new(definition: &'a ToolDefinition, profile: WireProfile) -> Self {
-        let wire = definition.input_schema().wire(profile);
-        for loss in &wire.losses {
-            tracing::debug!(tool = %definition.name(), %loss, "a schema is not sent as it is");
+    fn of(definition: &'a ToolDefinition, wire: &'a Wire) -> Self {
+        Self {
+            function: Function {
+                name: definition.name(),
+                description: definition.description(),
+                parameters: &wire.value,
+                strict: wire.strict.then_some(true),
+            },
         }
-        let obstacle = wire.obstacle().cloned();
-        let function = Function {
-            name: definition.name(),
-            description: definition.description(),
-            parameters: wire.value,
-            strict: wire.strict.then_some(true),
-        };
-        Self { function, obstacle }
     }
 }

@@ -83,8 +83,43 @@ fn a_tool_that_cannot_be_strict() {
     );
     check(
         haft_openai::tool(&define("set", either)),
-        expect![[r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"description":"anyOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},{\"required\":[\"b\"]}]"}}}"#]],
+        expect![[
+            r#"{"type":"function","function":{"name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"description":"anyOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},{\"required\":[\"b\"]}]"}}}"#
+        ]],
     );
+}
+
+/// FAULTS S4: a root with alternatives is refused by the other APIs, too.
+#[test]
+fn a_tool_with_alternatives_in_other_forms() {
+    let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});
+    let either = define("set", either);
+    check(
+        haft_openai::anthropic::tool(&either),
+        expect![[
+            r#"{"name":"set","input_schema":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"description":"oneOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{\"type\":\"integer\"}}}]"}}"#
+        ]],
+    );
+    check(
+        haft_openai::responses::strict_tool(&either),
+        expect![[
+            r#"{"type":"function","name":"set","parameters":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"description":"oneOf: [{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{\"type\":\"integer\"}}}]"},"strict":false}"#
+        ]],
+    );
+    assert_eq!(haft_openai::responses::tool(&either), haft_openai::responses::strict_tool(&either));
+}
+
+#[test]
+fn a_strict_tool_of_the_responses_api() {
+    check(
+        haft_openai::responses::strict_tool(&add()),
+        expect![[
+            r#"{"type":"function","name":"add","parameters":{"type":"object","properties":{"x":{"type":"integer"},"y":{"description":"default: 0","type":["integer","null"]}},"required":["x","y"],"additionalProperties":false},"strict":true,"description":"Add two integers."}"#
+        ]],
+    );
+    let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
+    assert_eq!(haft_openai::responses::strict_tools(&list), [haft_openai::responses::strict_tool(&add())]);
+    assert_eq!(haft_openai::responses::tools(&list), [haft_openai::responses::tool(&add())]);
 }
 
 #[test]
