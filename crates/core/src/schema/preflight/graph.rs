@@ -12,6 +12,13 @@ use super::measure::Survey;
 /// How many subschemas may lead on to each other for one value. The validator takes stack for each of them.
 const CHAIN: usize = 500;
 
+/// How many references the compiler follows one inside the other before it puts them off.
+const NESTED_REFERENCES: usize = 8;
+
+/// How many subschemas inside each other the compiler may meet on its way. It takes stack for each of them: in a debug build
+/// 400 are too many for a thread of 2 MiB.
+const NESTED: usize = 300;
+
 /// Every subschema that can be reached, by keyword or by reference. The root comes first.
 pub(in crate::schema) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
@@ -53,11 +60,11 @@ impl Frame {
         Self { node, child: 0, inner: 0 }
     }
 
-    fn next_child(&mut self, graph: &Graph<'_>, follows: fn(Place<'_>) -> bool) -> Option<usize> {
+    fn next_child(&mut self, graph: &Graph<'_>, follows: fn(&Edge<'_>) -> bool) -> Option<usize> {
         loop {
             let edge = graph.node_at(self.node)?.edges.get(self.child)?;
             self.child += 1;
-            if follows(edge.place) {
+            if follows(edge) {
                 return Some(edge.node);
             }
         }
@@ -121,7 +128,7 @@ impl<'s> Graph<'s> {
 
     /// Refuses what applies to one value more than `limit` times, through too many others, or without an end.
     pub(super) fn bounded(&self, limit: usize) -> Result<(), SchemaError> {
-        let here: fn(Place<'_>) -> bool = |place| place == Place::Here;
+        let here: fn(&Edge<'_>) -> bool = |edge| edge.place == Place::Here;
         let counts = self
             .unfolded(here, u64::saturating_add, |_| 1)
             .map_err(|node| self.refuse(node, SchemaFault::Endless))?;
@@ -131,12 +138,28 @@ impl<'s> Graph<'s> {
         if self.chain() > CHAIN {
             return Err(self.refuse(0, SchemaFault::TooExpansive(CHAIN)));
         }
+        // Each reference that is followed may lead to the deepest part of the document.
+        let levels = NESTED / (1 + self.references().min(NESTED_REFERENCES));
+        if self.levels() > levels {
+            return Err(self.refuse(0, SchemaFault::TooDeep(levels)));
+        }
         Ok(())
+    }
+
+    fn references(&self) -> usize {
+        self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
+    }
+
+    /// How many subschemas are inside each other at most, without following references.
+    fn levels(&self) -> usize {
+        let depths = self.unfolded(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
+        let deepest = depths.into_iter().map(|(_, depth)| depth).max();
+        deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
     /// How many subschemas lead on to each other at most that all apply to one value.
     pub(in crate::schema) fn chain(&self) -> usize {
-        let chains = self.unfolded(|place| place == Place::Here, u64::max, |_| 1).unwrap_or_default();
+        let chains = self.unfolded(|edge| edge.place == Place::Here, u64::max, |_| 1).unwrap_or_default();
         let longest = chains.into_iter().map(|(_, length)| length).max();
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
@@ -144,14 +167,14 @@ impl<'s> Graph<'s> {
     /// What the root and all that it leads to come to, each counted as often as it is led to; `None` if that has no
     /// end.
     pub(in crate::schema) fn weight(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
-        let counts = self.unfolded(|place| place != Place::Nowhere, u64::saturating_add, own).ok()?;
+        let counts = self.unfolded(|edge| edge.place != Place::Nowhere, u64::saturating_add, own).ok()?;
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
     /// What each node and all that it leads to come to, the inner ones first, or a node that leads back to itself.
     fn unfolded(
         &self,
-        follows: fn(Place<'_>) -> bool,
+        follows: fn(&Edge<'_>) -> bool,
         combined: fn(u64, u64) -> u64,
         own: impl Fn(usize) -> u64,
     ) -> Result<Vec<(usize, u64)>, usize> {

@@ -223,3 +223,25 @@ fn long_chains_of_references_do_not_exhaust_the_stack() {
     }
     assert!(Schema::new(chain(4_000)).is_err());
 }
+
+/// FAULTS S3: the compiler follows some references inside each other, and each may lead as deep as a document goes. In a
+/// debug build that is too much for the stack of a thread.
+#[test]
+fn deep_parts_that_refer_to_each_other_are_refused() {
+    let linked = |definitions: usize, depth: usize| {
+        let link = |number: usize| {
+            let next = json!({"$ref": format!("#/$defs/{}", number + 1)});
+            (number.to_string(), (0..depth).fold(next, |inner, _| json!({"items": inner})))
+        };
+        let mut all: Map<_, _> = (0..definitions).map(link).collect();
+        all.insert(definitions.to_string(), json!({"type": "integer"}));
+        json!({"$ref": "#/$defs/0", "$defs": all})
+    };
+    for (definitions, depth) in [(1, 55), (2, 55), (140, 30), (2_000, 1)] {
+        assert!(Schema::new(linked(definitions, depth)).is_ok(), "{definitions} of {depth}");
+    }
+    for (definitions, depth) in [(8, 55), (140, 55), (10, 40)] {
+        let error = Schema::new(linked(definitions, depth)).unwrap_err().to_string();
+        assert_eq!(error, "invalid schema at /: nested deeper than 33 levels", "{definitions} of {depth}");
+    }
+}
