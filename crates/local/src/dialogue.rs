@@ -50,8 +50,8 @@ pub(crate) struct Dialogue {
     demonstration: usize,
     /// What was asked last, unless there are results for it.
     pub(crate) question: String,
-    /// Whether the last that was said is the result of a call, which may be all that is needed.
-    pub(crate) has_results: bool,
+    /// The results that were said last, which may be all that is needed.
+    pub(crate) results: Vec<String>,
 }
 
 impl Dialogue {
@@ -60,25 +60,31 @@ impl Dialogue {
         let demonstration = turns.len().saturating_sub(1);
         let mut speech = Speech { tools: Some(tools_text(request)), parts: Vec::new() };
         let mut needs = HashMap::new();
-        let mut has_results = false;
+        let mut results = Vec::new();
         let mut question = String::new();
         for message in request.all_messages() {
             if let MessageBody::Assistant(said) = message.body() {
                 turns.extend(speech.turn());
-                turns.push(assistant(said, has_results));
+                turns.push(assistant(said, !results.is_empty()));
+                results.clear();
                 needs.extend(calls(said).map(|(need, call)| (call.id.as_str(), need)));
             } else {
-                has_results = matches!(message.body(), MessageBody::Tool(_));
                 match message.body() {
-                    MessageBody::User { .. } => question = message.text(),
-                    MessageBody::Tool(_) => question.clear(),
-                    _ => {}
+                    MessageBody::Tool(result) => {
+                        question.clear();
+                        results.push(result.model_text().into_owned());
+                    }
+                    MessageBody::User { .. } => {
+                        question = message.text();
+                        results.clear();
+                    }
+                    _ => results.clear(),
                 }
                 speech.parts.push(said_to_model(message, &needs));
             }
         }
         turns.extend(speech.turn());
-        Self { turns, demonstration, question, has_results }
+        Self { turns, demonstration, question, results }
     }
 
     /// Leaves the demonstration out, where the context has no room for it.

@@ -1,6 +1,7 @@
 //! From a request to a reply: which tools are needed, the arguments of each call, or the text.
 
 mod json;
+mod mention;
 mod outlet;
 mod plan;
 mod prose;
@@ -12,6 +13,7 @@ use haft_core::{
 };
 use tracing::info_span;
 
+use self::mention::mentions_all;
 pub(crate) use self::outlet::{Events, Outlet};
 use self::plan::{Decision, Stage};
 use self::prose::Prose;
@@ -30,6 +32,8 @@ const ROOM: usize = 256;
 /// How sure the model must be that another call is needed, as a logarithm. Measured on the smallest model: between
 /// 9 and 16 where a part of the question is open, between -10 and 3 where none is.
 const ENOUGH: f32 = 5.0;
+/// More than any model is sure of anything, as a logarithm.
+const NEVER: f32 = 1e6;
 /// The most calls of one reply.
 const CALLS: usize = 16;
 
@@ -50,8 +54,10 @@ pub(crate) fn respond(
         dialogue.drop_demonstration();
         prompt = engine.prompt(&dialogue.turns)?;
     }
-    let stage = if dialogue.has_results { Stage::Results } else { Stage::Question };
-    Writer::new(engine, request, outlet, prompt).step(stage, OpenQuestion::new(&dialogue.question))
+    let stage = if dialogue.results.is_empty() { Stage::Question } else { Stage::Results };
+    let question = OpenQuestion::new(&dialogue.question);
+    let writer = Writer::new(engine, request, outlet, prompt);
+    Writer { results: dialogue.results, ..writer }.step(stage, question)
 }
 
 /// Writes one reply piece by piece: each piece becomes part of the prompt of the next.
@@ -60,6 +66,8 @@ struct Writer<'a> {
     request: &'a ChatRequest,
     outlet: &'a Outlet,
     prompt: Vec<u32>,
+    /// What the answer is to be about.
+    results: Vec<String>,
     reasoning: String,
     usage: Usage,
     left: usize,
@@ -69,7 +77,8 @@ impl<'a> Writer<'a> {
     fn new(engine: &'a mut Engine, request: &'a ChatRequest, outlet: &'a Outlet, prompt: Vec<u32>) -> Self {
         let usage = Usage::of_request(prompt.len() as u64, 0);
         let left = request.settings.max_tokens.map_or(LIMIT, |limit| limit as usize);
-        Self { engine, request, outlet, prompt, reasoning: String::new(), usage, left }
+        let (results, reasoning) = (Vec::new(), String::new());
+        Self { engine, request, outlet, prompt, results, reasoning, usage, left }
     }
 
     /// The next step of a conversation with tools: calls, or the answer.
@@ -206,14 +215,25 @@ impl<'a> Writer<'a> {
         // A conversation with tools has lines of its own, which are no part of an answer.
         let lines = dialogue::LINES.into_iter().filter(|_| dialogue::mentions_tools(self.request));
         let mut prose = Prose::new(self.outlet, stops.collect(), lines.collect());
-        let job = Job {
-            constraint: None,
-            sampler: self.sampler(0),
-            limit: self.left,
-            close_from: usize::MAX,
-            silence: 0.0,
+        let mut silence = 0.0;
+        // The results of several calls belong to several parts of a question.
+        let mut more = self.results.len().saturating_sub(1);
+        let written = loop {
+            let job = Job {
+                constraint: None,
+                sampler: self.sampler(0),
+                limit: self.left,
+                close_from: usize::MAX,
+                silence,
+            };
+            let written = self.run(job, &mut |bytes| prose.hear(bytes))?;
+            let is_all = prose.is_stopped() || mentions_all(prose.said(), &self.results);
+            if !written.complete || is_all || more == 0 || self.left == 0 {
+                break written;
+            }
+            more -= 1;
+            silence = -NEVER;
         };
-        let written = self.run(job, &mut |bytes| prose.hear(bytes))?;
         let text = prose.end();
         let reason = if written.complete { FinishReason::Stop } else { FinishReason::Length };
         if text.is_empty() && written.complete {

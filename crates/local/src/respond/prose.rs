@@ -17,11 +17,12 @@ pub(super) struct Prose<'a> {
     /// The beginning of a character whose other bytes are yet to come.
     partial: Vec<u8>,
     told: usize,
+    is_stopped: bool,
 }
 
 impl<'a> Prose<'a> {
     pub(super) fn new(outlet: &'a Outlet, stops: Vec<&'a str>, lines: Vec<&'a str>) -> Self {
-        Self { outlet, stops, lines, text: String::new(), partial: Vec::new(), told: 0 }
+        Self { outlet, stops, lines, text: String::new(), partial: Vec::new(), told: 0, is_stopped: false }
     }
 
     /// Takes more bytes.
@@ -34,10 +35,21 @@ impl<'a> Prose<'a> {
         let lines = self.lines.iter().filter_map(|line| self.text.find(line));
         if let Some(end) = stops.chain(lines).min() {
             self.text.truncate(end);
+            self.is_stopped = true;
             return Attention::Satisfied;
         }
         self.tell(self.safe());
         self.outlet.attention()
+    }
+
+    /// Whether a stop text came: there is no more to hear.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// What was said so far.
+    pub(super) fn said(&self) -> &str {
+        &self.text
     }
 
     /// The whole text.

@@ -1,0 +1,16 @@
+use super::mentions_all;
+
+fn check(answer: &str, results: &[&str], expected: bool) {
+    let results: Vec<_> = results.iter().map(|result| (*result).to_owned()).collect();
+    assert_eq!(mentions_all(answer, &results), expected, "{answer}");
+}
+
+#[test]
+fn an_answer_has_something_of_each_result() {
+    let clock = r#"{"datetime": "2026-11-22T13:29:36+09:00", "timezone": "Asia/Tokyo"}"#;
+    check("42", &["42", clock], false);
+    check("It is 42, and 13:29 in Tokyo.", &["42", clock], true);
+    check("About 123 million people.", &["123000000"], true);
+    check("The note is kept.", &["saved", "", "ok"], true);
+    check("There are 5.", &["7", "52"], false);
+}
