@@ -215,6 +215,7 @@ impl<'a> Writer<'a> {
         // A conversation with tools has lines of its own, which are no part of an answer.
         let lines = dialogue::LINES.into_iter().filter(|_| dialogue::mentions_tools(self.request));
         let mut prose = Prose::new(self.outlet, stops.collect(), lines.collect());
+        let start = self.prompt.len();
         let mut silence = 0.0;
         // The results of several calls belong to several parts of a question.
         let mut more = self.results.len().saturating_sub(1);
@@ -233,6 +234,9 @@ impl<'a> Writer<'a> {
             }
             more -= 1;
             silence = -NEVER;
+            self.prompt.truncate(start);
+            let said = prose.resume().to_owned();
+            self.put(&said);
         };
         let text = prose.end();
         let reason = if written.complete { FinishReason::Stop } else { FinishReason::Length };

@@ -17,6 +17,7 @@ pub(super) struct Prose<'a> {
     /// The beginning of a character whose other bytes are yet to come.
     partial: Vec<u8>,
     told: usize,
+    /// Whether the user's stop text came.
     is_stopped: bool,
 }
 
@@ -31,24 +32,33 @@ impl<'a> Prose<'a> {
         self.decode();
         let begin = self.begin();
         let words = self.text.get(begin..).unwrap_or_default();
-        let stops = self.stops.iter().filter_map(|stop| words.find(stop)).map(|place| begin + place);
-        let lines = self.lines.iter().filter_map(|line| self.text.find(line));
-        if let Some(end) = stops.chain(lines).min() {
+        let stop = self.stops.iter().filter_map(|stop| words.find(stop)).map(|place| begin + place).min();
+        let line = self.lines.iter().filter_map(|line| self.text.find(line)).min();
+        if let Some(end) = stop.into_iter().chain(line).min() {
             self.text.truncate(end);
-            self.is_stopped = true;
+            self.is_stopped |= stop == Some(end);
             return Attention::Satisfied;
         }
         self.tell(self.safe());
         self.outlet.attention()
     }
 
-    /// Whether a stop text came: there is no more to hear.
+    /// Whether there is no more to hear, by the user's wish.
     pub(super) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// What was said so far.
     pub(super) fn said(&self) -> &str {
+        &self.text
+    }
+
+    /// Goes on behind what was said, which was not all, and gives it as it is to go on.
+    pub(super) fn resume(&mut self) -> &str {
+        self.text.truncate(self.text.trim_end().len().max(self.told));
+        if !self.text.ends_with(['.', '!', '?', ':', ',']) {
+            self.text.push_str(", and");
+        }
         &self.text
     }
 
