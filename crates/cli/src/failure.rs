@@ -3,6 +3,7 @@
 use std::{error::Error, io, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
+use haft_core::WithCauses;
 use serde_json::json;
 
 use crate::terminal::{self, paint};
@@ -44,18 +45,8 @@ impl Failure {
     }
 
     /// Something went wrong: the error, and what caused it.
-    pub(crate) fn of(error: &dyn Error) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            // Some errors repeat their cause.
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = error.source();
-        }
-        Self::new(message)
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> Self {
+        Self::new(WithCauses(error).to_string())
     }
 
     /// Adds what to do about it.

@@ -6,6 +6,7 @@ mod advice;
 mod agent;
 mod blocking;
 mod call;
+mod causes;
 mod content;
 mod deadline;
 mod in_flight;
@@ -32,6 +33,7 @@ pub use agent::{
 };
 pub use async_trait::async_trait;
 pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};
+pub use causes::WithCauses;
 pub use content::{Bytes, Content, ResourceBody};
 #[cfg(feature = "macros")]
 #[doc = include_str!("../docs/tool.md")]

@@ -1,11 +1,11 @@
 //! What happens while a model is fetched and loaded, shown on standard error.
 
-use std::error::Error as _;
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haft_core::WithCauses;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
@@ -124,13 +124,7 @@ pub enum OpenError {
 
 impl fmt::Debug for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        fmt::Display::fmt(&WithCauses(self), f)
     }
 }
 

@@ -12,7 +12,7 @@ mod tools;
 use std::{error::Error, process::ExitCode, sync::Arc, time::Instant};
 
 use clap::{Parser, ValueEnum};
-use haft_core::{Agent, ChatModel, ChatSettings};
+use haft_core::{Agent, ChatModel, ChatSettings, WithCauses};
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent};
 
 use crate::{
@@ -40,7 +40,7 @@ enum Dialect {
 #[tokio::main]
 async fn main() -> ExitCode {
     run(Options::parse()).await.unwrap_or_else(|error| {
-        eprintln!("error: {}", with_causes(&*error));
+        eprintln!("error: {}", WithCauses(&*error));
         ExitCode::FAILURE
     })
 }
@@ -68,21 +68,6 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
         Dialect::Json => builder.dialect(JsonReact::new()),
     };
     Ok(builder.build()?)
-}
-
-/// An error and what caused it, on one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let below = error.to_string();
-        // Some errors say what caused them themselves.
-        if !text.contains(&below) {
-            text += &format!(": {below}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Asks one question, and judges how the run went.

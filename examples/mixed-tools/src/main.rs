@@ -2,6 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 
+use haft_core::WithCauses;
 use haft_local::LocalModel;
 
 const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
@@ -11,7 +12,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", with_causes(&*error));
+            eprintln!("error: {}", WithCauses(&*error));
             ExitCode::FAILURE
         }
     }
@@ -28,19 +29,4 @@ async fn run() -> Result<(), Box<dyn Error>> {
     println!("  done in {:.1} s", started.elapsed().as_secs_f64());
     mixed_tools::answer(model, tools, &question).await?;
     Ok(())
-}
-
-/// An error and what caused it, on one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let below = error.to_string();
-        // Some errors say what caused them themselves.
-        if !text.contains(&below) {
-            text += &format!(": {below}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -2,7 +2,7 @@ use std::{error::Error, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Transcript, Usage};
+use crate::{ModelError, Transcript, Usage, WithCauses};
 
 /// Why a run ended without an answer, with what it had done until then.
 ///
@@ -104,13 +104,7 @@ impl fmt::Display for AgentError {
 
 impl fmt::Debug for AgentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        fmt::Display::fmt(&WithCauses(self), f)
     }
 }
 
