@@ -44,8 +44,8 @@ use crate::{
     parts::{described, pieces, text_of},
 };
 
-/// Puts a tool into this form. Its schema goes as it is, but for a root with alternatives, which the API
-/// [refuses](https://github.com/marianfoo/mcp-sap-docs/pull/51) as OpenAI's does.
+/// Puts a tool into this form. Its schema goes as it is, but for a root with alternatives, which the API refuses as
+/// OpenAI's does.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = derive(definition, WireProfile::OpenAi).value;
     described(definition, json!({"name": definition.name(), "input_schema": schema}))

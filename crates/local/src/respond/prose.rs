@@ -55,8 +55,9 @@ impl<'a> Prose<'a> {
 
     /// Goes on behind what was said, which was not all, and gives it as it is to go on.
     pub(super) fn resume(&mut self) -> &str {
+        self.partial.clear();
         self.text.truncate(self.text.trim_end().len().max(self.told));
-        if !self.text.ends_with(['.', '!', '?', ':', ',']) {
+        if !self.text.trim().is_empty() && !self.text.ends_with(['.', '!', '?', ':', ',']) {
             self.text.push_str(", and");
         }
         &self.text

@@ -33,3 +33,34 @@ fn broken_characters_are_marked_where_they_are() {
     assert_eq!(heard(&[], &[b"a\xE2\x82b", b"c"]), "a\u{FFFD}bc");
     assert_eq!(heard(&[], &[b"\xFF", b"a\xE2"]), "\u{FFFD}a");
 }
+
+#[test]
+fn what_was_not_all_goes_on_behind_it() {
+    for (first, resumed, whole) in [
+        (&b" 42"[..], " 42, and", "42, and more"),
+        (b" 42.", " 42.", "42. more"),
+        (b" 42\nTool: x\xE2", " 42, and", "42, and more"),
+        (b" ", " ", "more"),
+    ] {
+        let (outlet, mut events) = Outlet::new(64);
+        let mut prose = Prose::new(&outlet, vec!["END"], vec!["\nTool:"]);
+        let _ = prose.hear(first);
+        assert!(!prose.is_stopped());
+        assert_eq!(prose.resume(), resumed);
+        let _ = prose.hear(b" more");
+        assert_eq!(prose.end(), whole);
+        let mut told = String::new();
+        while let Ok(Ok(haft_core::ChatEvent::TextDelta { text })) = events.try_recv() {
+            told.push_str(&text);
+        }
+        assert_eq!(told, whole);
+    }
+}
+
+#[test]
+fn the_stop_of_the_user_is_the_end() {
+    let (outlet, _events) = Outlet::new(64);
+    let mut prose = Prose::new(&outlet, vec!["END"], vec!["\nTool:"]);
+    assert_eq!(prose.hear(b" 42 END more"), Attention::Satisfied);
+    assert!(prose.is_stopped());
+}
