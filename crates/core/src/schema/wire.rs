@@ -1,11 +1,15 @@
 //! What of a schema is sent to a provider that knows only a part of JSON Schema.
 
 mod flat;
+mod gemini;
+mod inline;
 mod limits;
 mod loss;
 mod open;
+mod small;
 mod strict;
 mod told;
+mod types;
 
 use serde_json::Value;
 
@@ -36,6 +40,25 @@ pub enum WireProfile {
     /// Each rule beyond that is told in the `description`. A schema that would lose what may be said with it, such as
     /// one with a free map, is sent as [`OpenAi`](WireProfile::OpenAi).
     OpenAiStrict,
+    /// The subset of OpenAPI 3.0 that Gemini's API takes as [`Schema`](https://ai.google.dev/api/caching#Schema), in the
+    /// `parameters` of a function, and whatever passes a request on to it. What it does not know fails the request there, so
+    /// that nothing else is sent:
+    ///
+    /// - One `type`, with `nullable` beside it, or `anyOf` and nothing else but what describes it. The root is one object.
+    /// - No references: what they lead to is written out. Where one leads back to itself, any value of its type is offered.
+    /// - `enum` of texts that are not empty; four formats of numbers, and `date-time`; `minimum` and `maximum`; `pattern` and the
+    ///   bounds of lengths and sizes; `required` of declared properties. Each array has `items`.
+    ///
+    /// Each rule beyond that is told in the `description`, if it is short.
+    Gemini,
+    /// For a small model, which reads each word of a schema and is distracted by many: a smaller JSON Schema.
+    ///
+    /// - No references: what they lead to is written out. Where one leads back to itself, any value of its type is offered.
+    /// - No titles, no names of schemas, nothing of what only a validator can use, such as `if`, `not` or
+    ///   `additionalProperties: false`.
+    /// - A property that may be absent is not `null` as well.
+    /// - At most 300 bytes of each description, by whole sentences where there is one.
+    Small,
 }
 
 /// A schema as a provider is sent it, derived by [`Schema::wire`].
@@ -97,12 +120,15 @@ impl Schema {
     /// ```
     pub fn wire(&self, profile: WireProfile) -> Wire {
         let open = |losses| open::wire(self.as_value(), losses);
+        let lossy = |(value, losses)| Wire { value, strict: false, losses };
         match profile {
             WireProfile::OpenAi => open(Vec::new()),
             WireProfile::OpenAiStrict => match strict::derive(self.as_value()) {
                 Ok((value, losses)) => Wire { value, strict: true, losses },
                 Err(obstacle) => open(vec![obstacle]),
             },
+            WireProfile::Gemini => lossy(gemini::derive(self.as_value())),
+            WireProfile::Small => lossy(small::derive(self.as_value())),
         }
     }
 }

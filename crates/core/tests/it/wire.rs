@@ -1,6 +1,7 @@
 //! What a provider is sent of a schema.
 
 mod laws;
+mod subsets;
 mod suite;
 
 use std::fmt::Write as _;

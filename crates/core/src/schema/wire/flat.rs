@@ -1,15 +1,18 @@
-//! A subschema with what it refers to and what its `allOf` says put together, where that is exact.
+//! A subschema with what it refers to and what its `allOf` says put together.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::super::reference::{Reference, join};
-use super::loss::Loss;
+use super::loss::{Loss, LossKind};
 
 /// How many subschemas are read for one wire schema. Each is read as often as it is referred to.
 const EFFORT: usize = 20_000;
+
+/// How many are read before references are left out, where each is written out.
+const WRITTEN_OUT: usize = 3_000;
 
 /// The keywords that say which values fit. All others describe.
 const ASSERTIONS: [&str; 42] = [
@@ -77,6 +80,8 @@ pub(super) struct Flat<'s> {
     pub(super) keywords: Vec<Entry<'s>>,
     pub(super) properties: Vec<Entry<'s>>,
     pub(super) required: Vec<&'s str>,
+    /// The places of what it referred to and now holds, by JSON pointer.
+    pub(super) targets: Vec<Rc<str>>,
 }
 
 /// Reads the subschemas of one document.
@@ -85,6 +90,8 @@ pub(super) struct Reader<'s> {
     /// What stands beside `$ref` does not count in draft-07.
     is_draft_7: bool,
     effort: Cell<usize>,
+    /// What was given up since parts cannot be put together exactly. Without a place for that, it is an error.
+    given_up: Option<RefCell<Vec<Loss>>>,
 }
 
 pub(super) fn is_assertion(keyword: &str) -> bool {
@@ -92,21 +99,32 @@ pub(super) fn is_assertion(keyword: &str) -> bool {
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(root: &'s Value) -> Self {
+    /// A reader that puts parts together only where that says exactly the same.
+    pub(super) fn exact(root: &'s Value) -> Self {
         let dialect = root.get("$schema").and_then(Value::as_str);
         let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
-        Self { root, is_draft_7, effort: Cell::new(EFFORT) }
+        Self { root, is_draft_7, effort: Cell::new(EFFORT), given_up: None }
+    }
+
+    /// A reader that gives up what cannot be put together: what was said first stays.
+    pub(super) fn lossy(root: &'s Value) -> Self {
+        Self { effort: Cell::new(WRITTEN_OUT), given_up: Some(RefCell::default()), ..Self::exact(root) }
+    }
+
+    /// What was given up since this was asked last.
+    pub(super) fn losses(&self) -> Vec<Loss> {
+        self.given_up.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
     /// A subschema. A mere reference is left as it is.
     pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
-        let Some(effort) = self.effort.get().checked_sub(1) else {
-            return Err(Loss::not_strict(at, "$ref", "its references stand for too much"));
-        };
-        self.effort.set(effort);
+        self.spend(at).or_else(|loss| self.give_up(|| loss, None))?;
         let Some(members) = schema.as_object() else {
-            let what = if schema == &Value::Bool(false) { "no value fits" } else { "any value fits" };
-            return Err(Loss::not_strict(at, "type", what));
+            let is_none = schema == &Value::Bool(false);
+            let what = if is_none { "no value fits" } else { "any value fits" };
+            let lost = is_none.then_some((at, "type"));
+            self.give_up(|| Loss::not_strict(at, "type", what), lost)?;
+            return Ok(Flat { at: at.into(), ..Flat::default() });
         };
         let reference = members.get("$ref").and_then(Value::as_str);
         let counts = |name: &str| !(self.is_draft_7 && reference.is_some() && is_assertion(name));
@@ -131,9 +149,44 @@ impl<'s> Reader<'s> {
             return Ok(flat);
         }
         for part in parts {
-            flat.merge(self.behind(part)?, "allOf")?;
+            self.merge(&mut flat, self.behind(part)?, "allOf")?;
         }
         Ok(flat)
+    }
+
+    /// Adds what another schema says of the same value.
+    pub(super) fn merge(&self, flat: &mut Flat<'s>, other: Flat<'s>, keyword: &str) -> Result<(), Loss> {
+        let at = flat.at.clone();
+        let refuse = |lost: Option<(&str, &str)>| {
+            self.give_up(|| Loss::not_strict(&at, keyword, "its parts cannot be merged exactly"), lost)
+        };
+        for (one, another) in [(&*flat, &other), (&other, &*flat)] {
+            if one.has_remainder() && another.properties.iter().any(|it| one.property(it.name).is_none()) {
+                // What is said of the remaining properties is about others now, or about none.
+                refuse(None)?;
+            }
+        }
+        for entry in other.properties {
+            match flat.property(entry.name) {
+                Some(known) if known.value != entry.value => refuse(Some((&entry.at, "type")))?,
+                Some(_) => {}
+                None => flat.properties.push(entry),
+            }
+        }
+        for entry in other.keywords {
+            match flat.keyword(entry.name) {
+                Some(known) if is_assertion(entry.name) && known.value != entry.value => {
+                    refuse(Some((&entry.at, entry.name)))?;
+                }
+                Some(_) => {}
+                None => flat.keywords.push(entry),
+            }
+        }
+        let missing: Vec<_> =
+            other.required.into_iter().filter(|name| !flat.required.contains(name)).collect();
+        flat.required.extend(missing);
+        flat.targets.extend(other.targets);
+        Ok(())
     }
 
     /// A subschema that is no reference.
@@ -157,10 +210,33 @@ impl<'s> Reader<'s> {
 
     fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, Loss> {
         let Some(reference) = flat.reference else { return Ok(flat) };
-        let (pointer, target) = self.target(&flat.at, reference)?;
         let mut described = Flat { reference: None, ..flat };
-        described.merge(self.followed(&pointer, target)?, "$ref")?;
+        let target = self.spend(&described.at).and_then(|()| self.target(&described.at, reference));
+        let (pointer, target) = match target {
+            Ok(target) => target,
+            Err(loss) => {
+                self.give_up(|| loss, Some((&described.at, "$ref")))?;
+                return Ok(described);
+            }
+        };
+        self.merge(&mut described, self.followed(&pointer, target)?, "$ref")?;
+        described.targets.push(pointer.into());
         Ok(described)
+    }
+
+    fn spend(&self, at: &str) -> Result<(), Loss> {
+        let left = self.effort.get().checked_sub(1);
+        self.effort
+            .set(left.ok_or_else(|| Loss::not_strict(at, "$ref", "its references stand for too much"))?);
+        Ok(())
+    }
+
+    /// Fails with the obstacle, or notes what is lost and goes on.
+    fn give_up(&self, obstacle: impl FnOnce() -> Loss, lost: Option<(&str, &str)>) -> Result<(), Loss> {
+        let Some(given_up) = &self.given_up else { return Err(obstacle()) };
+        let lost = lost.map(|(at, keyword)| Loss::new(at, keyword, LossKind::Dropped));
+        given_up.borrow_mut().extend(lost);
+        Ok(())
     }
 }
 
@@ -183,36 +259,6 @@ impl<'s> Flat<'s> {
             }
             _ => self.keywords.push(Entry { name, value, at: self.at.clone() }),
         }
-    }
-
-    /// Adds what another schema says of the same value, or refuses if together they say something else.
-    pub(super) fn merge(&mut self, other: Self, keyword: &str) -> Result<(), Loss> {
-        let refuse = |at: &str| Err(Loss::not_strict(at, keyword, "its parts cannot be merged exactly"));
-        for (one, another) in [(&*self, &other), (&other, &*self)] {
-            if one.has_remainder() && another.properties.iter().any(|it| one.property(it.name).is_none()) {
-                return refuse(&self.at);
-            }
-        }
-        for entry in other.properties {
-            match self.property(entry.name) {
-                Some(known) if known.value != entry.value => return refuse(&self.at),
-                Some(_) => {}
-                None => self.properties.push(entry),
-            }
-        }
-        for entry in other.keywords {
-            match self.keyword(entry.name) {
-                Some(known) if is_assertion(entry.name) && known.value != entry.value => {
-                    return refuse(&self.at);
-                }
-                Some(_) => {}
-                None => self.keywords.push(entry),
-            }
-        }
-        let missing: Vec<_> =
-            other.required.into_iter().filter(|name| !self.required.contains(name)).collect();
-        self.required.extend(missing);
-        Ok(())
     }
 
     pub(super) fn keyword(&self, name: &str) -> Option<&Entry<'s>> {

@@ -35,6 +35,14 @@ pub enum LossKind {
     TypeAssumed,
     /// The property is optional and may also be `null`. It must be given now, and `null` no longer differs from absent.
     NullForAbsent,
+    /// The property is optional and might be `null` as well. It is to be left out instead.
+    AbsentForNull,
+    /// Only some of the values that fit are offered.
+    Narrowed,
+    /// It is shortened.
+    Shortened,
+    /// It refers to itself, or is nested too deep, and is not written out: any value of its type is offered.
+    Cut,
     /// It cannot be said strictly, so that all of the schema is sent without `strict`.
     NotStrict {
         /// Why.
@@ -62,6 +70,10 @@ impl fmt::Display for Loss {
             LossKind::Flattened => f.write_str("sent as one object with the properties of all alternatives"),
             LossKind::TypeAssumed => f.write_str("taken from the other keywords"),
             LossKind::NullForAbsent => f.write_str("must be given, with null for absent"),
+            LossKind::AbsentForNull => f.write_str("left out instead of null"),
+            LossKind::Narrowed => f.write_str("only some of the values that fit are offered"),
+            LossKind::Shortened => f.write_str("shortened"),
+            LossKind::Cut => f.write_str("not written out again, any value of its type is offered"),
             LossKind::NotStrict { reason } => write!(f, "not strict, since {reason}"),
         }
     }

@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use self::keywords::{Types, types};
 use super::flat::{Entry, Flat, Reader, is_assertion};
 use super::limits;
 use super::loss::{Loss, LossKind};
-use super::told::Told;
+use super::told::{Told, head};
+use super::types::{Types, types};
 
 /// How many subschemas may be inside each other on the way to one. Far more than the subset allows.
 const NESTING: usize = 32;
@@ -47,7 +47,7 @@ struct Strict<'s> {
 impl<'s> Strict<'s> {
     fn new(root: &'s Value) -> Self {
         Self {
-            reader: Reader::new(root),
+            reader: Reader::exact(root),
             losses: Vec::new(),
             names: HashMap::new(),
             taken: HashSet::new(),
@@ -99,7 +99,7 @@ impl<'s> Strict<'s> {
             return self.plain(&flat, &names, told, false);
         }
         // Each keyword is about values of one type, so that the types can be told apart without a loss.
-        let mut sent = self.head(&flat, told);
+        let mut sent = head(&flat, told, &mut self.losses);
         let bare = flat.bare();
         let alternatives = names.iter().map(|name| self.plain(&bare, &[*name], Told::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
@@ -113,7 +113,7 @@ impl<'s> Strict<'s> {
         let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
-        let mut sent = self.head(flat, Told::default());
+        let mut sent = head(flat, Told::default(), &mut self.losses);
         if sent.is_empty() {
             return Ok(reference);
         }
@@ -177,7 +177,7 @@ impl<'s> Strict<'s> {
         if union.name == "oneOf" {
             self.losses.push(Loss::new(&union.at, "oneOf", LossKind::AnyOf));
         }
-        let mut sent = self.head(flat, Told::default());
+        let mut sent = head(flat, Told::default(), &mut self.losses);
         let common = flat.bare();
         let mut any_of = Vec::new();
         for (index, alternative) in alternatives.iter().enumerate() {
@@ -186,26 +186,12 @@ impl<'s> Strict<'s> {
                 self.schema(&at, alternative)?
             } else {
                 let mut merged = self.reader.followed(&at, alternative)?;
-                merged.merge(common.clone(), union.name)?;
+                self.reader.merge(&mut merged, common.clone(), union.name)?;
                 self.emit(merged)?
             });
         }
         sent.insert("anyOf".to_owned(), json!(any_of));
         Ok(sent)
-    }
-
-    /// What describes a schema: its title, and its description with what can only be told.
-    fn head(&mut self, flat: &Flat<'s>, mut told: Told) -> Map<String, Value> {
-        let mut head = Map::new();
-        for entry in flat.keywords.iter().filter(|it| !is_assertion(it.name)) {
-            match entry.name {
-                "title" | "description" => drop(head.insert(entry.name.to_owned(), entry.value.clone())),
-                "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$vocabulary" => {}
-                _ => self.tell(entry, &mut told),
-            }
-        }
-        told.describe(&mut head);
-        head
     }
 
     fn tell(&mut self, entry: &Entry<'s>, told: &mut Told) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::flat::{Flat, is_assertion};
 use super::loss::{Loss, LossKind};
 
 /// How long a rule may be that is told, in bytes.
@@ -32,4 +33,23 @@ impl Told {
         };
         schema.insert("description".to_owned(), Value::from(description));
     }
+}
+
+/// What describes a schema: its title, and its description with what can only be told.
+pub(super) fn head(flat: &Flat<'_>, mut told: Told, losses: &mut Vec<Loss>) -> Map<String, Value> {
+    let mut head = Map::new();
+    for entry in flat.keywords.iter().filter(|it| !is_assertion(it.name)) {
+        match entry.name {
+            "title" | "description" => drop(head.insert(entry.name.to_owned(), entry.value.clone())),
+            name if is_plumbing(name) => {}
+            _ => losses.push(told.tell(&entry.at, entry.name, entry.value)),
+        }
+    }
+    told.describe(&mut head);
+    head
+}
+
+/// Whether a keyword says nothing of values, but of the schema itself.
+pub(super) fn is_plumbing(keyword: &str) -> bool {
+    matches!(keyword, "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$vocabulary")
 }

@@ -129,7 +129,7 @@ impl Writer<'_> {
         match kind.as_str().unwrap() {
             "object" => {
                 let mut object = Map::new();
-                for (name, property) in schema["properties"].as_object().unwrap() {
+                for (name, property) in schema["properties"].as_object().into_iter().flatten() {
                     let is_required =
                         schema["required"].as_array().is_some_and(|it| it.contains(&json!(name)));
                     if is_required || (self.left > 0 && *self.choose(&[true, false])) {
@@ -240,4 +240,72 @@ proptest! {
             prop_assert_eq!(wire.value.get(keyword), None);
         }
     }
+
+    #[test]
+    fn what_fits_a_subset_fits_the_original_unless_something_is_lost(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+        let schema = Schema::new(given).unwrap();
+        for profile in [WireProfile::Gemini, WireProfile::Small] {
+            let wire = schema.wire(profile);
+            prop_assert_eq!(schema.wire(profile).value.to_string(), wire.value.to_string());
+            let sent = Schema::new(wire.value.clone()).unwrap();
+            let value = Writer { root: &wire.value, choices: choices.iter().cycle(), left: 40 }.write(&wire.value);
+            let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
+            let fits = !sent.is_valid(&value) || schema.is_valid(&repaired);
+            prop_assert!(fits || !wire.losses.is_empty(), "{} {}", sent.as_value(), value);
+        }
+    }
+
+    #[test]
+    fn a_subset_says_nothing_that_its_reader_does_not_know(given in schema()) {
+        let schema = Schema::new(given).unwrap();
+        let gemini = schema.wire(WireProfile::Gemini).value;
+        prop_assert_eq!(refused_by_gemini(&gemini), None, "{}", gemini);
+        let small = schema.wire(WireProfile::Small).value;
+        prop_assert!(!small.to_string().contains("$ref"), "{}", small);
+        let again = Schema::new(small.clone()).unwrap().wire(WireProfile::Small);
+        prop_assert_eq!(&again.value, &small);
+        prop_assert_eq!(again.losses, vec![]);
+    }
+}
+
+/// What Gemini holds against a schema.
+fn refused_by_gemini(schema: &Value) -> Option<String> {
+    const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
+    let about = |name: &str| match name {
+        "minLength" | "maxLength" | "pattern" | "enum" => vec!["string"],
+        "format" => vec!["string", "number", "integer"],
+        "minimum" | "maximum" => vec!["number", "integer"],
+        "items" | "minItems" | "maxItems" => vec!["array"],
+        "properties" | "required" | "minProperties" | "maxProperties" => vec!["object"],
+        _ => vec![],
+    };
+    let kind = schema["type"].as_str();
+    let members = schema.as_object()?;
+    if kind.is_some() == members.contains_key("anyOf") {
+        return Some(format!("no type and no alternatives, or both: {schema}"));
+    }
+    for (name, value) in members {
+        if !ALWAYS.contains(&name.as_str()) && !kind.is_some_and(|kind| about(name).contains(&kind)) {
+            return Some(format!("{name} of {kind:?}"));
+        }
+        if name == "enum" && !value.as_array()?.iter().all(|it| it.as_str().is_some_and(|it| !it.is_empty()))
+        {
+            return Some(format!("values {value}"));
+        }
+    }
+    if kind == Some("array") && !members.contains_key("items") {
+        return Some("an array without items".to_owned());
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    if let Some(name) =
+        required.filter_map(Value::as_str).find(|name| schema["properties"].get(name).is_none())
+    {
+        return Some(format!("required {name}"));
+    }
+    let parts = schema["anyOf"].as_array().into_iter().flatten();
+    if parts.clone().any(|it| it.get("anyOf").is_some()) {
+        return Some("alternatives within alternatives".to_owned());
+    }
+    let properties = schema["properties"].as_object().into_iter().flatten().map(|(_, it)| it);
+    parts.chain(properties).chain(members.get("items")).find_map(refused_by_gemini)
 }

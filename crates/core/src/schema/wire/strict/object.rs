@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::super::super::reference::join;
 use super::super::flat::{Flat, is_assertion};
 use super::super::loss::{Loss, LossKind};
-use super::super::told::Told;
+use super::super::told::{Told, head};
+use super::super::types::{constants, is_of};
 use super::Strict;
-use super::keywords::{Fate, constants, fate, is_of};
+use super::keywords::{Fate, fate};
 
 impl<'s> Strict<'s> {
     /// A schema without alternatives, of one type or several simple ones.
@@ -30,7 +31,7 @@ impl<'s> Strict<'s> {
                 }
             }
         }
-        let mut sent = self.head(flat, told);
+        let mut sent = head(flat, told, &mut self.losses);
         sent.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
         fix_values(flat, types, &mut sent)?;
         sent.append(&mut rules);
