@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 #[cfg(feature = "client")]
 pub(crate) use message::{Arranged, Style};
 pub use message::{message, messages};
-pub use tool::{Tools, strict_tool, strict_tools, tool, tools};
+pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub(crate) use tool::{derive, derive_all};
 
 /// JSON text of a wire type. All of ours are made of strings, numbers and JSON values, which always have one.

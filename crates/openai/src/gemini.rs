@@ -37,25 +37,60 @@
 //! # Ok::<(), haft_core::ModelError>(())
 //! ```
 
-use haft_core::{ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json};
+use haft_core::{
+    ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json, schema::WireProfile,
+};
 
+use serde_json::Map;
+
+use crate::format::derive;
 use crate::parts::{described, text_of};
 
-/// Puts a tool into this form: a function declaration. Its schema goes as it is.
+/// Puts a tool into this form: a function declaration. Its schema goes as it is, under `parametersJsonSchema`.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    let schema = definition.input_schema();
-    let mut declaration = json!({"name": definition.name()});
-    // A function without parameters has none to describe.
-    if let (Some(_), Value::Object(declaration)) = (schema.properties().next(), &mut declaration) {
-        declaration.insert("parametersJsonSchema".to_owned(), schema.as_value().clone());
-    }
-    described(definition, declaration)
+    declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
 /// Puts a list of tools into this form: one of the `tools` of a request, beside which there may be Gemini's own.
 pub fn tools(list: &ToolList) -> Value {
-    let declarations: Vec<_> = list.tools().iter().map(|it| tool(it.definition())).collect();
+    declarations(list, tool)
+}
+
+/// Puts a tool into this form, with its schema under `parameters`: for a model or a service that does not take
+/// `parametersJsonSchema`. What is sent is a [part](WireProfile::Gemini) of the schema, and what that loses is in the trace.
+pub fn subset_tool(definition: &ToolDefinition) -> Value {
+    declaration(definition, "parameters", || derive(definition, WireProfile::Gemini).value)
+}
+
+/// Puts a list of tools into this form, each as [`subset_tool`] does.
+pub fn subset_tools(list: &ToolList) -> Value {
+    declarations(list, subset_tool)
+}
+
+fn declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
+    let declarations: Vec<_> = list.tools().iter().map(|it| form(it.definition())).collect();
     json!({"functionDeclarations": declarations})
+}
+
+fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
+    let mut declaration = json!({"name": definition.name()});
+    // A function without parameters has none to describe.
+    if let (false, Value::Object(declaration)) = (takes_nothing(definition), &mut declaration) {
+        declaration.insert(key.to_owned(), schema());
+    }
+    described(definition, declaration)
+}
+
+/// Whether the schema says of no argument that there may be one.
+fn takes_nothing(definition: &ToolDefinition) -> bool {
+    let says_nothing = |(keyword, value): (&String, &Value)| match keyword.as_str() {
+        "type" | "title" | "description" | "$schema" | "$id" | "$comment" | "$defs" | "definitions" => true,
+        "properties" => value.as_object().is_some_and(Map::is_empty),
+        "required" => value.as_array().is_some_and(Vec::is_empty),
+        "additionalProperties" => value == &Value::Bool(false),
+        _ => false,
+    };
+    definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(says_nothing))
 }
 
 /// Reads the calls of a model's content: `candidates[0].content`. A call without an id has an empty one, and its result

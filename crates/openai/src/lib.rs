@@ -13,5 +13,5 @@ mod wire;
 
 #[cfg(feature = "client")]
 pub use client::{BuildError, ChatCompletions, ChatCompletionsBuilder, Timeouts};
-pub use format::{Tools, message, messages, strict_tool, strict_tools, tool, tools};
+pub use format::{Tools, message, messages, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub use reply::{assistant_message, response, tool_calls};

@@ -3,13 +3,13 @@
 mod flat;
 mod gemini;
 mod inline;
+mod kinds;
 mod limits;
 mod loss;
 mod open;
 mod small;
 mod strict;
 mod told;
-mod types;
 
 use serde_json::Value;
 

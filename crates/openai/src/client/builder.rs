@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{BoxError, ModelProfile};
+use haft_core::{BoxError, ModelProfile, schema::WireProfile};
 use reqwest::{
     Client, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
@@ -47,7 +47,7 @@ pub struct ChatCompletionsBuilder {
     profile: Option<ModelProfile>,
     max_completion_tokens: Option<bool>,
     reasoning: Option<bool>,
-    strict_tools: Option<bool>,
+    tool_schemas: Option<WireProfile>,
     has_read_env: bool,
 }
 
@@ -96,7 +96,7 @@ impl ChatCompletionsBuilder {
             profile: None,
             max_completion_tokens: None,
             reasoning: None,
-            strict_tools: None,
+            tool_schemas: None,
             has_read_env: false,
         }
     }
@@ -182,16 +182,17 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Sets whether tools are sent with `strict`, so that the model can only write arguments that fit. By default only
-    /// at OpenAI, and not to a fine-tuned model.
+    /// Sets what the server can read of the schemas of tools. By default [`OpenAiStrict`](WireProfile::OpenAiStrict) at OpenAI,
+    /// but not for a fine-tuned model; [`Gemini`](WireProfile::Gemini) at Google; elsewhere [`OpenAi`](WireProfile::OpenAi).
+    /// A small model on a server of your own does better with [`Small`](WireProfile::Small).
     ///
-    /// What a strict schema cannot say is told in its descriptions, and a tool whose schema cannot be strict at all is
-    /// sent without, with a warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null`
-    /// for an optional argument that it leaves out. The pipeline takes that as absent, unless it has
-    /// [`RepairPolicy::Strict`](haft_core::RepairPolicy::Strict): then switch this off.
+    /// What is lost is in the trace, and calls are held against the whole schema. A tool whose schema cannot be strict is
+    /// sent without `strict`, with a warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
+    /// `null` for an optional argument that it leaves out. The pipeline takes that as absent, unless it has
+    /// [`RepairPolicy::Strict`](haft_core::RepairPolicy::Strict): then choose another profile.
     #[must_use]
-    pub fn strict_tools(mut self, whether: bool) -> Self {
-        self.strict_tools = Some(whether);
+    pub fn tool_schemas(mut self, profile: WireProfile) -> Self {
+        self.tool_schemas = Some(profile);
         self
     }
 
@@ -236,10 +237,11 @@ impl ChatCompletionsBuilder {
         let usual = Server::at(url).habits();
         // Fine-tuned models know fewer keywords.
         let is_fine_tuned = self.model.starts_with("ft:");
+        let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
         Habits {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
             reasoning: self.reasoning.unwrap_or(usual.reasoning),
-            strict_tools: self.strict_tools.unwrap_or(usual.strict_tools && !is_fine_tuned),
+            tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
         }
     }
 

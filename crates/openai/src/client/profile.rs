@@ -1,7 +1,7 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::ModelProfile;
+use haft_core::{ModelProfile, schema::WireProfile};
 use reqwest::Url;
 
 /// What matters of who runs a server.
@@ -12,6 +12,8 @@ pub(super) enum Server {
     Azure,
     /// DeepSeek and Moonshot: their models read again what they thought before their calls.
     Reminding,
+    /// Google, whose API behind the compatible one refuses keywords that it does not know.
+    Gemini,
     /// Anybody else.
     Compatible,
 }
@@ -24,19 +26,20 @@ pub(super) struct Habits {
     pub(super) max_completion_tokens: bool,
     /// Whether `reasoning_content` is sent back beside calls.
     pub(super) reasoning: bool,
-    /// Whether tools are sent with `strict`. Azure has tighter limits, and others mean something else by it, or refuse
-    /// it.
-    pub(super) strict_tools: bool,
+    /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
+    /// or refuse it.
+    pub(super) tool_schemas: WireProfile,
 }
 
 impl Server {
     pub(super) fn at(url: &Url) -> Self {
-        const DOMAINS: [(&str, Server); 5] = [
+        const DOMAINS: [(&str, Server); 6] = [
             ("openai.com", Server::OpenAi),
             ("openai.azure.com", Server::Azure),
             ("deepseek.com", Server::Reminding),
             ("moonshot.ai", Server::Reminding),
             ("moonshot.cn", Server::Reminding),
+            ("googleapis.com", Server::Gemini),
         ];
         let host = url.host_str().unwrap_or_default();
         let is_within =
@@ -53,7 +56,11 @@ impl Server {
         Habits {
             max_completion_tokens: matches!(self, Self::OpenAi | Self::Azure),
             reasoning: self == Self::Reminding,
-            strict_tools: self == Self::OpenAi,
+            tool_schemas: match self {
+                Self::OpenAi => WireProfile::OpenAiStrict,
+                Self::Gemini => WireProfile::Gemini,
+                _ => WireProfile::OpenAi,
+            },
         }
     }
 }

@@ -4,7 +4,7 @@ use haft_core::{ChatRequest, ModelProfile, ResponseFormat, Schema, ToolChoice, T
 use serde::Serialize;
 
 use super::profile::Habits;
-use crate::format::{Arranged, Style, Tools, strict_tools, tools};
+use crate::format::{Arranged, Style, Tools, tools_as};
 
 /// The body of a request: new fields around messages and tools that were serialised before.
 #[derive(Serialize)]
@@ -129,7 +129,7 @@ impl<'a> Calling<'a> {
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls;
         (!request.tools.is_empty()).then(|| Self {
-            tools: if habits.strict_tools { strict_tools(&request.tools) } else { tools(&request.tools) },
+            tools: tools_as(&request.tools, habits.tool_schemas),
             tool_choice,
             parallel_tool_calls,
         })

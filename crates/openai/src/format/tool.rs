@@ -1,6 +1,7 @@
 use std::{
+    collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use haft_core::{
@@ -35,7 +36,7 @@ const NAMED: usize = 5;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool(definition: &ToolDefinition) -> Value {
-    json!(WireTool::of(definition, &derive(definition, WireProfile::OpenAi)))
+    tool_as(definition, WireProfile::OpenAi)
 }
 
 /// Puts a tool into the form of the Chat Completions API, with `strict` where its schema allows that: then the model
@@ -64,38 +65,57 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    json!(WireTool::of(definition, &derive(definition, WireProfile::OpenAiStrict)))
+    tool_as(definition, WireProfile::OpenAiStrict)
+}
+
+/// Puts a tool into the form of the Chat Completions API, with what a provider can read of its schema.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Schema, ToolDefinition, ToolName, json, schema::WireProfile};
+///
+/// let schema = Schema::arguments(json!({
+///     "properties": {"at": {"$ref": "#/$defs/place"}},
+///     "$defs": {"place": {"type": ["string", "null"], "title": "Place"}},
+/// }))?;
+/// let weather = ToolDefinition::new(ToolName::new("weather")?, schema);
+/// assert_eq!(
+///     haft_openai::tool_as(&weather, WireProfile::Small)["function"]["parameters"],
+///     json!({"type": "object", "properties": {"at": {"type": "string"}}})
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn tool_as(definition: &ToolDefinition, profile: WireProfile) -> Value {
+    json!(WireTool::of(definition, &derive(definition, profile)))
 }
 
 /// Puts a list of tools into the form of the Chat Completions API: the `tools` of a request.
 ///
 /// The list keeps what is made of it: the same list is serialised once, however often it is sent.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
-    rendered(list, WireProfile::OpenAi, |kept| &kept.open)
+    tools_as(list, WireProfile::OpenAi)
 }
 
 /// Puts a list of tools into the form of the Chat Completions API, with `strict` for each whose schema allows that.
 ///
 /// The others are sent without, and named in one warning. The list keeps this beside what [`tools`] makes of it.
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
-    rendered(list, WireProfile::OpenAiStrict, |kept| &kept.strict)
+    tools_as(list, WireProfile::OpenAiStrict)
+}
+
+/// Puts a list of tools into the form of the Chat Completions API, with what a provider can read of their schemas.
+///
+/// The list keeps what is made of it for each profile.
+pub fn tools_as(list: &ToolList, profile: WireProfile) -> Arc<Tools> {
+    let rendered = list.rendering(|_| Rendered::default());
+    let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(render(list, profile))))
 }
 
 /// What is kept beside a list.
 #[derive(Default)]
-struct Rendered {
-    open: OnceLock<Arc<Tools>>,
-    strict: OnceLock<Arc<Tools>>,
-}
-
-fn rendered(
-    list: &ToolList,
-    profile: WireProfile,
-    place: impl Fn(&Rendered) -> &OnceLock<Arc<Tools>>,
-) -> Arc<Tools> {
-    let kept = list.rendering(|_| Rendered::default());
-    place(&kept).get_or_init(|| Arc::new(render(list, profile))).clone()
-}
+struct Rendered(Mutex<HashMap<WireProfile, Arc<Tools>>>);
 
 fn render(list: &ToolList, profile: WireProfile) -> Tools {
     let wires = derive_all(list, profile);

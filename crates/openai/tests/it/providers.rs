@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 use haft_core::{
-    Content, ModelError, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Value, json, tool,
+    Content, ModelError, Schema, ToolCall, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
+    ToolResult, Value, json, tool,
 };
 use haft_openai::{anthropic, gemini, responses};
 
@@ -58,6 +59,7 @@ fn anthropic_both_ways() {
 #[test]
 fn gemini_both_ways() {
     expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"What the names match."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&pretty(gemini::tools(&list())));
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"What the names match.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&pretty(gemini::subset_tools(&list())));
     expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&pretty(gemini::tool_results(&results())));
     let data = ToolResult::done("", "count", ToolOutput::structured(json!({"n": 3})));
     expect![[
@@ -77,6 +79,32 @@ fn gemini_both_ways() {
         gemini::tool_calls,
         &[json!("Hi"), json!({"parts": 1}), json!({"parts": [{"functionCall": {}}]})],
     );
+}
+
+/// A function without declared parameters may take some all the same.
+#[test]
+fn gemini_is_told_of_every_parameter() {
+    let takes = |schema| {
+        let definition =
+            ToolDefinition::new(ToolName::new("set").unwrap(), Schema::arguments(schema).unwrap());
+        let parameters = [gemini::tool(&definition), gemini::subset_tool(&definition)];
+        parameters.map(|it| it.get("parametersJsonSchema").or(it.get("parameters")).map(pretty))
+    };
+    assert_eq!(
+        takes(json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "required": []})),
+        [None, None]
+    );
+    let [whole, part] = takes(json!({"additionalProperties": {"type": "string"}}));
+    expect![[r#"
+        {"type":"object","properties":{},"additionalProperties":{"type":"string"}}
+        {"description":"additionalProperties: {\"type\":\"string\"}","type":"object"}"#]]
+    .assert_eq(&format!("{}\n{}", whole.unwrap(), part.unwrap()));
+    let [whole, part] = takes(
+        json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"$ref": "#/$defs/b"}], "$defs": {"b": {"properties": {"b": {}}}}}),
+    );
+    expect![[r##"
+        {"type":"object","oneOf":[{"properties":{"a":{"type":"integer"}}},{"$ref":"#/$defs/b"}],"$defs":{"b":{"properties":{"b":{}}}}}
+        {"type":"object","properties":{"a":{"type":"integer"},"b":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}"##]].assert_eq(&format!("{}\n{}", whole.unwrap(), part.unwrap()));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use haft_core::{ChatModel as _, DynamicTool, Schema, ToolDefinition, ToolList, ToolName, json};
+use haft_core::{
+    ChatModel as _, DynamicTool, Schema, ToolDefinition, ToolList, ToolName, json, schema::WireProfile,
+};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -82,7 +84,7 @@ async fn tools_that_cannot_be_strict_are_told_once() {
     let request = hello().with_tools(ToolList::new("test", tools));
     let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
     let server = Server::replying([fine.clone(), fine]).await;
-    let model = server.builder().strict_tools(true).build().unwrap();
+    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).build().unwrap();
     let recording = tracing::subscriber::set_default(recorder.clone());
     model.chat(&request).await.unwrap();
     model.chat(&request).await.unwrap();

@@ -6,9 +6,9 @@ use super::super::preflight::pattern::backtracks;
 use super::super::reference::join;
 use super::flat::{Entry, Flat, is_assertion};
 use super::inline::Inline;
+use super::kinds::{constants, is_of, subject, types};
 use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
-use super::types::{constants, is_of, subject, types};
 
 /// The formats that do not fail a request.
 const FORMATS: [&str; 5] = ["date-time", "int32", "int64", "float", "double"];

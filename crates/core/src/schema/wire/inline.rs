@@ -5,8 +5,8 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::flat::{Flat, Reader};
+use super::kinds::types;
 use super::loss::{Loss, LossKind};
-use super::types::types;
 
 /// How many subschemas are inside each other at most. What is deeper no model writes.
 const NESTING: usize = 16;

@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::flat::{Entry, Flat, Reader, is_assertion};
+use super::kinds::{Types, types};
 use super::limits;
 use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
-use super::types::{Types, types};
 
 /// How many subschemas may be inside each other on the way to one. Far more than the subset allows.
 const NESTING: usize = 32;

@@ -1,4 +1,5 @@
 use async_openai::config::Config as _;
+use haft_core::schema::WireProfile;
 
 use super::{BuildError, ChatCompletionsBuilder};
 use crate::client::endpoint::{Endpoint, read_base_url};
@@ -97,12 +98,15 @@ fn another_server_of_the_environment_needs_no_key() {
 
 #[test]
 fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
-    let is_strict = |builder: ChatCompletionsBuilder| {
-        builder.habits(&read_base_url(&builder.base_url).unwrap()).strict_tools
+    use WireProfile::{OpenAi, OpenAiStrict, Small};
+    let schemas = |builder: ChatCompletionsBuilder| {
+        builder.habits(&read_base_url(&builder.base_url).unwrap()).tool_schemas
     };
     let openai = || ChatCompletionsBuilder::new("gpt-5".into());
-    assert!(is_strict(openai()) && !is_strict(openai().strict_tools(false)));
-    assert!(!is_strict(ChatCompletionsBuilder::new("ft:gpt-4o:me::1".into())));
+    assert_eq!(schemas(openai()), OpenAiStrict);
+    assert_eq!(schemas(openai().tool_schemas(OpenAi)), OpenAi);
+    assert_eq!(schemas(ChatCompletionsBuilder::new("ft:gpt-4o:me::1".into())), OpenAi);
     let other = || builder("http://localhost:8080/v1");
-    assert!(!is_strict(other()) && is_strict(other().strict_tools(true)));
+    assert_eq!(schemas(other()), OpenAi);
+    assert_eq!(schemas(other().tool_schemas(Small)), Small);
 }

@@ -1,3 +1,4 @@
+use haft_core::schema::WireProfile;
 use reqwest::Url;
 
 use super::{Habits, Server, profile_of};
@@ -26,6 +27,7 @@ fn who_runs_a_server_is_known_by_its_host() {
     assert_eq!(server("https://mine.openai.azure.com/openai/v1"), Server::Azure);
     assert_eq!(server("https://api.deepseek.com"), Server::Reminding);
     assert_eq!(server("https://api.moonshot.ai/v1"), Server::Reminding);
+    assert_eq!(server("https://generativelanguage.googleapis.com/v1beta/openai/"), Server::Gemini);
 }
 
 /// Azure has the models that refuse `max_tokens`, too.
@@ -33,7 +35,8 @@ fn who_runs_a_server_is_known_by_its_host() {
 fn habits_follow_from_who_runs_a_server() {
     assert!(Server::OpenAi.habits().max_completion_tokens && Server::Azure.habits().max_completion_tokens);
     assert!(Server::Reminding.habits().reasoning);
-    assert!(Server::OpenAi.habits().strict_tools && !Server::Azure.habits().strict_tools);
-    let none = Habits { max_completion_tokens: false, reasoning: false, strict_tools: false };
+    let schemas = [Server::OpenAi, Server::Azure, Server::Gemini].map(|it| it.habits().tool_schemas);
+    assert_eq!(schemas, [WireProfile::OpenAiStrict, WireProfile::OpenAi, WireProfile::Gemini]);
+    let none = Habits { max_completion_tokens: false, reasoning: false, tool_schemas: WireProfile::OpenAi };
     assert_eq!(Server::Compatible.habits(), none);
 }

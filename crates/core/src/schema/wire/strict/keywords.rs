@@ -2,7 +2,7 @@
 
 use super::super::super::preflight::pattern::backtracks;
 use super::super::flat::Entry;
-use super::super::types::subject;
+use super::super::kinds::subject;
 
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::super::reference::join;
 use super::super::flat::{Flat, is_assertion};
+use super::super::kinds::{constants, is_of};
 use super::super::loss::{Loss, LossKind};
 use super::super::told::{Told, head};
-use super::super::types::{constants, is_of};
 use super::Strict;
 use super::keywords::{Fate, fate};
 
