@@ -55,9 +55,9 @@ pub use store::{MemoryResultStore, ResultStore};
 pub use timestamp::Timestamp;
 pub use tool::{
     Annotations, BoxError, Deprecation, DynamicTool, IntoToolOutput, InvalidToolName, Json, Pending,
-    PendingCall, PendingKind, Policy, Principal, Progress, ProgressSink, RunContext, State, StateType, Tool,
-    ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, Tools,
-    from_arguments, tool_fn,
+    PendingCall, PendingKind, Policy, Principal, Progress, ProgressSink, Redefined, RunContext, State,
+    StateType, Tool, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput,
+    Tools, from_arguments, tool_fn,
 };
 pub use toolset::{ToolInfo, Toolset, ToolsetError};
 pub use transcript::{Transcript, View};

@@ -13,6 +13,7 @@ mod canonical;
 mod check;
 mod derive;
 mod describe;
+mod described;
 mod effort;
 mod error;
 mod explain;
@@ -41,6 +42,7 @@ pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::preflight::SchemaLimits;
 pub(crate) use self::preflight::is_deeper;
+pub(crate) use self::reference::join;
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::violation::{Violation, Violations};
 pub use self::wire::{Loss, LossKind, Wire, WireProfile};
@@ -161,13 +163,15 @@ impl Schema {
     /// [`SchemaFault::NotAnObject`] for a root that cannot be an object.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::object_root(self.as_value())? {
-            // It grew by no more than two keywords, so that the limits that it was held to still speak for it.
-            Some(value) => {
-                let check = self.0.check.of_same_draft(&value)?;
-                Ok(Self(Arc::new(Compiled { value, check })))
-            }
+            Some(value) => self.with_root(value),
             None => Ok(self),
         }
+    }
+
+    /// This schema with a few more keywords: the limits that it was held to still speak for it.
+    fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
+        let check = self.0.check.of_same_draft(&value)?;
+        Ok(Self(Arc::new(Compiled { value, check })))
     }
 
     /// The schema as it was given.
@@ -241,6 +245,15 @@ impl Schema {
     /// What the validator holds against a value that is not too deep, unless that takes more than is left.
     fn errors<'v>(&'v self, value: &'v Value, effort: &mut u64) -> Option<Errors<'v>> {
         self.0.check.errors(self.as_value(), value, effort)
+    }
+}
+
+/// The same as [`Schema::new`].
+impl TryFrom<Value> for Schema {
+    type Error = SchemaError;
+
+    fn try_from(value: Value) -> Result<Self, SchemaError> {
+        Self::new(value)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The tool: a value that carries its definition and can be called.
 
+mod arguments;
 mod context;
 mod definition;
 mod dynamic;
@@ -9,6 +10,7 @@ mod into_output;
 mod name;
 mod outcome;
 mod policy;
+mod redefined;
 mod state;
 mod tools;
 
@@ -17,17 +19,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
+pub use arguments::from_arguments;
+pub(crate) use arguments::read;
 pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
-pub use definition::{Annotations, Deprecation, StateType, ToolDefinition};
-pub(crate) use dynamic::read_value;
-pub use dynamic::{DynamicTool, from_arguments, tool_fn};
+pub use definition::{Annotations, Deprecation, ToolDefinition};
+pub use dynamic::{DynamicTool, tool_fn};
 pub use error::{BoxError, ToolError};
 pub use ext::ToolExt;
 pub use into_output::{IntoToolOutput, Json};
 pub use name::{InvalidToolName, ToolName};
 pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};
 pub use policy::Policy;
-pub use state::State;
+pub use redefined::Redefined;
+pub use state::{State, StateType};
 pub use tools::Tools;
 
 /// Something that a model can call: a Rust function, a server's tool, another agent.

@@ -9,7 +9,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::object::Object;
-use crate::{ToolError, tool::read_value};
+use crate::{ToolError, schema::join, tool::read};
 
 /// A type that an argument may have.
 #[diagnostic::on_unimplemented(
@@ -30,7 +30,7 @@ pub struct Parameter<T> {
     name: &'static str,
     description: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
-    read: fn(Value) -> Result<T, serde_json::Error>,
+    read: fn(Value, Option<&str>) -> Result<T, ToolError>,
     absent: fn() -> Option<T>,
     default: Option<Default<T>>,
     narrow: Option<fn(&mut Narrowed<'_>)>,
@@ -53,7 +53,7 @@ pub fn undescribed<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
         name,
         description: None,
         schema: |_| true.into(),
-        read: read_value,
+        read,
         absent: || T::deserialize(Absent).ok(),
         default: None,
         narrow: None,
@@ -106,17 +106,15 @@ impl<T> Parameter<T> {
     }
 
     fn take(&self, given: &mut Map<String, Value>) -> Result<T, ToolError> {
-        let invalid = |what: &dyn std::fmt::Display| {
-            ToolError::InvalidArguments(format!("/{}: {what}", self.name).into())
-        };
         if self.is_rest {
-            let rest = Value::Object(mem::take(given));
-            return (self.read)(rest).map_err(|error| ToolError::InvalidArguments(error.to_string().into()));
+            return (self.read)(Value::Object(mem::take(given)), None);
         }
         match (given.remove(self.name), &self.default) {
-            (Some(value), _) => (self.read)(value).map_err(|error| invalid(&error)),
+            (Some(value), _) => (self.read)(value, Some(self.name)),
             (None, Some(default)) => Ok((default.make)()),
-            (None, None) => (self.absent)().ok_or_else(|| invalid(&"missing")),
+            (None, None) => (self.absent)().ok_or_else(|| {
+                ToolError::InvalidArguments(format!("{}: missing", join("", self.name)).into())
+            }),
         }
     }
 }

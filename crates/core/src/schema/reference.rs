@@ -1,5 +1,7 @@
 //! References within one document.
 
+use std::iter;
+
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -25,17 +27,26 @@ impl Reference {
 
 /// The schema behind a `$ref` by pointer, and behind that, for a few steps. What is no such reference is itself.
 pub(super) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
-    let mut current = schema;
-    for _ in 0..HOPS {
-        let reference = current.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
-        let Some(Reference::Pointer(pointer)) = reference else { break };
-        let Some(target) = root.pointer(&pointer) else { break };
-        current = target;
-    }
-    current
+    steps(root, schema).last().map_or(schema, |(_, target)| target)
+}
+
+/// The pointer to what [`follow`] finds from the root.
+pub(super) fn place(root: &Value) -> String {
+    steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
+}
+
+/// Where the references of a schema lead, one after the other.
+fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
+    let next = move |schema: &Value| {
+        let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
+        let Some(Reference::Pointer(pointer)) = reference else { return None };
+        let target = root.pointer(&pointer)?;
+        Some((pointer, target))
+    };
+    iter::successors(next(schema), move |(_, schema)| next(schema)).take(HOPS)
 }
 
 /// A pointer one step deeper.
-pub(super) fn join(pointer: &str, step: &str) -> String {
+pub(crate) fn join(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,11 +1,19 @@
-use std::{any::TypeId, fmt, sync::Arc};
+//! What a tool is, beside what it does when it is called.
+
+mod defects;
+mod hints;
+
+use std::{fmt, mem, sync::Arc};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{IntoToolOutput, Policy, ToolName};
+use super::{IntoToolOutput, Policy, StateType, ToolName};
 use crate::{Schema, SchemaError};
+
+use defects::Defects;
+pub use hints::{Annotations, Deprecation};
 
 /// What a tool is called, does, takes and returns. Cheap to clone: one `Arc`.
 ///
@@ -39,8 +47,11 @@ struct Parts {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
+    /// What was said about arguments by hand, so that it stays when the schema is replaced.
     #[serde(skip)]
-    defect: Option<String>,
+    described: Vec<(String, String)>,
+    #[serde(skip)]
+    defects: Defects,
     #[serde(skip)]
     policy: Policy,
     #[serde(skip)]
@@ -53,64 +64,6 @@ struct Parts {
     deprecated: Option<Deprecation>,
 }
 
-/// Hints about a tool's behaviour, in the words of MCP. They come from outside: never trusted, never sent to a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Annotations {
-    /// It changes nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_only: Option<bool>,
-    /// It may destroy what is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub destructive: Option<bool>,
-    /// Calling twice has the effect of calling once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idempotent: Option<bool>,
-    /// It meets a world that is not closed, such as the web.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_world: Option<bool>,
-}
-
-impl Annotations {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// That a tool should no longer be used, and what to use in its place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deprecation {
-    /// The name of the tool that replaces it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replacement: Option<String>,
-    /// Why, or what to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
-
-/// A type that a tool asks its [`State`](crate::State) for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StateType {
-    id: TypeId,
-    name: &'static str,
-}
-
-impl StateType {
-    /// Names the type `T`.
-    pub fn of<T: 'static>() -> Self {
-        Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
-    }
-
-    pub(crate) fn id(self) -> TypeId {
-        self.id
-    }
-
-    /// The type's path, for messages.
-    pub fn name(self) -> &'static str {
-        self.name
-    }
-}
-
 impl ToolDefinition {
     /// Defines a tool by the two things that every tool has. A schema whose root cannot be an object is a
     /// [defect](Self::defect).
@@ -121,7 +74,8 @@ impl ToolDefinition {
             description: String::new(),
             input_schema: Schema::object(),
             output_schema: None,
-            defect: None,
+            described: Vec::new(),
+            defects: Defects::default(),
             policy: Policy::default(),
             state: Vec::new(),
             annotations: Annotations::default(),
@@ -144,18 +98,17 @@ impl ToolDefinition {
             Ok(name) => (name, None),
             Err(error) => (ToolName::from_foreign(name), Some(error.to_string())),
         };
-        let (input, bad_input) = match input {
-            Ok(schema) => (schema, None),
-            Err(error) => (Schema::object(), Some(format!("its arguments: {error}"))),
-        };
         let (output, bad_output) = match R::output_schema() {
             None => (None, None),
             Some(Ok(schema)) => (Some(schema), None),
-            Some(Err(error)) => (None, Some(format!("its output: {error}"))),
+            Some(Err(error)) => (None, Some(output_defect(error))),
         };
-        let definition = Self::new(name, input);
-        let defect = bad_name.or(bad_input).or(bad_output);
-        definition.with(|parts| (parts.output_schema, parts.defect) = (output, defect))
+        Self::new(name, Schema::object()).with(|parts| {
+            parts.set_input(input.map_err(input_defect));
+            parts.output_schema = output;
+            parts.defects.name = bad_name;
+            parts.defects.output = bad_output;
+        })
     }
 
     /// The name by which models call it.
@@ -186,7 +139,7 @@ impl ToolDefinition {
     /// Why the tool cannot be used, if it cannot. Such a tool is withheld from models, and a
     /// [`Toolset`](crate::Toolset) that was given it reports it when it is checked.
     pub fn defect(&self) -> Option<&str> {
-        self.0.defect.as_deref()
+        self.0.defects.first()
     }
 
     /// How the host runs it.
@@ -214,10 +167,13 @@ impl ToolDefinition {
         self.0.deprecated.as_ref()
     }
 
-    /// Changes the name.
+    /// Changes the name, to a [`ToolName`] or a text that is one. Any other text is a [defect](Self::defect).
     #[must_use]
-    pub fn with_name(self, name: ToolName) -> Self {
-        self.with(|parts| parts.name = name)
+    pub fn with_name(self, name: impl TryInto<ToolName, Error: fmt::Display>) -> Self {
+        self.with(|parts| match name.try_into() {
+            Ok(name) => (parts.name, parts.defects.name) = (name, None),
+            Err(error) => parts.defects.name = Some(error.to_string()),
+        })
     }
 
     /// Sets the name that people are shown.
@@ -232,19 +188,42 @@ impl ToolDefinition {
         self.with(|parts| parts.description = description.into())
     }
 
-    /// Sets what the tool takes.
+    /// Sets what the model reads about one argument, in place of what its schema says; also of a schema that is
+    /// set later. An argument that the schema does not list is a [defect](Self::defect).
     #[must_use]
-    pub fn with_input_schema(self, schema: Schema) -> Self {
-        self.with(|parts| match schema.into_arguments() {
-            Ok(schema) => parts.input_schema = schema,
-            Err(error) => parts.defect = Some(format!("its arguments: {error}")),
+    pub fn with_argument_description(
+        self,
+        argument: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        let (argument, description) = (argument.into(), description.into());
+        self.with(|parts| {
+            parts.describe(&argument, &description);
+            parts.described.push((argument, description));
         })
     }
 
-    /// Sets what the tool returns; results are held against it.
+    /// Sets what the tool takes: a [`Schema`], or a [`Value`] that is one. What is none, or cannot be an object, is a
+    /// [defect](Self::defect).
+    ///
+    /// Calls are held against this schema and no other. A tool that reads its arguments into a type answers what fits the
+    /// schema and not the type with [`ToolError::InvalidArguments`](crate::ToolError::InvalidArguments).
     #[must_use]
-    pub fn with_output_schema(self, schema: Schema) -> Self {
-        self.with(|parts| parts.output_schema = Some(schema))
+    pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
+        self.with(|parts| {
+            let schema = schema.try_into().map_err(input_defect);
+            parts.set_input(schema.and_then(|schema| schema.into_arguments().map_err(input_defect)));
+        })
+    }
+
+    /// Sets what the tool returns, as [`with_input_schema`](Self::with_input_schema) does what it takes, but with any root; results are held
+    /// against it.
+    #[must_use]
+    pub fn with_output_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
+        self.with(|parts| match schema.try_into() {
+            Ok(schema) => (parts.output_schema, parts.defects.output) = (Some(schema), None),
+            Err(error) => parts.defects.output = Some(output_defect(error)),
+        })
     }
 
     /// Sets how the host runs the tool.
@@ -281,6 +260,46 @@ impl ToolDefinition {
         change(Arc::make_mut(&mut self.0));
         self
     }
+}
+
+impl Parts {
+    fn set_input(&mut self, schema: Result<Schema, String>) {
+        match schema {
+            Ok(schema) => {
+                (self.input_schema, self.defects.input) = (schema, None);
+                for (argument, description) in mem::take(&mut self.described) {
+                    self.describe(&argument, &description);
+                    self.described.push((argument, description));
+                }
+            }
+            Err(defect) => self.defects.input = Some(defect),
+        }
+    }
+
+    fn describe(&mut self, argument: &str, description: &str) {
+        let defect = match self.input_schema.with_described(argument, description) {
+            Some(Ok(schema)) => {
+                self.input_schema = schema;
+                return;
+            }
+            Some(Err(error)) => input_defect(error),
+            None => {
+                let known: Vec<_> =
+                    self.input_schema.properties().map(|it| format!("{:?}", it.name)).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                format!("its arguments: there is no {argument:?} to describe; known: {known}")
+            }
+        };
+        self.defects.input.get_or_insert(defect);
+    }
+}
+
+fn input_defect(error: impl fmt::Display) -> String {
+    format!("its arguments: {error}")
+}
+
+fn output_defect(error: impl fmt::Display) -> String {
+    format!("its output: {error}")
 }
 
 impl fmt::Display for ToolDefinition {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome, from_arguments};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolError>> + Send + Sync;
@@ -41,13 +41,6 @@ impl DynamicTool {
         };
         Self { definition, handler: Arc::new(handler) }
     }
-
-    /// Changes the definition, such as its description or its policy.
-    #[must_use]
-    pub fn with_definition(mut self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Self {
-        self.definition = change(self.definition);
-        self
-    }
 }
 
 #[async_trait]
@@ -61,7 +54,8 @@ impl Tool for DynamicTool {
     }
 }
 
-/// Makes a tool of a closure with one typed argument, whose fields are the tool's arguments.
+/// Makes a tool of a closure with one typed argument, whose fields are the tool's arguments. A tool without arguments
+/// takes an empty struct, or a [`Value`].
 ///
 /// The input schema comes from `A`, the output schema from what the closure returns. A closure may hold state
 /// of its own. A name that is no [`ToolName`](crate::ToolName), or a type whose schema the engine
@@ -95,47 +89,4 @@ where
         let function = Arc::clone(&function);
         async move { function(from_arguments(arguments)?).await.into_tool_output() }
     })
-}
-
-/// Reads typed arguments out of validated ones.
-///
-/// By the rules of JSON Schema `3.0` is an integer, by those of serde it is not: here it is.
-///
-/// # Errors
-///
-/// Fails with [`ToolError::InvalidArguments`] where the type is stricter than its schema.
-pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
-    read_value(arguments).map_err(|error| ToolError::InvalidArguments(error.to_string().into()))
-}
-
-/// Reads a typed value, in which a float without a fraction is an integer.
-pub(crate) fn read_value<A: DeserializeOwned>(mut value: Value) -> Result<A, serde_json::Error> {
-    A::deserialize(&value).or_else(|error| {
-        // A value that can be read stays as it is, untyped parts and all.
-        if integers_from_floats(&mut value) { A::deserialize(value) } else { Err(error) }
-    })
-}
-
-/// Writes floats without a fraction as integers, as far as `i64` goes; says whether there were any.
-fn integers_from_floats(value: &mut Value) -> bool {
-    match value {
-        Value::Number(number) if number.is_f64() => match number.as_f64().and_then(exact_integer) {
-            Some(integer) => {
-                *value = integer.into();
-                true
-            }
-            None => false,
-        },
-        Value::Array(items) => items.iter_mut().fold(false, |any, item| integers_from_floats(item) | any),
-        Value::Object(entries) => {
-            entries.values_mut().fold(false, |any, item| integers_from_floats(item) | any)
-        }
-        _ => false,
-    }
-}
-
-fn exact_integer(float: f64) -> Option<i64> {
-    /// Beyond 2^53 a float no longer says which integer is meant.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
 }

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolError};
+use super::{Redefined, Tool, ToolContext, ToolDefinition, ToolError};
 use crate::{CallOutcome, Pipeline, ToolResult, blocking};
 
 /// What can be done with any tool.
@@ -34,6 +34,44 @@ pub trait ToolExt: Tool {
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         blocking::block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))
+    }
+
+    /// Changes the definition: its name, its description, its schema, what it says about an argument, its policy. Each by
+    /// itself; what is not changed stays as it is inferred, or as a server sent it.
+    ///
+    /// What cannot be, such as a description of an argument that there is not, is a [defect](ToolDefinition::defect), which
+    /// a toolset reports when it is checked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Tool, ToolExt, Toolset, json, tool};
+    ///
+    /// #[tool]
+    /// fn add(x: i64, y: i64) -> i64 {
+    ///     x + y
+    /// }
+    ///
+    /// let sum = Add.with_definition(|it| {
+    ///     it.with_name("sum")
+    ///         .with_description("Adds two amounts, in cents.")
+    ///         .with_argument_description("x", "The first amount.")
+    /// });
+    /// assert_eq!(sum.args()[0].1, &json!({"type": "integer", "description": "The first amount."}));
+    /// assert_eq!(sum.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
+    ///
+    /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "The third amount."));
+    /// assert_eq!(
+    ///     Toolset::new().with(wrong).check().unwrap_err().to_string(),
+    ///     r#"tool "add" cannot be used: its arguments: there is no "z" to describe; known: "x", "y""#
+    /// );
+    /// ```
+    fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Redefined<Self>
+    where
+        Self: Sized,
+    {
+        let definition = change(self.definition().clone());
+        Redefined::new(self, definition)
     }
 
     /// The schemas of the arguments by name, in order.

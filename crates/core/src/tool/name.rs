@@ -103,6 +103,14 @@ impl TryFrom<String> for ToolName {
     }
 }
 
+impl TryFrom<&str> for ToolName {
+    type Error = InvalidToolName;
+
+    fn try_from(name: &str) -> Result<Self, Self::Error> {
+        Self::new(name)
+    }
+}
+
 impl Borrow<str> for ToolName {
     fn borrow(&self) -> &str {
         &self.0

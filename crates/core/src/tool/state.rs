@@ -9,7 +9,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio::sync::OnceCell;
 
-use super::{BoxError, StateType};
+use super::BoxError;
 
 /// Values of the host program for its tools: at most one of each type.
 ///
@@ -40,6 +40,25 @@ enum Value {
 struct Making<T> {
     made: OnceCell<T>,
     make: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
+}
+
+/// A type that a tool asks its [`State`] for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateType {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl StateType {
+    /// Names the type `T`.
+    pub fn of<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
+    }
+
+    /// The type's path, for messages.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
 }
 
 impl State {
@@ -143,7 +162,7 @@ impl State {
 
     /// Those of `types` that have no value here.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
-        types.iter().filter(|wanted| !self.0.contains_key(&wanted.id()))
+        types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
     }
 }
 

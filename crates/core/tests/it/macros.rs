@@ -4,6 +4,7 @@ mod arguments;
 mod blocks;
 mod calls;
 mod definitions;
+mod overrides;
 
 /// Every mistake has a message that says what to do, where it was made.
 #[test]

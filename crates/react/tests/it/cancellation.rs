@@ -11,7 +11,7 @@ use std::{
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AgentErrorKind, DynamicTool, FailureKind, Policy, RunContext, RunEvent, RunInput, Schema,
-    ToolDefinition, ToolName, testing::ScriptedModel,
+    ToolDefinition, ToolExt as _, ToolName, testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 use tokio::time::{Instant, sleep};

@@ -5,7 +5,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 use expect_test::expect;
 use haft_core::{
     Agent as _, AgentErrorKind, AssistantMessage, ChatRequest, ChatResponse, FailureKind, FinishReason,
-    Limit, ModelError, Policy, RunInput, StopReason, ToolCall, ToolError, Toolset, testing::ScriptedModel,
+    Limit, ModelError, Policy, RunInput, StopReason, ToolCall, ToolError, ToolExt as _, Toolset,
+    testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 

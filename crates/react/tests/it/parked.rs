@@ -3,7 +3,7 @@
 use expect_test::expect;
 use haft_core::{
     Agent as _, Answer, Answers, DynamicTool, Parked, Pending, PendingKind, Policy, RunInput, RunOutput,
-    ToolOutcome, Toolset, Transcript, json, testing::ScriptedModel,
+    Tool, ToolExt as _, ToolOutcome, Toolset, Transcript, json, testing::ScriptedModel,
 };
 use haft_react::{ReactAgent, Run};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// `add`, which a person must approve.
-fn approved_add() -> DynamicTool {
+fn approved_add() -> impl Tool + 'static {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     add().with_definition(|it| it.with_policy(policy))
 }

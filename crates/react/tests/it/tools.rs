@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_core::{
-    DynamicTool, Policy, Schema, Tool as _, ToolDefinition, ToolError, ToolName, Toolset, json,
+    DynamicTool, Policy, Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, Toolset, json,
     schemars::{self, JsonSchema},
     tool_fn,
 };
@@ -57,7 +57,7 @@ pub(crate) fn wait() -> DynamicTool {
 }
 
 /// `hang()`: never returns, within the given timeout.
-pub(crate) fn hang(timeout: Duration) -> DynamicTool {
+pub(crate) fn hang(timeout: Duration) -> impl Tool + 'static {
     plain("hang", pending::<()>).with_definition(|it| it.with_policy(Policy { timeout, ..Policy::default() }))
 }
 

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use haft_core::{
     Tool, ToolExt,
     schemars::{self, JsonSchema},
-    tool,
+    tool, tool_fn,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -297,4 +297,23 @@ fn a_type_that_is_stricter_than_its_schema_is_told_by_name() {
 
     assert_eq!(told(Halve, json!({"even": 4})), "Even(4)");
     expect!["invalid arguments: /even: not an even number"].assert_eq(&told(Halve, json!({"even": 3})));
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Numbers {
+        all: Vec<Even>,
+    }
+
+    #[tool]
+    fn halve_all(numbers: Numbers) -> usize {
+        numbers.all.len()
+    }
+
+    let halve_each = tool_fn("halve_each", "", |Numbers { all }| async move { all.len().to_string() });
+    // As integers, as everywhere: `4.0` is one.
+    assert_eq!(told(HalveAll, json!({"numbers": {"all": [2, 4.0]}})), "2");
+    assert_eq!(told(&halve_each, json!({"all": [2, 4.0]})), "2");
+    expect!["invalid arguments: /numbers/all/1: not an even number"]
+        .assert_eq(&told(HalveAll, json!({"numbers": {"all": [2, 3]}})));
+    expect!["invalid arguments: /all/1: not an even number"]
+        .assert_eq(&told(&halve_each, json!({"all": [2, 3]})));
 }

@@ -1,0 +1,29 @@
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+
+/// A tool with another definition than its own, as [`ToolExt::with_definition`](crate::ToolExt::with_definition) makes it.
+#[derive(Clone, Debug)]
+pub struct Redefined<T> {
+    tool: T,
+    definition: ToolDefinition,
+}
+
+impl<T: Tool> Redefined<T> {
+    /// Puts another definition in the place of the tool's own.
+    pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
+        Self { tool, definition }
+    }
+}
+
+#[async_trait]
+impl<T: Tool> Tool for Redefined<T> {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        self.tool.call(arguments, cx).await
+    }
+}
