@@ -2,6 +2,7 @@
 
 mod json;
 mod native;
+mod step;
 
 use std::{mem, sync::Arc};
 

@@ -1,22 +1,23 @@
 //! ReAct as JSON: each reply is one object with a thought, the name of a tool and its arguments.
 
 mod embed;
-mod example;
+mod format;
 mod listen;
-mod offer;
 mod read;
-mod render;
 
-use std::sync::Arc;
+use haft_core::{ChatRequest, ChatResponse, ModelProfile, ResponseFormat, Schema, ToolDefinition, Value};
+use serde_json::json;
 
-use haft_core::{ChatRequest, ChatResponse, ModelProfile, ResponseFormat, Schema};
-
-use super::{Dialect, FINISH, Listener, Prompt};
+use super::{
+    Dialect, FINISH, Listener, Prompt,
+    step::{self, Form, Step},
+};
 use crate::Reply;
 use listen::JsonListener;
-use offer::Offer;
 
+pub(super) use listen::Strings;
 pub(crate) use read::json_object;
+pub(super) use read::step as read_step;
 
 /// Thought, tool and arguments as one JSON object a reply, for models without function calling.
 ///
@@ -59,23 +60,15 @@ impl Dialect for JsonReact {
     }
 
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let offer = Offer::of(prompt);
-        let response_format = match (self.constrained, prompt.must_answer) {
-            (false, _) => ResponseFormat::Text,
-            (true, false) => offer.any_step.clone(),
-            (true, true) => offer.finish_step.clone(),
-        };
-        ChatRequest {
-            instructions: Some(Arc::clone(&offer.system)),
-            messages: prompt.messages.iter().map(render::message).collect(),
-            response_format,
-            settings: prompt.settings.clone(),
-            ..ChatRequest::default()
+        let mut request = step::request::<Json>(prompt);
+        if !self.constrained {
+            request.response_format = ResponseFormat::Text;
         }
+        request
     }
 
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        read::reply(response, outputs)
+        step::fold::<Json>(response, outputs)
     }
 
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
@@ -87,12 +80,39 @@ impl Dialect for JsonReact {
     }
 }
 
+/// A step as one JSON object.
+struct Json;
+
+impl Form for Json {
+    const WRITTEN: &'static str = "one JSON object and nothing else";
+
+    fn shape(thought: &str, tool_name: &str) -> String {
+        format!(
+            "{{\"{}\": \"{thought}\", \"{}\": \"{tool_name}\", \"{}\": {{its arguments}}}}",
+            key::THOUGHT,
+            key::TOOL_NAME,
+            key::TOOL_ARGS
+        )
+    }
+
+    fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
+        json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
+    }
+
+    fn read(text: &str, outputs: Option<&Schema>) -> Option<Step> {
+        read::step(text, outputs)
+    }
+
+    fn format(offered: &[&ToolDefinition]) -> ResponseFormat {
+        format::step_of(offered)
+    }
+}
+
 /// The keys of a step.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";
     pub(super) const TOOL_ARGS: &str = "tool_args";
-    pub(super) const ANSWER: &str = "answer";
 }
 
 #[cfg(test)]

@@ -102,7 +102,8 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     expect![[r#"
         user: 17 + 25?
         assistant: I think it is 42.
-        user: Your reply cannot be read. Write one JSON object and nothing else: {"thought": "why", "tool_name": "a tool, or finish", "tool_args": {its arguments}}
+        user: Your reply cannot be read. Write one JSON object and nothing else:
+        {"thought": "why", "tool_name": "a tool, or finish", "tool_args": {its arguments}}
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
 

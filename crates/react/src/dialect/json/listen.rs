@@ -5,10 +5,14 @@ mod strings;
 use haft_core::{ChatEvent, ChatResponse, Schema};
 
 use super::{
-    super::{Delta, FINISH, Listener},
-    key, read,
+    super::{
+        Delta, FINISH, Listener,
+        step::{self, ANSWER},
+    },
+    Json, key,
 };
-use strings::Strings;
+
+pub(in super::super) use strings::Strings;
 
 /// Listens to one reply.
 pub(super) struct JsonListener {
@@ -39,7 +43,7 @@ impl JsonListener {
             match path {
                 [top] if top == key::THOUGHT => thought.push(said),
                 [top] if top == key::TOOL_NAME => self.tool_name.push(said),
-                [top, argument] if ends && top == key::TOOL_ARGS && argument == key::ANSWER => {
+                [top, argument] if ends && top == key::TOOL_ARGS && argument == ANSWER => {
                     answer.push(said);
                 }
                 _ => {}
@@ -54,7 +58,7 @@ impl JsonListener {
         if self.has_answer || (is_call && self.has_thought) {
             return Vec::new();
         }
-        let reply = read::reply(response.clone(), self.outputs.as_ref());
+        let reply = step::fold::<Json>(response.clone(), self.outputs.as_ref());
         if reply.problem.is_some() {
             return Vec::new();
         }

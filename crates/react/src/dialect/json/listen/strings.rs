@@ -5,7 +5,7 @@ use std::mem;
 /// What stands before the first object and behind it is skipped. It reads what is valid as it is meant; of what is
 /// not, it makes nothing worse than odd words.
 #[derive(Default)]
-pub(super) struct Strings {
+pub(in super::super::super) struct Strings {
     /// The keys that lead to the current value; an array has an empty one.
     path: Vec<String>,
     /// For each container around the current place, whether it is an object.
@@ -47,7 +47,7 @@ enum Escape {
 
 impl Strings {
     /// Takes one character of the text. Gives a character of a string value, where this completes one.
-    pub(super) fn take(&mut self, written: char) -> Option<(&[String], char)> {
+    pub(in super::super::super) fn take(&mut self, written: char) -> Option<(&[String], char)> {
         match self.place {
             Place::Before if written == '{' => self.enter(true),
             Place::Between { key } => self.between(written, key),

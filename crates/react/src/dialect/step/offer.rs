@@ -1,18 +1,19 @@
-//! What a model is offered: the words before the conversation, and the schema of a step.
+//! What a model is offered: the words before the conversation, and what a step must look like.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
-use haft_core::{Message, ResponseFormat, Schema, ToolDefinition, ToolList, ToolName, Value};
-use serde_json::{Map, json};
+use haft_core::{Message, ResponseFormat, Schema, ToolDefinition, ToolList, ToolName};
+use serde_json::json;
 
 use super::{
     super::{FINISH, Prompt},
+    ANSWER, Form,
     example::examples,
-    key,
 };
 
 /// What is the same in every request with the same tools; made once for each list of them.
-pub(super) struct Offer {
+pub(super) struct Offer<F> {
+    form: PhantomData<F>,
     instructions: Option<Arc<Message>>,
     outputs: Option<Schema>,
     pub(super) system: Arc<Message>,
@@ -20,7 +21,7 @@ pub(super) struct Offer {
     pub(super) finish_step: ResponseFormat,
 }
 
-impl Offer {
+impl<F: Form> Offer<F> {
     pub(super) fn of(prompt: &Prompt<'_>) -> Arc<Self> {
         let kept = prompt.tools.rendering(|tools| Self::new(tools, prompt));
         if kept.fits(prompt) { kept } else { Arc::new(Self::new(prompt.tools, prompt)) }
@@ -33,13 +34,14 @@ impl Offer {
     fn new(tools: &ToolList, prompt: &Prompt<'_>) -> Self {
         let finish = finish(prompt.outputs);
         let offered: Vec<_> = definitions(tools).chain([&finish]).collect();
-        let system = system(prompt, &offered);
+        let system = system::<F>(prompt, &offered);
         Self {
+            form: PhantomData,
             instructions: prompt.instructions.cloned(),
             outputs: prompt.outputs.cloned(),
             system: Arc::new(Message::system(system)),
-            any_step: step_of(&offered),
-            finish_step: step_of(&[&finish]),
+            any_step: F::format(&offered),
+            finish_step: F::format(&[&finish]),
         }
     }
 }
@@ -61,8 +63,8 @@ fn finish(outputs: Option<&Schema>) -> ToolDefinition {
         Some(outputs) => outputs.clone(),
         None => Schema::new(json!({
             "type": "object",
-            "properties": {key::ANSWER: {"type": "string"}},
-            "required": [key::ANSWER],
+            "properties": {ANSWER: {"type": "string"}},
+            "required": [ANSWER],
             "additionalProperties": false,
         }))
         .unwrap_or_else(|_| Schema::object()),
@@ -72,50 +74,17 @@ fn finish(outputs: Option<&Schema>) -> ToolDefinition {
     )
 }
 
-fn system(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
+fn system<F: Form>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
     let mut text = prompt.instructions.map(|message| message.text() + "\n\n").unwrap_or_default();
     text += &format!(
-        "You work in steps. Each of your replies is one step, written as one JSON object and nothing else:\n\
-         {{\"{}\": \"what to do next, and why\", \"{}\": \"one of the tools below\", \"{}\": {{its arguments}}}}\n\
+        "You work in steps. Each of your replies is one step, written as {}:\n{}\n\
          After each step you are told the observation: what the tool returned. When the observations answer the \
          question, the next step is \"{FINISH}\".\n\nTools:",
-        key::THOUGHT,
-        key::TOOL_NAME,
-        key::TOOL_ARGS
+        F::WRITTEN,
+        F::shape("what to do next, and why", "one of the tools below")
     );
     for (number, definition) in (1..).zip(offered) {
         text += &format!("\n{number}. {definition}");
     }
-    text + "\n\n" + &examples(prompt.outputs.is_some())
-}
-
-/// A step with one of these tools. Where the schemas together are more than the engine accepts, any JSON object.
-fn step_of(offered: &[&ToolDefinition]) -> ResponseFormat {
-    let mut definitions = Map::new();
-    let alternatives: Vec<_> =
-        offered.iter().map(|definition| alternative(definition, &mut definitions)).collect();
-    let mut root = Map::from_iter([("anyOf".to_owned(), Value::Array(alternatives))]);
-    if !definitions.is_empty() {
-        root.insert("$defs".to_owned(), Value::Object(definitions));
-    }
-    match Schema::new(Value::Object(root)) {
-        Ok(schema) => ResponseFormat::JsonSchema { name: ToolName::from_foreign("step"), schema },
-        Err(error) => {
-            tracing::warn!(%error, "replies are not constrained: the schemas of the tools do not go together");
-            ResponseFormat::JsonObject
-        }
-    }
-}
-
-fn alternative(definition: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            key::THOUGHT: {"type": "string"},
-            key::TOOL_NAME: {"const": definition.name()},
-            key::TOOL_ARGS: super::embed::embed(definition, definitions),
-        },
-        "required": [key::THOUGHT, key::TOOL_NAME, key::TOOL_ARGS],
-        "additionalProperties": false,
-    })
+    text + "\n\n" + &examples::<F>(prompt.outputs.is_some())
 }

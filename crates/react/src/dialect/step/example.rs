@@ -7,39 +7,39 @@
 
 use serde_json::json;
 
-use super::{
-    super::FINISH,
-    key,
-    render::{observed, step},
-};
+use super::{super::FINISH, ANSWER, Form, render::observed};
 
 /// The examples, after the tools of the conversation. Where the answer is data, its form stands for it.
-pub(super) fn examples(outputs: bool) -> String {
+pub(super) fn examples<F: Form>(outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"
             .to_owned(),
-        step("I need the population of Japan.", "get_population", &json!({"country": "Japan"})),
+        F::write("I need the population of Japan.", "get_population", &json!({"country": "Japan"})),
         observed("get_population", "123000000"),
-        finish("The observation answers the question.", "About 123 million people live in Japan.", outputs),
+        finish::<F>(
+            "The observation answers the question.",
+            "About 123 million people live in Japan.",
+            outputs,
+        ),
         "The question \"What does piedra mean, and how many people live in Chile?\" takes three:".to_owned(),
-        step("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
+        F::write("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
         observed("look_up_word", "stone"),
-        step("Now I need the population of Chile.", "get_population", &json!({"country": "Chile"})),
+        F::write("Now I need the population of Chile.", "get_population", &json!({"country": "Chile"})),
         observed("get_population", "19600000"),
-        finish(
+        finish::<F>(
             "The observations answer both parts.",
             "Piedra means stone, and about 19.6 million people live in Chile.",
             outputs,
         ),
         "The question \"Who painted the Mona Lisa?\" takes one:".to_owned(),
-        finish("I know this without a tool.", "Leonardo da Vinci painted the Mona Lisa.", outputs),
+        finish::<F>("I know this without a tool.", "Leonardo da Vinci painted the Mona Lisa.", outputs),
     ];
     lines.join("\n")
 }
 
-fn finish(thought: &str, answer: &str, outputs: bool) -> String {
+fn finish<F: Form>(thought: &str, answer: &str, outputs: bool) -> String {
     if outputs {
-        return step(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
+        return F::write(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
     }
-    step(thought, FINISH, &json!({key::ANSWER: answer}))
+    F::write(thought, FINISH, &json!({ANSWER: answer}))
 }

@@ -1,0 +1,37 @@
+//! The schema of a step.
+
+use haft_core::{ResponseFormat, Schema, ToolDefinition, ToolName, Value};
+use serde_json::{Map, json};
+
+use super::{embed::embed, key};
+
+/// A step with one of these tools. Where the schemas together are more than the engine accepts, any JSON object.
+pub(super) fn step_of(offered: &[&ToolDefinition]) -> ResponseFormat {
+    let mut definitions = Map::new();
+    let alternatives: Vec<_> =
+        offered.iter().map(|definition| alternative(definition, &mut definitions)).collect();
+    let mut root = Map::from_iter([("anyOf".to_owned(), Value::Array(alternatives))]);
+    if !definitions.is_empty() {
+        root.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    match Schema::new(Value::Object(root)) {
+        Ok(schema) => ResponseFormat::JsonSchema { name: ToolName::from_foreign("step"), schema },
+        Err(error) => {
+            tracing::warn!(%error, "replies are not constrained: the schemas of the tools do not go together");
+            ResponseFormat::JsonObject
+        }
+    }
+}
+
+fn alternative(definition: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            key::THOUGHT: {"type": "string"},
+            key::TOOL_NAME: {"const": definition.name()},
+            key::TOOL_ARGS: embed(definition, definitions),
+        },
+        "required": [key::THOUGHT, key::TOOL_NAME, key::TOOL_ARGS],
+        "additionalProperties": false,
+    })
+}
