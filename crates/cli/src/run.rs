@@ -8,7 +8,7 @@ use haft_core::{
     Agent as _, AgentError, AgentErrorKind, ModelError, RunContext, RunEvent, RunInput, RunLimits, RunOutput,
     Toolset,
 };
-use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent};
+use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     failure::Failure,
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Offer these tools only.
     #[arg(id = "names", long = "tools", value_name = "A,B", value_delimiter = ',')]
     names: Option<Vec<String>>,
-    /// How the model is spoken to: by function calls, or by JSON of a schema.
+    /// How the model is spoken to: by function calls, by JSON of a schema, or by lines of plain text.
     #[arg(long, value_enum, default_value_t = DialectName::Auto)]
     dialect: DialectName,
     /// The most rounds of thinking and calling; then the model must answer with what it has.
@@ -51,6 +51,8 @@ enum DialectName {
     Native,
     /// JSON of a schema.
     Json,
+    /// Lines of plain text.
+    Text,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
@@ -77,6 +79,7 @@ impl Arguments {
             DialectName::Auto => builder,
             DialectName::Native => builder.dialect(NativeCalls),
             DialectName::Json => builder.dialect(JsonReact::new()),
+            DialectName::Text => builder.dialect(TextReact),
         };
         builder.build().map_err(|error| Failure::of(&error))
     }

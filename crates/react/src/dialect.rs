@@ -3,6 +3,7 @@
 mod json;
 mod native;
 mod step;
+mod text;
 
 use std::{mem, sync::Arc};
 
@@ -16,6 +17,7 @@ use crate::Reply;
 pub use json::JsonReact;
 pub(crate) use json::json_object;
 pub use native::NativeCalls;
+pub use text::TextReact;
 
 /// The name by which a model ends a run, where the dialect has it call something to do so.
 pub const FINISH: &str = "finish";
@@ -112,7 +114,12 @@ fn take_finish(message: &mut AssistantMessage) -> Option<String> {
     finish.map(|call| call.arguments)
 }
 
-/// The dialect for a model, by what it says that it can do: function calling where it has it, else JSON.
+/// The dialect for a model, by what it says that it can do: function calling where it has it, JSON where that can be
+/// constrained, else plain text.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
-    if profile.native_tools { Arc::new(NativeCalls) } else { Arc::new(JsonReact::for_model(profile)) }
+    match (profile.native_tools, profile.json_schema) {
+        (true, _) => Arc::new(NativeCalls),
+        (false, true) => Arc::new(JsonReact::new()),
+        (false, false) => Arc::new(TextReact),
+    }
 }

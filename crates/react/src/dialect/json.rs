@@ -5,7 +5,7 @@ mod format;
 mod listen;
 mod read;
 
-use haft_core::{ChatRequest, ChatResponse, ModelProfile, ResponseFormat, Schema, ToolDefinition, Value};
+use haft_core::{ChatRequest, ChatResponse, ResponseFormat, Schema, ToolDefinition, Value};
 use serde_json::json;
 
 use super::{
@@ -45,12 +45,6 @@ impl JsonReact {
     /// Speaks to a model that takes no schema: only words ask for the form.
     pub fn unconstrained() -> Self {
         Self { constrained: false }
-    }
-
-    /// Speaks to a model of this profile: [constrained](Self::new) where it takes a schema, else
-    /// [unconstrained](Self::unconstrained).
-    pub fn for_model(profile: &ModelProfile) -> Self {
-        Self { constrained: profile.json_schema }
     }
 }
 

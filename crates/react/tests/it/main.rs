@@ -12,4 +12,5 @@ mod parked;
 mod property;
 mod saved;
 mod spans;
+mod text;
 mod tools;

@@ -1,0 +1,223 @@
+use haft_core::{AssistantMessage, ChatEvent, ChatResponse, Content, Schema};
+use proptest::{collection::vec, prelude::*, test_runner::Config};
+use serde_json::json;
+
+use super::*;
+use crate::Delta;
+
+fn fold(text: &str) -> AssistantMessage {
+    let reply = TextReact.fold(ChatResponse::new(text), None);
+    assert_eq!(reply.problem, None, "{text}");
+    reply.message
+}
+
+#[track_caller]
+fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
+    let message = fold(text);
+    let [call] = message.tool_calls.as_slice() else { panic!("{message:?}") };
+    assert_eq!((message.reasoning.as_deref(), &*call.name, &*call.arguments), (thought, "add", arguments));
+    assert!(message.content.is_empty());
+}
+
+/// BEHAVIOUR C24.
+#[test]
+fn a_call_is_read_however_it_is_written() {
+    let both = r#"{"x":17,"y":25}"#;
+    for arguments in [
+        r#"{"x": 17, "y": 25}"#,
+        "```json\n{\"x\": 17, \"y\": 25}\n```",
+        "```\n{\"x\": 17,\n \"y\": 25}```",
+        "{'x': 17, 'y': 25}",
+        r#"{"x": 17, "y": 25,}"#,
+        r#"{"x": 17, "y": 25"#,
+        "{x: 17, y: 25}",
+        "x=17, y=25",
+        "(x=17, y=25)",
+        "{\"x\": 17, \"y\": 25}\nObservation: 43\nThought: So it is 43.\nAction: finish\nArguments: {}",
+        "{\"x\": 17, \"y\": 25}\n\nThat will add them.",
+        "`{\"x\": 17, \"y\": 25}`",
+    ] {
+        check_call(&format!("Thought: I add.\nAction: add\nArguments: {arguments}"), Some("I add."), both);
+        let windows =
+            format!("Thought: I add.\r\nAction: add\r\nArguments: {}", arguments.replace('\n', "\r\n"));
+        check_call(&windows, Some("I add."), both);
+    }
+    check_call("Sure!\n**Thought:** I add.\n**Action:** `add`\n**Action Input:** {}", Some("I add."), "{}");
+    check_call("Thought 1: I add.\nAction 1: add(x=17, y=25)", Some("I add."), both);
+    check_call(r#"Action: add({"x": 17, "y": 25})"#, None, both);
+    check_call("I have to add.\nAction: add", Some("I have to add."), "{}");
+    check_call(
+        "1. Thought: I add\nboth:\nnow.\n2. Action: \"add\".\n3. Arguments: ",
+        Some("I add\nboth:\nnow."),
+        "{}",
+    );
+    check_call(
+        "[[ ## next_thought ## ]]\nI add.\n\n[[ ## next_tool_name ## ]]\nadd\n\n[[ ## next_tool_args ## ]]\n{\"x\": 17, \"y\": 25}\n\n[[ ## completed ## ]]",
+        Some("I add."),
+        both,
+    );
+    check_call(r#"{"thought":"I add.","tool_name":"add","tool_args":{"x":17,"y":25}}"#, Some("I add."), both);
+    check_call(
+        "Thought: I add.\nAction:\n```json\n{\"action\": \"add\", \"action_input\": {\"x\": 17, \"y\": 25}}\n```",
+        Some("I add."),
+        both,
+    );
+    check_call("Thought: I add.\nAction: add\nAction: sub\nArguments: {}", Some("I add."), "{}");
+}
+
+/// What a tool takes may look like a part of a step, and may hold anything.
+#[test]
+fn arguments_are_kept_as_they_are() {
+    let text = json!({"text": "Thought: no\nAction: sub\n```sh\nls {a}\n```", "n": [1.5, {"q": "it's"}], "none": null});
+    check_call(&format!("Action: add\nArguments: {text}"), None, &text.to_string());
+    let pretty = serde_json::to_string_pretty(&json!({"action": "x", "input": "\u{1F980}"})).unwrap();
+    check_call(&format!("Action: add\nArguments: {pretty}"), None, r#"{"action":"x","input":"🦀"}"#);
+    check_call(
+        "Action: add\nArguments: {'a': 'tab\\t \\u00e9 \\ud83e\\udd80', 'b': True, 'c': None,\n 'd': [1, -2e3,], \"e\": {'f': ''}}",
+        None,
+        r#"{"a":"tab\t é 🦀","b":true,"c":null,"d":[1,-2000.0],"e":{"f":""}}"#,
+    );
+}
+
+/// Half an argument is none: the tool's error says so, and the model writes it again.
+#[test]
+fn what_is_cut_is_not_completed() {
+    for cut in [
+        r#"{"path": "/home/u"#,
+        r#"{"path": "#,
+        r#"{"path""#,
+        "{'path': '/home",
+        "path=",
+        r#"{"a": tru"#,
+        "whatever",
+    ] {
+        check_call(&format!("Action: add\nArguments: {cut}"), None, cut.trim());
+    }
+    let deep = format!("{}'", "{'a':".repeat(100));
+    check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
+}
+
+#[test]
+fn an_answer_is_read_however_it_is_written() {
+    for text in [
+        "Thought: I know.\nAction: finish\nArguments: {\"answer\": \"42\"}",
+        "Action: Finish\nArguments: {'answer': '42'}",
+        "Action: finish(answer='42')",
+        "Action: finish\nArguments: 42",
+        "Thought: I know.\nFinal Answer: 42\n\nQuestion: And now?",
+        "**Final Answer:** 42",
+        "Action: finish\nAnswer: 42",
+        "Answer: {\"answer\": \"42\"}",
+        "{\"answer\": 42}",
+    ] {
+        assert_eq!(fold(text).text(), "42", "{text}");
+    }
+    let outputs =
+        Schema::arguments(json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]})).unwrap();
+    for text in ["Action: finish\nArguments: {'n': 42}", "Final Answer: {\"n\": 42}", "{\"n\": 42}"] {
+        let reply = TextReact.fold(ChatResponse::new(text), Some(&outputs));
+        assert_eq!(reply.message.content, [Content::json(json!({"n": 42}))], "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_step_has_a_problem() {
+    for text in [
+        "It is 42.",
+        "Thought: It is 42.",
+        "Action:",
+        "Observation: 42",
+        "Action: finish",
+        "Action: finish\nArguments: {\"answer\": \"\"}",
+    ] {
+        let reply = TextReact.fold(ChatResponse::new(text), None);
+        assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
+    }
+    // Nothing at all is the run's to judge.
+    assert_eq!(TextReact.fold(ChatResponse::new(""), None).problem, None);
+}
+
+/// What a watcher is told of a reply in these pieces, and of the whole reply at its end.
+fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
+    let chunks: Vec<_> = chunks.into_iter().collect();
+    let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()));
+    let mut listener = TextReact.listener(None);
+    let (mut thought, mut answer) = (String::new(), String::new());
+    for event in chunks.into_iter().map(|text| ChatEvent::TextDelta { text }).chain([end]) {
+        for delta in listener.hear(&event) {
+            match delta {
+                Delta::Thought(more) => thought += &more,
+                Delta::Text(more) => answer += &more,
+            }
+        }
+    }
+    (thought, answer)
+}
+
+/// BEHAVIOUR C77: at once, and without the protocol.
+#[test]
+fn thought_and_answer_are_heard_while_they_come() {
+    let mut listener = TextReact.listener(None);
+    let mut told = String::new();
+    for text in [
+        "Thou",
+        "ght: I",
+        " know",
+        " it.\n",
+        "Action: fin",
+        "ish\nArgu",
+        "ments: {\"answer\": \"4",
+        "2",
+        "\"}",
+    ] {
+        let deltas = listener.hear(&ChatEvent::TextDelta { text: text.to_owned() });
+        told += &format!("{deltas:?}");
+    }
+    expect_test::expect![[
+        r#"[][Thought("I")][Thought(" know")][Thought(" it.")][][][Text("4")][Text("2")][]"#
+    ]]
+    .assert_eq(&told);
+    let heard = |text: &str| heard([text.to_owned()]);
+    let pair = |thought: &str, answer: &str| (thought.to_owned(), answer.to_owned());
+    assert_eq!(heard("I look.\nAction: search\nArguments: {\"answer\": \"no\"}"), pair("I look.", ""));
+    assert_eq!(heard("Thought: So.\nFinal Answer: It is\n42.\n"), pair("So.", "It is\n42."));
+    assert_eq!(heard("Action: finish\nArguments: {'answer': '42'}"), pair("", "42"));
+    assert_eq!(heard("It is 42."), pair("", ""));
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
+    /// Any re-chunking of a reply is heard as the same words, and they are those of the whole reply.
+    #[test]
+    fn what_is_heard_is_what_is_said(thought in "[a-zA-Z ,.:\n*é]{0,60}", answer in "[^\u{0}]{1,40}", plain: bool, cuts in vec(any::<u8>(), 1..20)) {
+        let written = if plain {
+            format!("Thought: {thought}\nFinal Answer: {answer}")
+        } else {
+            Text::write(&thought, FINISH, &json!({"answer": answer}))
+        };
+        let mut chunks = vec![String::new()];
+        let mut cuts = cuts.into_iter().cycle();
+        for char in written.chars() {
+            if cuts.next().is_some_and(|cut| cut % 4 == 0) {
+                chunks.push(String::new());
+            }
+            chunks.last_mut().unwrap().push(char);
+        }
+        let told = heard(chunks);
+        prop_assert_eq!(&told, &heard([written.clone()]));
+        let reply = TextReact.fold(ChatResponse::new(written.as_str()), None);
+        if reply.problem.is_none() && !plain {
+            prop_assert_eq!(told.1, answer.trim());
+            let reasoning = reply.message.reasoning.unwrap_or_default();
+            prop_assert_eq!(told.0, reasoning);
+        }
+    }
+
+    /// Whatever a model writes, it is read without a panic, and what is read ends.
+    #[test]
+    fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|Thought:|Action:|Arguments:|Answer:|\\\\u|```)*") {
+        let _ = TextReact.fold(ChatResponse::new(text.as_str()), None);
+        let _ = heard([text]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Runs in plain text, for models without tools.
+
+use expect_test::expect;
+use haft_core::{Agent as _, AgentErrorKind, Limit, ModelProfile, testing::ScriptedModel};
+use haft_react::{ReactAgent, Trajectory, dialect_for};
+
+use crate::{
+    pairing::{assert_paired, lines},
+    tools::calculator,
+};
+
+const ADD: &str = "Thought: I add them.\nAction: add\nArguments: {\"x\": 17, \"y\": 25}\n";
+const FINISH: &str = "Thought: Known.\nAction: finish\nArguments: {\"answer\": \"It is 42.\"}";
+
+/// A model that does no more than go on with a text.
+fn plain() -> ModelProfile {
+    ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") }
+}
+
+fn agent(model: &ScriptedModel) -> ReactAgent {
+    ReactAgent::builder(model.clone()).tools(calculator()).instructions("Be brief.").build().unwrap()
+}
+
+/// BEHAVIOUR C23 and C24.
+#[tokio::test]
+async fn a_run_in_plain_text() {
+    let model = ScriptedModel::new().with_profile(plain()).text(ADD).text(FINISH);
+
+    let answer = agent(&model).run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!(answer.text, "It is 42.");
+    assert_paired(&answer.transcript);
+    let requests = model.requests();
+    expect![[r#"
+        Be brief.
+
+        You work in steps. Each of your replies is one step, written as three lines, of which the last is one JSON object:
+        Thought: what to do next, and why
+        Action: one of the tools below
+        Arguments: {its arguments, as JSON}
+        After each step you are told the observation: what the tool returned. When the observations answer the question, the next step is "finish".
+
+        Tools:
+        1. add: Adds two integers. Arguments: {"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x","y"]}
+        2. finish: Gives the final answer and ends. Use it as soon as the observations answer the question. Arguments: {"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"],"additionalProperties":false}
+
+        Examples with other tools. The question "How many people live in Japan?" takes two steps:
+        Thought: I need the population of Japan.
+        Action: get_population
+        Arguments: {"country":"Japan"}
+        Observation from get_population: 123000000
+        Thought: The observation answers the question.
+        Action: finish
+        Arguments: {"answer":"About 123 million people live in Japan."}
+        The question "What does piedra mean, and how many people live in Chile?" takes three:
+        Thought: I look up piedra first.
+        Action: look_up_word
+        Arguments: {"word":"piedra"}
+        Observation from look_up_word: stone
+        Thought: Now I need the population of Chile.
+        Action: get_population
+        Arguments: {"country":"Chile"}
+        Observation from get_population: 19600000
+        Thought: The observations answer both parts.
+        Action: finish
+        Arguments: {"answer":"Piedra means stone, and about 19.6 million people live in Chile."}
+        The question "Who painted the Mona Lisa?" takes one:
+        Thought: I know this without a tool.
+        Action: finish
+        Arguments: {"answer":"Leonardo da Vinci painted the Mona Lisa."}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
+    assert_eq!(requests[0].settings.stop, ["\nObservation"]);
+    assert!(requests.iter().all(|request| request.tools.is_empty()));
+    expect![[r#"
+        user: What is 17 plus 25?
+        assistant: Thought: I add them.
+        Action: add
+        Arguments: {"x":17,"y":25}
+        user: Observation from add: 42
+    "#]]
+    .assert_eq(&lines(&requests[1]));
+    expect![[r#"
+        thought_0: I add them.
+        tool_name_0: add
+        tool_args_0: {"x":17,"y":25}
+        observation_0: 42
+        thought_1: Known.
+        tool_name_1: finish
+        tool_args_1: {"answer":"It is 42."}
+        observation_1: Completed.
+    "#]]
+    .assert_eq(&Trajectory::of(&answer.transcript).to_string());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
+    let model = ScriptedModel::new().with_profile(plain()).text("I think it is 42.").text(FINISH);
+    assert_eq!(agent(&model).run("17 + 25?".into()).await.unwrap().text(), "It is 42.");
+    expect![[r#"
+        user: 17 + 25?
+        assistant: I think it is 42.
+        user: Your reply cannot be read. Write three lines, of which the last is one JSON object:
+        Thought: why
+        Action: a tool, or finish
+        Arguments: {its arguments, as JSON}
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+
+    let model = ScriptedModel::new().with_profile(plain()).text("No.").text("No!").text("Thought: no");
+    let error = agent(&model).run("17 + 25?".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+}
+
+/// Arguments that cannot be read are the tool's to refuse, with what would be right.
+#[tokio::test]
+async fn half_an_argument_never_runs() {
+    let cut = "Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": \"2";
+    let model = ScriptedModel::new().with_profile(plain()).text(cut).text(ADD).text(FINISH);
+    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
+    expect![[r#"
+        user: 17 + 25?
+        assistant: Thought: I add.
+        Action: add
+        Arguments: "{\"x\": 17, \"y\": \"2"
+        user: Observation from add: invalid arguments: not JSON: EOF while parsing a string at line 1 column 17; write one JSON object
+    "#]].assert_eq(&lines(&model.requests()[1]));
+}
+
+#[test]
+fn the_dialect_follows_from_what_a_model_can_do() {
+    let name = |native_tools, json_schema| {
+        dialect_for(&ModelProfile { native_tools, json_schema, ..plain() }).name()
+    };
+    assert_eq!([name(true, true), name(false, true), name(false, false)], ["native", "json", "text"]);
+}
