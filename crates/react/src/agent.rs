@@ -2,6 +2,7 @@
 
 mod builder;
 mod drive;
+mod signature;
 mod watch;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ mod error;
 mod guard;
 mod hear;
 mod ids;
+mod inputs;
 mod limits;
 mod mark;
 mod outputs;
@@ -18,7 +19,7 @@ use std::{collections::BTreeMap, mem};
 
 use haft_core::{
     AgentError, AgentErrorKind, Answer, Content, FailureKind, Limit, Message, MessageBody, ModelError,
-    PendingCall, RunAnswer, RunInput, RunLimits, RunStart, StopReason, Timestamp, ToolCall, ToolList,
+    PendingCall, RunAnswer, RunInput, RunLimits, RunStart, Schema, StopReason, Timestamp, ToolCall, ToolList,
     ToolResult, Transcript, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use crate::{Prompt, Reply};
 use calls::OpenCalls;
 use ids::CallIds;
 
-pub use config::{AtLimit, RunConfig};
+pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
 pub use mark::{is_hint, is_unusable};
@@ -93,6 +94,9 @@ struct Head {
     identical_calls: u32,
     /// In how many replies in a row each tool asked for another try.
     retries: BTreeMap<String, u32>,
+    /// Whether the model has ended its work and is asked for the outputs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_extracting: bool,
     /// Set when the model must answer: the limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_request: Option<Limit>,
@@ -145,7 +149,9 @@ impl Run {
     ) -> Result<Self, AgentError> {
         let start = transcript.len();
         transcript.extend(messages.into_iter().map(Into::into));
-        refuse(&transcript).map_err(|kind| {
+        let new = transcript.messages().get(start..).unwrap_or_default();
+        let checked = inputs::check(config.inputs.as_ref(), new).and_then(|()| refuse(&transcript));
+        checked.map_err(|kind| {
             let mut earlier = Transcript::new();
             earlier.extend(transcript.messages().iter().take(start).cloned());
             AgentError::from(kind).with_run(earlier, Usage::default())
@@ -172,6 +178,14 @@ impl Run {
     /// How the run behaves.
     pub fn config(&self) -> &RunConfig {
         &self.head.config
+    }
+
+    /// The form of the answer that the next reply may give, where it is data: what a dialect is told of when it
+    /// [folds](crate::Dialect::fold) the reply.
+    pub fn outputs(&self) -> Option<&Schema> {
+        let Head { config, .. } = &self.head;
+        let is_asked = config.outputs_by == OutputsBy::Finish || self.head.must_answer();
+        config.outputs.as_ref().filter(|_| is_asked)
     }
 
     /// Sets how much the run may use from now on. A run that had used up its limits goes on.
@@ -335,15 +349,15 @@ impl Run {
     }
 
     fn ask(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
-        if let (None, Some(limit)) = (self.head.last_request, self.exhausted()) {
+        if let (false, Some(limit)) = (self.head.must_answer(), self.exhausted()) {
             self.reach(limit)?;
         }
         let request = step.dialect.request(&Prompt {
             messages: self.transcript.view(),
             tools: step.tools,
             instructions: step.instructions,
-            outputs: self.head.config.outputs.as_ref(),
-            must_answer: self.head.last_request.is_some(),
+            outputs: self.outputs(),
+            must_answer: self.head.must_answer(),
             settings: &self.head.config.settings,
         });
         self.head.requests += 1;
@@ -425,9 +439,20 @@ impl Head {
             unusable_replies: 0,
             identical_calls: 0,
             retries: BTreeMap::new(),
+            is_extracting: false,
             last_request: None,
         }
     }
+
+    /// Whether the next reply must be the answer.
+    fn must_answer(&self) -> bool {
+        self.is_extracting || self.last_request.is_some()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A provider refuses a conversation in which nothing is said, or a call has no result.

@@ -5,8 +5,8 @@ use haft_core::{
     Toolset, ToolsetError,
 };
 
-use super::{Parts, ReactAgent};
-use crate::{AtLimit, Dialect, RunConfig, dialect_for};
+use super::{Parts, ReactAgent, signature};
+use crate::{AtLimit, Dialect, OutputsBy, RunConfig, dialect_for};
 
 /// Makes a [`ReactAgent`].
 ///
@@ -34,6 +34,7 @@ pub struct ReactAgentBuilder {
     config: RunConfig,
     state: State,
     state_per_run: Vec<StateType>,
+    chain_of_thought: bool,
 }
 
 /// Why an agent cannot be made.
@@ -64,6 +65,9 @@ pub enum BuildError {
         /// The type.
         state: &'static str,
     },
+    /// The inputs are not an object.
+    #[error("the inputs cannot be taken")]
+    Inputs(#[source] SchemaError),
     /// The outputs are not an object.
     #[error("the outputs cannot be asked for")]
     Outputs(#[source] SchemaError),
@@ -79,6 +83,7 @@ impl ReactAgentBuilder {
             config: RunConfig::default(),
             state: State::new(),
             state_per_run: Vec::new(),
+            chain_of_thought: false,
         }
     }
 
@@ -126,9 +131,60 @@ impl ReactAgentBuilder {
         self
     }
 
+    /// Takes the question as data: an object of this schema, which is [JSON content](Content::json) of the message that a run
+    /// begins with. The model is told of the fields, and what does not fit begins no run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Agent, Content, RunInput, Schema, json, schemars::{self, JsonSchema}, testing::ScriptedModel};
+    /// use haft_react::ReactAgent;
+    ///
+    /// #[derive(JsonSchema)]
+    /// struct Question {
+    ///     /// Words to translate.
+    ///     text: String,
+    ///     language: String,
+    /// }
+    ///
+    /// #[derive(serde::Deserialize, JsonSchema)]
+    /// struct Translation {
+    ///     text: String,
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"text":"Pferd"}"#)]);
+    /// let agent = ReactAgent::builder(model)
+    ///     .inputs(Schema::of::<Question>()?)
+    ///     .outputs(Schema::of::<Translation>()?)
+    ///     .build()?;
+    /// let input = RunInput::new(Content::json(json!({"text": "horse", "language": "German"})));
+    /// let answer = agent.run(input).await?.into_answer().unwrap();
+    /// assert_eq!(answer.outputs["text"], "Pferd");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inputs(mut self, schema: Schema) -> Self {
+        self.config.inputs = Some(schema);
+        self
+    }
+
     /// Asks for the answer as data: an object of this schema.
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
+        self
+    }
+
+    /// Sets when the outputs are asked for. Default: [`OutputsBy::Finish`].
+    pub fn outputs_by(mut self, outputs_by: OutputsBy) -> Self {
+        self.config.outputs_by = outputs_by;
+        self
+    }
+
+    /// Asks for a `reasoning` before the other outputs, or before an `answer` where none are declared: a chain of thought, for
+    /// a model that does not think by itself.
+    pub fn chain_of_thought(mut self) -> Self {
+        self.chain_of_thought = true;
         self
     }
 
@@ -158,10 +214,16 @@ impl ReactAgentBuilder {
     /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
     /// for state that nobody gives, and when the outputs are not an object. What a source lists later is withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
-        let Self { model, tools, dialect, instructions, mut config, state, state_per_run } = self;
+        let Self { model, tools, dialect, instructions, mut config, state, state_per_run, chain_of_thought } =
+            self;
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
-        config.outputs =
-            config.outputs.map(Schema::into_arguments).transpose().map_err(BuildError::Outputs)?;
+        config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
+        let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
+        if chain_of_thought {
+            outputs = outputs.and_then(signature::with_reasoning).map(Some);
+        }
+        config.outputs = outputs.map_err(BuildError::Outputs)?;
+        let instructions = signature::instructions(instructions, &config);
         tools.check()?;
         if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
             && tools.own_tools().any(|tool| *tool.definition().name() == *name)

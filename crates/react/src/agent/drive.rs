@@ -114,7 +114,7 @@ impl ReactAgent {
     }
 
     async fn listen(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
-        let outputs = run.config().outputs.as_ref();
+        let outputs = run.outputs();
         let mut listener = self.dialect().listener(outputs);
         let mut reply = self.0.model.stream(request);
         while let Some(event) = reply.next().await {

@@ -23,9 +23,15 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// What happens when it is used up. Default: the run fails.
     pub at_limit: AtLimit,
+    /// What a run is asked, as data: an object of this schema, as [JSON content](haft_core::Content::json) of the new
+    /// message. Default: whatever is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Schema>,
     /// The answer as data: an object of this schema. Default: the answer is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
+    /// When the outputs are asked for. Default: at the end of the work.
+    pub outputs_by: OutputsBy,
     /// How replies are made.
     pub settings: ChatSettings,
     /// How often in a row the same calls are tolerated: at the last time the model is told, and the next ends the
@@ -33,6 +39,18 @@ pub struct RunConfig {
     pub identical_calls: Option<u32>,
     /// How many replies in a row may be empty, unreadable or of the wrong form before the run fails. Default: 2.
     pub unusable_replies: u32,
+}
+
+/// When a model is asked for its answer as data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputsBy {
+    /// It gives them as the arguments of its end.
+    #[default]
+    Finish,
+    /// It ends when it knows enough, and is then asked for them in a request of its own, with the whole way before it: for
+    /// models that do one thing better than two.
+    Extraction,
 }
 
 /// What happens when a limit of a run is reached.
@@ -52,7 +70,9 @@ impl Default for RunConfig {
         Self {
             limits: RunLimits::default(),
             at_limit: AtLimit::default(),
+            inputs: None,
             outputs: None,
+            outputs_by: OutputsBy::default(),
             settings: ChatSettings::default(),
             identical_calls: Some(limits::IDENTICAL_CALLS),
             unusable_replies: 2,

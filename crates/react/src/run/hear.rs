@@ -39,7 +39,13 @@ impl Run {
         if message.is_empty() {
             return self.tolerate(|| ModelError::EmptyResponse.into());
         }
-        if message.tool_calls.is_empty() { self.conclude(message) } else { self.open(message) }
+        if message.tool_calls.is_empty() {
+            self.conclude(message)
+        } else if self.head.is_extracting {
+            self.object(message, "No more calls can be made. Give the outputs.".to_owned())
+        } else {
+            self.open(message)
+        }
     }
 
     /// Opens the calls of a reply.
@@ -66,14 +72,21 @@ impl Run {
 
     /// Takes an answer, if it has the form that was asked for.
     fn conclude(&mut self, message: AssistantMessage) -> Result<(), AgentErrorKind> {
-        let message = match &self.head.config.outputs {
+        let message = match self.outputs() {
             None => message,
             Some(schema) => match outputs::read(schema, &message.content) {
                 Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
                 Err(problem) => return self.object(message, problem),
             },
         };
+        let is_asked = self.outputs().is_some();
         self.push(Message::assistant(message));
+        if self.head.config.outputs.is_some() && !is_asked {
+            self.head.is_extracting = true;
+            self.head.unusable_replies = 0;
+            self.push(mark::hint("Now give the outputs, from what was said and found."));
+            return Ok(());
+        }
         let limit = self.head.last_request;
         let stop_reason = limit.map_or(StopReason::Finished, |_| StopReason::LimitReached);
         self.head.phase = Phase::Answered { stop_reason };
@@ -82,11 +95,9 @@ impl Run {
 
     /// Tells the model what is wrong with its reply, unless that happened too often.
     fn object(&mut self, message: AssistantMessage, problem: String) -> Result<(), AgentErrorKind> {
-        if !message.is_empty() {
-            self.push(mark::unusable(Message::assistant(AssistantMessage {
-                tool_calls: Vec::new(),
-                ..message
-            })));
+        let said = AssistantMessage { tool_calls: Vec::new(), ..message };
+        if !said.is_empty() {
+            self.push(mark::unusable(Message::assistant(said)));
         }
         let limit = Limit::UnusableReplies(self.head.config.unusable_replies.saturating_add(1));
         self.tolerate(|| AgentErrorKind::LimitReached(limit))?;

@@ -11,6 +11,7 @@ mod pairing;
 mod parked;
 mod property;
 mod saved;
+mod signature;
 mod spans;
 mod text;
 mod tools;

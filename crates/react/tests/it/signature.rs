@@ -1,0 +1,192 @@
+//! Named inputs and outputs, and when the outputs are asked for.
+
+use expect_test::expect;
+use haft_core::{
+    Agent as _, AgentErrorKind, Content, DynamicTool, ModelProfile, RunInput, RunLimits, Schema, StopReason,
+    ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, json, testing::ScriptedModel,
+};
+use haft_react::{AtLimit, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
+
+use crate::{
+    pairing::{assert_paired, lines},
+    tools::calculator,
+};
+
+fn question() -> Schema {
+    Schema::new(json!({
+        "properties": {"question": {"type": "string", "description": "What to work out."}, "digits": {"type": "integer"}},
+        "required": ["question"],
+    }))
+    .unwrap()
+}
+
+fn sum() -> Schema {
+    Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap()
+}
+
+fn ask() -> RunInput {
+    RunInput::new(Content::json(json!({"question": "17 plus 25"})))
+}
+
+fn requests(requests: u32) -> RunLimits {
+    RunLimits { requests: Some(requests), ..RunLimits::default() }
+}
+
+fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
+    ReactAgent::builder(model.clone()).tools(calculator()).inputs(question()).outputs(sum())
+}
+
+/// BEHAVIOUR C24: the prompt names the inputs and the outputs.
+#[tokio::test]
+async fn the_model_is_told_of_the_fields() {
+    let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
+    let agent = builder(&model).instructions("Be brief.").build().unwrap();
+    assert_eq!(agent.run(ask()).await.unwrap().answer().unwrap().outputs["sum"], 42);
+    let request = &model.requests()[0];
+    expect![[r#"
+        Be brief.
+
+        You are given:
+        - `question`: What to work out.
+        - `digits`
+
+        You are to find:
+        - `sum`"#]]
+    .assert_eq(&request.instructions.as_ref().unwrap().text());
+    expect![[r#"
+        user: {"question":"17 plus 25"}
+    "#]]
+    .assert_eq(&lines(request));
+}
+
+#[tokio::test]
+async fn inputs_that_do_not_fit_begin_no_run() {
+    let model = ScriptedModel::new();
+    let agent = builder(&model).build().unwrap();
+    let error = async |input: RunInput| {
+        let error = agent.run(input).await.unwrap_err();
+        assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
+        error.to_string()
+    };
+    expect![[r#"the run cannot begin: the inputs must be given as data: one JSON object, by `Content::json`, of the schema {"type":"object","properties":{"question":{"type":"string","description":"What to work out."},"digits":{"type":"integer"}},"required":["question"]}"#]].assert_eq(&error("17 plus 25".into()).await);
+    let wrong = RunInput::new(Content::json(json!({"question": 1, "digits": "many"})));
+    expect![[r#"
+        the run cannot begin: the inputs do not fit: /question: expected string, received integer 1
+        /digits: expected integer, received string "many""#]]
+    .assert_eq(&error(wrong).await);
+    assert!(model.requests().is_empty());
+}
+
+/// DSPy's way: the model says that it knows enough, and is then asked for the outputs.
+#[tokio::test]
+async fn the_outputs_are_extracted_from_the_way() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":17,"y":25}"#)])
+        .text("That is all.")
+        .calls([("b", "add", r#"{"x":1,"y":1}"#)])
+        .calls([("c", "finish", r#"{"sum":"many"}"#)])
+        .calls([("d", "finish", r#"{"sum":"42"}"#)]);
+    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+
+    let answer = agent.run(ask()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(42), StopReason::Finished));
+    assert_eq!(answer.steps.len(), 1);
+    assert_paired(&answer.transcript);
+    let requests = model.requests();
+    let offered =
+        |index: usize| requests[index].tools.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ");
+    assert_eq!([offered(0), offered(1), offered(2)], ["add", "add", "finish"]);
+    expect![[r#"
+        user: {"question":"17 plus 25"}
+        assistant: a add{"x":17,"y":25}
+        tool: a 42
+        assistant: That is all.
+        user: Now give the outputs, from what was said and found.
+        user: No more calls can be made. Give the outputs.
+        assistant: {"sum":"many"}
+        user: The answer does not have the form that it must have:
+        /sum: expected integer, received string "many"
+        Give it again.
+    "#]]
+    .assert_eq(&lines(&requests[4]));
+}
+
+/// BEHAVIOUR C25.
+#[tokio::test]
+async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
+    let broken = DynamicTool::new(
+        ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()),
+        |_, _| async { Err::<ToolOutput, _>(ToolError::failed("the page is gone")) },
+    );
+    let model = ScriptedModel::new().calls([("a", "look", "{}")]).calls([("b", "look", "{ }")]).calls([(
+        "c",
+        "finish",
+        r#"{"sum":0}"#,
+    )]);
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(broken))
+        .outputs(sum())
+        .limits(requests(2))
+        .at_limit(AtLimit::Answer)
+        .build()
+        .unwrap();
+    let answer = agent.run("How many?".into()).await.unwrap().into_answer().unwrap();
+    let trajectory = Trajectory::of(&answer.transcript);
+    let observations: Vec<_> = trajectory.steps.iter().map(|step| step.observation.as_str()).collect();
+    assert_eq!(observations, ["the page is gone", "the page is gone", "Completed."]);
+    assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
+}
+
+/// BEHAVIOUR C26: no iteration at all leaves the extraction.
+#[tokio::test]
+async fn without_iterations_only_the_extraction_runs() {
+    for profile in
+        [ModelProfile::new("any"), ModelProfile { native_tools: false, ..ModelProfile::new("any") }]
+    {
+        let model = ScriptedModel::new().with_profile(profile.clone());
+        let model = if profile.native_tools {
+            model.calls([("a", "finish", r#"{"sum":42}"#)])
+        } else {
+            model.text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#)
+        };
+        let agent =
+            builder(&model).at_limit(AtLimit::Answer).outputs_by(OutputsBy::Extraction).build().unwrap();
+        let answer = agent.run(ask().with_limits(requests(0))).await.unwrap().into_answer().unwrap();
+        assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(42), 1));
+    }
+}
+
+/// A run that is saved while its outputs are asked for goes on with that.
+#[tokio::test]
+async fn an_extraction_is_saved_with_the_run() {
+    let model = ScriptedModel::new()
+        .text("Known.")
+        .fail(haft_core::ModelError::Unsupported("busy".into()))
+        .calls([("a", "finish", r#"{"sum":42}"#)]);
+    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let mut run = agent.begin(ask()).unwrap();
+    let drive = async |run: &mut haft_react::Run| {
+        futures::TryStreamExt::try_collect::<Vec<_>>(agent.drive(run, Default::default())).await
+    };
+    drive(&mut run).await.unwrap_err();
+    let mut run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    assert!(drive(&mut run).await.is_ok());
+    assert_eq!(run.transcript().messages().iter().filter(|message| is_hint(message)).count(), 1);
+}
+
+#[tokio::test]
+async fn a_chain_of_thought_comes_before_the_answer() {
+    let reply = r#"{"reasoning":"17 and 25 are 42.","sum":42}"#;
+    let model = ScriptedModel::new().calls([("a", "finish", reply)]);
+    let agent = ReactAgent::builder(model.clone()).outputs(sum()).chain_of_thought().build().unwrap();
+    let answer = agent.run("17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(json!(answer.outputs).to_string(), reply);
+    let finish = model.requests()[0].tools.get("finish").unwrap().definition().clone();
+    expect![[r#"{"type":"object","properties":{"reasoning":{"type":"string","description":"The way to the answer, step by step."},"sum":{"type":"integer"}},"required":["reasoning","sum"]}"#]].assert_eq(&finish.input_schema().as_value().to_string());
+
+    let model = ScriptedModel::new().calls([("a", "finish", r#"{"reasoning":"So.","answer":"42"}"#)]);
+    let agent = ReactAgent::builder(model).chain_of_thought().build().unwrap();
+    let answer = agent.run("17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
+}
