@@ -1,6 +1,7 @@
 //! The driver of runs on tokio.
 
 mod builder;
+mod compact;
 mod drive;
 mod signature;
 mod watch;
@@ -49,6 +50,8 @@ pub struct ReactAgent(Arc<Parts>);
 
 struct Parts {
     model: Arc<dyn ChatModel>,
+    /// Who summarises.
+    compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,

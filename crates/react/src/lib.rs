@@ -9,5 +9,8 @@ mod trajectory;
 pub use agent::{BuildError, ReactAgent, ReactAgentBuilder};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use reply::Reply;
-pub use run::{AtLimit, CallBatch, Effect, OutputsBy, Run, RunConfig, RunError, Step, is_hint, is_unusable};
+pub use run::{
+    AtLimit, CallBatch, ContextConfig, Effect, OutputsBy, Run, RunConfig, RunError, Step, is_hint,
+    is_unusable,
+};
 pub use trajectory::{Trajectory, TrajectoryStep};

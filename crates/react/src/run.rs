@@ -2,6 +2,7 @@
 
 mod calls;
 mod config;
+mod context;
 mod effect;
 mod error;
 mod guard;
@@ -26,9 +27,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Prompt, Reply};
 use calls::OpenCalls;
+use context::Shown;
 use ids::CallIds;
 
 pub use config::{AtLimit, OutputsBy, RunConfig};
+pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
 pub use mark::{is_hint, is_unusable};
@@ -94,6 +97,9 @@ struct Head {
     identical_calls: u32,
     /// In how many replies in a row each tool asked for another try.
     retries: BTreeMap<String, u32>,
+    /// What the model is shown.
+    #[serde(default)]
+    shown: Shown,
     /// Whether the model has ended its work and is asked for the outputs.
     #[serde(default, skip_serializing_if = "is_false")]
     is_extracting: bool,
@@ -110,6 +116,8 @@ enum Phase {
     Asking,
     /// A request was handed out.
     Asked,
+    /// There is too much for the model: what stands before this message is to be summarised.
+    Compacting { to: usize },
     /// There is a reply, and nothing was done about it.
     Replied { reply: Box<Reply> },
     /// The calls of a reply are made.
@@ -225,6 +233,7 @@ impl Run {
         match &self.head.phase {
             Phase::Asking => self.ask(step),
             Phase::Asked => Err(RunError::RequestUnderWay.into()),
+            Phase::Compacting { .. } => self.compact().map_or_else(|| self.ask(step), Ok),
             Phase::Replied { .. } => {
                 self.hear()?;
                 self.next(step)
@@ -256,6 +265,7 @@ impl Run {
             Ok(reply) => {
                 let usage = Usage { requests: reply.usage.requests.max(1), ..reply.usage };
                 self.head.usage += usage;
+                self.note_tokens(usage.total_tokens());
                 self.head.phase = Phase::Replied { reply: Box::new(reply) };
                 Ok(())
             }
@@ -265,6 +275,7 @@ impl Run {
                     ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
                         self.tolerate(|| error.into())
                     }
+                    ModelError::ContextTooLong(_) => self.overflow(error),
                     error => Err(error.into()),
                 }
             }
@@ -352,8 +363,11 @@ impl Run {
         if let (false, Some(limit)) = (self.head.must_answer(), self.exhausted()) {
             self.reach(limit)?;
         }
+        if let Some(compaction) = self.keep_within_tokens() {
+            return Ok(compaction);
+        }
         let request = step.dialect.request(&Prompt {
-            messages: self.transcript.view(),
+            messages: self.view(),
             tools: step.tools,
             instructions: step.instructions,
             outputs: self.outputs(),
@@ -439,6 +453,7 @@ impl Head {
             unusable_replies: 0,
             identical_calls: 0,
             retries: BTreeMap::new(),
+            shown: Shown::default(),
             is_extracting: false,
             last_request: None,
         }

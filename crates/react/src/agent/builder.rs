@@ -6,7 +6,7 @@ use haft_core::{
 };
 
 use super::{Parts, ReactAgent, signature};
-use crate::{AtLimit, Dialect, OutputsBy, RunConfig, dialect_for};
+use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig, dialect_for};
 
 /// Makes a [`ReactAgent`].
 ///
@@ -35,6 +35,7 @@ pub struct ReactAgentBuilder {
     state: State,
     state_per_run: Vec<StateType>,
     chain_of_thought: bool,
+    compactor: Option<Arc<dyn ChatModel>>,
 }
 
 /// Why an agent cannot be made.
@@ -84,6 +85,7 @@ impl ReactAgentBuilder {
             state: State::new(),
             state_per_run: Vec::new(),
             chain_of_thought: false,
+            compactor: None,
         }
     }
 
@@ -194,6 +196,20 @@ impl ReactAgentBuilder {
         self
     }
 
+    /// Sets how much of the conversation the model is shown. Default: all; and when the model says that this is too much, the
+    /// oldest step is left out, up to three times.
+    pub fn context(mut self, context: ContextConfig) -> Self {
+        self.config.context = context;
+        self
+    }
+
+    /// Summarises by this model what there is [too much](ContextConfig::compaction) of. Default: by the agent's own.
+    pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
+        self.config.context.compaction = true;
+        self.compactor = Some(Arc::new(model));
+        self
+    }
+
     /// Sets how often in a row the same calls are tolerated; `None` is without end, for tools that are asked until
     /// something has happened. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
     pub fn identical_calls(mut self, times: impl Into<Option<u32>>) -> Self {
@@ -214,8 +230,9 @@ impl ReactAgentBuilder {
     /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
     /// for state that nobody gives, and when the outputs are not an object. What a source lists later is withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
-        let Self { model, tools, dialect, instructions, mut config, state, state_per_run, chain_of_thought } =
-            self;
+        let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
+        let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
+        let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
         let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
@@ -240,6 +257,6 @@ impl ReactAgentBuilder {
                 });
             }
         }
-        Ok(ReactAgent(Arc::new(Parts { model, tools, dialect, instructions, config, state })))
+        Ok(ReactAgent(Arc::new(Parts { model, compactor, tools, dialect, instructions, config, state })))
     }
 }

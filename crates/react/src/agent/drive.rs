@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span, field};
 
 use super::{
-    ReactAgent,
+    ReactAgent, compact,
     watch::{Events, ProgressRelay},
 };
 use crate::{CallBatch, Delta, Effect, Reply, Run, Step};
@@ -84,6 +84,12 @@ impl ReactAgent {
                     run.on_chat(reply)?;
                 }
                 Effect::Call(batch) => self.call(run, tools.clone(), batch, &context, events).await?,
+                Effect::Compact(part) => {
+                    let span = tracing::info_span!("compact", haft.messages = part.len());
+                    let summary = compact::summarise(&*self.0.compactor, &part).instrument(span).await;
+                    drop(part);
+                    run.on_compact(summary)?;
+                }
                 Effect::Wait(_) => return run.park().map(RunOutput::Parked),
                 Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
             }

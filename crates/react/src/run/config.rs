@@ -1,6 +1,8 @@
 use haft_core::{ChatSettings, RunLimits, Schema, limits};
 use serde::{Deserialize, Serialize};
 
+use super::ContextConfig;
+
 /// How runs behave. Plain data: a run that is saved has its own copy.
 ///
 /// # Examples
@@ -34,6 +36,8 @@ pub struct RunConfig {
     pub outputs_by: OutputsBy,
     /// How replies are made.
     pub settings: ChatSettings,
+    /// How much of the conversation the model is shown.
+    pub context: ContextConfig,
     /// How often in a row the same calls are tolerated: at the last time the model is told, and the next ends the
     /// run. `None` is without end. Default: [`limits::IDENTICAL_CALLS`].
     pub identical_calls: Option<u32>,
@@ -74,6 +78,7 @@ impl Default for RunConfig {
             outputs: None,
             outputs_by: OutputsBy::default(),
             settings: ChatSettings::default(),
+            context: ContextConfig::default(),
             identical_calls: Some(limits::IDENTICAL_CALLS),
             unusable_replies: 2,
         }

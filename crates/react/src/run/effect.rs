@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use haft_core::{ChatRequest, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall, ToolList};
+use haft_core::{
+    ChatRequest, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall, ToolList, View,
+};
 
 use crate::Dialect;
 
@@ -26,6 +28,9 @@ pub enum Effect {
     /// Make these calls, and tell [`Run::on_result`](super::Run::on_result) or
     /// [`Run::on_pending`](super::Run::on_pending) of each what came of it, in any order.
     Call(CallBatch),
+    /// There is too much for the model: summarise this part of the conversation, and tell
+    /// [`Run::on_compact`](super::Run::on_compact) the summary.
+    Compact(View),
     /// Wait until [`Run::on_answer`](super::Run::on_answer) was told of at least one of these.
     Wait(Vec<PendingCall>),
     /// Nothing more: this is the answer.

@@ -13,6 +13,9 @@ pub enum RunError {
     /// A reply that nobody asked for.
     #[error("there is a reply, but no request is under way")]
     NoRequest,
+    /// A summary that nobody asked for.
+    #[error("there is a summary, but none was asked for")]
+    NoCompaction,
     /// A result for a call that is not under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),

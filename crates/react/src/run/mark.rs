@@ -8,9 +8,20 @@ const HINT: &str = "hint";
 /// The key of what a model said and nobody could use.
 const UNUSABLE: &str = "unusable";
 
+/// The key of what stands for a part of the conversation.
+const SUMMARY: &str = "summary";
+
 /// Makes what a run tells the model by itself: what is wrong with a reply, or that it must answer now.
 pub(super) fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
+}
+
+/// Makes what stands for a part of the conversation that the model is no longer shown.
+pub(super) fn summary(text: impl Into<String>) -> Message {
+    let text = format!("Summary of the conversation so far:\n{}", text.into());
+    let message = Message::user(text);
+    message
+        .with_metadata([HINT, SUMMARY].map(|key| (key.to_owned(), Value::Bool(true))).into_iter().collect())
 }
 
 /// Notes that a reply is neither calls nor an answer.

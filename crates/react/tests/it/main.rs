@@ -4,6 +4,7 @@
 mod agent;
 mod answers;
 mod cancellation;
+mod context;
 mod faults;
 mod json;
 mod limits;

@@ -1,0 +1,196 @@
+//! What a model is shown when there is too much.
+
+use expect_test::expect;
+use haft_core::{
+    Agent as _, AgentErrorKind, Message, ModelError, RunInput, Transcript, Usage, testing::ScriptedModel,
+};
+use haft_core::{AssistantMessage, ChatResponse, ToolCall};
+use haft_react::{ContextConfig, JsonReact, ReactAgent, ReactAgentBuilder, TextReact};
+
+use crate::{
+    pairing::{assert_paired, assert_request_paired, lines},
+    tools::calculator,
+};
+
+fn too_long() -> ModelError {
+    ModelError::ContextTooLong("too many tokens".to_owned())
+}
+
+fn adding(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
+    numbers.fold(model, |model, number| {
+        model.calls([
+            (&format!("{number}a"), "add", &format!(r#"{{"x":{number},"y":1}}"#)),
+            (&format!("{number}b"), "add", &format!(r#"{{"x":{number},"y":2}}"#)),
+        ])
+    })
+}
+
+fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
+    ReactAgent::builder(model.clone()).tools(calculator())
+}
+
+/// Two earlier turns, the first with a call.
+fn earlier() -> Transcript {
+    let asks = AssistantMessage {
+        tool_calls: vec![ToolCall::new("z", "add", r#"{"x":0,"y":0}"#)],
+        ..AssistantMessage::default()
+    };
+    let result = haft_core::ToolResult::done("z", "add", haft_core::ToolOutput::from("0"));
+    [
+        Message::user("Nothing?"),
+        Message::assistant(asks),
+        Message::tool(result),
+        Message::assistant("0."),
+        Message::user("Thanks."),
+        Message::assistant("Bye."),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// BEHAVIOUR C27.
+#[tokio::test]
+async fn the_oldest_steps_are_left_out_at_most_three_times() {
+    let model =
+        adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long()).fail(too_long()).text("Done.");
+    let input = RunInput::following(earlier(), "Add.");
+    let answer = builder(&model).build().unwrap().run(input).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.transcript.len()), ("Done.", 6 + 1 + 3 * 3 + 1));
+    assert_paired(&answer.transcript);
+    let requests = model.requests();
+    requests.iter().for_each(assert_request_paired);
+    let shown: Vec<_> = requests.iter().map(|request| request.messages.len()).collect();
+    assert_eq!(shown, [7, 10, 13, 16, 12, 10, 7]);
+    expect![[r#"
+        user: Add.
+        assistant: 2a add{"x":2,"y":1}; 2b add{"x":2,"y":2}
+        tool: 2a 3
+        tool: 2b 4
+        assistant: 3a add{"x":3,"y":1}; 3b add{"x":3,"y":2}
+        tool: 3a 4
+        tool: 3b 5
+    "#]].assert_eq(&lines(&requests[6]));
+
+    let model = adding(ScriptedModel::new(), 1..5);
+    let model = (0..4).fold(model, |model, _| model.fail(too_long()));
+    let error = builder(&model).build().unwrap().run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
+    assert_eq!((error.transcript.len(), model.requests().len()), (1 + 4 * 3, 8));
+    assert_paired(&error.transcript);
+}
+
+/// The question and the last step are what the work is about.
+#[tokio::test]
+async fn the_question_and_the_last_step_are_always_shown() {
+    let model = adding(ScriptedModel::new(), 1..2).fail(too_long());
+    let error = builder(&model).build().unwrap().run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn only_the_latest_are_shown() {
+    for (latest, expected) in [(1, [3, 4, 4, 4]), (2, [7, 6, 7, 7]), (9, [7, 10, 13, 16])] {
+        let model = adding(ScriptedModel::new(), 1..4).text("Done.");
+        let context = ContextConfig { latest: Some(latest), ..ContextConfig::default() };
+        let agent = builder(&model).context(context).build().unwrap();
+        let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+        assert_eq!(answer.transcript.len(), 6 + 1 + 3 * 3 + 1);
+        model.requests().iter().for_each(assert_request_paired);
+        let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+        assert_eq!(shown, expected, "{latest}");
+    }
+}
+
+/// FAULTS M9.
+#[tokio::test]
+async fn a_summary_stands_for_what_there_is_too_much_of() {
+    let summary =
+        ChatResponse { usage: Usage::of_request(50, 5), ..ChatResponse::new("1+1=2, 1+2=3, 2+1=3, 2+2=4.") };
+    let compactor = ScriptedModel::new().reply(summary);
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
+    let model = adding(model, 4..5).text("Done.");
+    let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
+    let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+    assert_paired(&answer.transcript);
+    assert_eq!((&*answer.text, answer.steps.len(), answer.usage.total_tokens()), ("Done.", 8, 55));
+    let requests = model.requests();
+    requests.iter().for_each(assert_request_paired);
+    expect![[r#"
+        user: Summary of the conversation so far:
+        1+1=2, 1+2=3, 2+1=3, 2+2=4.
+        user: Add.
+        assistant: 3a add{"x":3,"y":1}; 3b add{"x":3,"y":2}
+        tool: 3a 4
+        tool: 3b 5
+        assistant: 4a add{"x":4,"y":1}; 4b add{"x":4,"y":2}
+        tool: 4a 5
+        tool: 4b 6
+    "#]].assert_eq(&lines(&requests[5]));
+    expect![[r#"
+        user: user: Nothing?
+        assistant calls add: {"x":0,"y":0}
+        result of add: 0
+        assistant: 0.
+        user: Thanks.
+        assistant: Bye.
+        user: Add.
+        assistant calls add: {"x":1,"y":1}
+        assistant calls add: {"x":1,"y":2}
+        result of add: 2
+        result of add: 3
+        assistant calls add: {"x":2,"y":1}
+        assistant calls add: {"x":2,"y":2}
+        result of add: 3
+        result of add: 4
+
+    "#]].assert_eq(&lines(&compactor.requests()[0]));
+
+    // Once: then it is an error.
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
+    let agent = builder(&model).compactor(ScriptedModel::new().text("Sums.")).build().unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
+}
+
+#[tokio::test]
+async fn without_a_summary_the_oldest_is_left_out() {
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    let agent = builder(&model).compactor(ScriptedModel::new().fail(too_long())).build().unwrap();
+    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "Done.");
+    assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
+}
+
+/// A driver need not wait for the model to complain.
+#[tokio::test]
+async fn tokens_are_kept_within_a_bound() {
+    let costly = |number: u32| {
+        let call = ToolCall::new("", "add", format!(r#"{{"x":{number},"y":1}}"#));
+        let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+        ChatResponse { usage: Usage::of_request(60 * u64::from(number), 1), ..ChatResponse::new(asks) }
+    };
+    let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).text("Done.");
+    let context = ContextConfig { tokens: Some(100), ..ContextConfig::default() };
+    builder(&model).context(context).build().unwrap().run("Add.".into()).await.unwrap();
+    let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+    assert_eq!(shown, [1, 3, 3, 3]);
+}
+
+/// The view is the run's, whatever the dialect makes of it.
+#[tokio::test]
+async fn dialects_show_what_the_run_shows() {
+    let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
+    let model = ScriptedModel::new().text(step(1)).text(step(2)).fail(too_long()).text("Answer: 5");
+    let agent = builder(&model).dialect(TextReact).build().unwrap();
+    assert_eq!(agent.run("Add.".into()).await.unwrap().text(), "5");
+    assert_eq!(model.requests()[3].messages.len(), 3);
+    let model = ScriptedModel::new()
+        .text(r#"{"tool_name":"add","tool_args":{"x":1,"y":1}}"#)
+        .text(r#"{"tool_name":"add","tool_args":{"x":2,"y":1}}"#)
+        .fail(too_long())
+        .text(r#"{"answer":5}"#);
+    let agent = builder(&model).dialect(JsonReact::new()).build().unwrap();
+    assert_eq!(agent.run("Add.".into()).await.unwrap().text(), "5");
+    assert_eq!(model.requests()[3].messages.len(), 3);
+}
