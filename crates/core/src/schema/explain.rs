@@ -201,13 +201,14 @@ impl Explainer<'_> {
         self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
-    /// Whether the failed `false` stands for all properties that are not declared, rather than for a value.
+    /// Whether the failed `false` stands for all properties that are not declared, rather than for a value. Where a
+    /// reference leads to it, an object without properties fails, too.
     fn refuses_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.parent(error).is_some_and(Value::is_object);
         owner
             && matches!(keyword, Some("additionalProperties" | "unevaluatedProperties" | "propertyNames"))
-            && self.members(error).is_some()
+            && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
     /// The schema of a property, as the subschema declares it whose keyword failed.

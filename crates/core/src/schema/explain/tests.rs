@@ -55,6 +55,16 @@ fn an_unknown_property_is_named_with_the_known_ones() {
     assert!(!open.is_valid(&json!({"b": 1})));
 }
 
+/// A `false` to which a reference leads refuses the value itself, with or without properties.
+#[test]
+fn a_value_that_nothing_allows_is_told() {
+    check(
+        json!({"allOf": [{"$ref": "#/additionalProperties"}], "additionalProperties": false}),
+        json!({}),
+        expect!["/: expected no value here, received object {}"],
+    );
+}
+
 /// BEHAVIOUR A6: a bad value's error lists the allowed ones.
 #[test]
 fn allowed_values_are_listed() {
