@@ -33,7 +33,11 @@ pub(super) fn fit(
         return Ok(arguments);
     }
     let (arguments, repairs) = schema::repair(schema, arguments, policy);
-    schema.validate(&arguments)?;
+    if let Err(violations) = schema.validate(&arguments) {
+        // What was read otherwise still does not fit.
+        notes.repairs.clear();
+        return Err(violations.into());
+    }
     notes.repairs.extend(repairs);
     Ok(arguments)
 }

@@ -104,6 +104,8 @@ async fn repair_is_a_policy_and_is_recorded() {
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
+    // What does not fit all the same was not repaired.
+    assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
 /// FAULTS: arguments end at 1 MiB.
