@@ -63,6 +63,9 @@ const ASSERTIONS: [&str; 42] = [
 /// The keywords that say something of the properties which others declare.
 const REMAINDERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
+/// The keywords that say something of the items behind those which others declare.
+const REMAINING_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
+
 /// A keyword or a property.
 #[derive(Clone)]
 pub(super) struct Entry<'s> {
@@ -155,17 +158,18 @@ impl<'s> Reader<'s> {
     }
 
     /// Adds what another schema says of the same value.
-    pub(super) fn merge(&self, flat: &mut Flat<'s>, other: Flat<'s>, keyword: &str) -> Result<(), Loss> {
+    pub(super) fn merge(&self, flat: &mut Flat<'s>, mut other: Flat<'s>, keyword: &str) -> Result<(), Loss> {
         let at = flat.at.clone();
         let refuse = |lost: Option<(&str, &str)>| {
             self.give_up(|| Loss::not_strict(&at, keyword, "its parts cannot be merged exactly"), lost)
         };
-        for (one, another) in [(&*flat, &other), (&other, &*flat)] {
-            if one.has_remainder() && another.properties.iter().any(|it| one.property(it.name).is_none()) {
-                // What is said of the remaining properties is about others now, or about none.
-                refuse(None)?;
-            }
+        // What is said of the remaining properties or items would be about others now.
+        let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
+        for entry in outside.iter().chain(&inside) {
+            refuse(Some((&entry.at, entry.name)))?;
         }
+        flat.keywords.retain(|it| outside.iter().all(|lost| lost.name != it.name));
+        other.keywords.retain(|it| inside.iter().all(|lost| lost.name != it.name));
         for entry in other.properties {
             match flat.property(entry.name) {
                 Some(known) if known.value != entry.value => refuse(Some((&entry.at, "type")))?,
@@ -288,7 +292,21 @@ impl<'s> Flat<'s> {
         self.properties.iter().find(|it| it.name == name)
     }
 
-    fn has_remainder(&self) -> bool {
-        REMAINDERS.iter().any(|name| self.keyword(name).is_some())
+    /// The keywords that mean something else beside what another schema declares.
+    fn remainders(&self, other: &Self) -> Vec<Entry<'s>> {
+        let mut names = Vec::new();
+        if other.properties.iter().any(|it| self.property(it.name).is_none()) {
+            names.extend(REMAINDERS);
+        }
+        if other.has_tuple() && !self.has_tuple() {
+            names.extend(REMAINING_ITEMS);
+        }
+        let says_something = |it: &&Entry<'_>| it.value != &Value::Bool(true);
+        names.into_iter().filter_map(|name| self.keyword(name)).filter(says_something).cloned().collect()
+    }
+
+    fn has_tuple(&self) -> bool {
+        let is_tuple = |it: &Entry<'_>| it.name == "prefixItems" || it.name == "items" && it.value.is_array();
+        self.keywords.iter().any(is_tuple)
     }
 }

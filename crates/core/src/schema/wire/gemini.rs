@@ -67,7 +67,7 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
             }
             types.names
         }
-        Err(_) if flat.properties.is_empty() => return anything(inline, &flat, told),
+        Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, told),
         Err(_) => vec!["object"],
     };
     // A whole number is a number.
@@ -89,6 +89,11 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
         sent.insert("nullable".to_owned(), json!(true));
     }
     sent
+}
+
+/// Whether it is declared to be an object, though perhaps no object fits.
+fn is_object(flat: &Flat<'_>) -> bool {
+    flat.keyword("type").is_some_and(|it| it.value == "object")
 }
 
 /// Alternatives, each with what is said of all of them.
@@ -251,6 +256,7 @@ fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<Stri
     let mut properties: Map<String, Value> = Map::new();
     for property in &flat.properties {
         if property.value == &Value::Bool(false) && !flat.required.contains(&property.name) {
+            inline.lose(&property.at, "type", LossKind::Dropped);
             continue;
         }
         let schema = inline.schema(&property.at, property.value);

@@ -23,6 +23,7 @@ pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> Wire {
         Union { root, losses, properties: Vec::new(), required: Vec::new(), told: Told::default() };
     union.add("", members, true);
     let mut value = union.object(members);
+    union.free_remainder(members, &mut value);
     std::mem::take(&mut union.told).describe(&mut value);
     let value = Value::Object(value);
     // A reference into what was given up leads nowhere now.
@@ -65,8 +66,9 @@ impl<'s> Union<'s> {
                     }
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
-                // What the root says besides is sent.
-                ("type" | "required", _) => {}
+                // What the root says besides is sent, and that it is an object.
+                ("type", types) if is_object(types) => {}
+                ("required", _) => {}
                 (name, _) if at.is_empty() && REFUSED.contains(&name) => {
                     self.losses.push(self.told.tell(at, name, value));
                 }
@@ -80,9 +82,7 @@ impl<'s> Union<'s> {
 
     fn add_all(&mut self, at: &str, schemas: &'s [Value], is_certain: bool) {
         for (index, schema) in schemas.iter().enumerate() {
-            if let Value::Object(schema) = schema {
-                self.add(&format!("{at}/{index}"), schema, is_certain);
-            }
+            self.add_part(&format!("{at}/{index}"), schema, is_certain);
         }
     }
 
@@ -92,8 +92,16 @@ impl<'s> Union<'s> {
             self.losses.push(Loss::new("", "$ref", LossKind::Dropped));
             return;
         };
-        if let Some(Value::Object(target)) = self.root.pointer(&pointer) {
-            self.add(&pointer, target, is_certain);
+        if let Some(target) = self.root.pointer(&pointer) {
+            self.add_part(&pointer, target, is_certain);
+        }
+    }
+
+    fn add_part(&mut self, at: &str, schema: &'s Value, is_certain: bool) {
+        match schema {
+            Value::Object(schema) => self.add(at, schema, is_certain),
+            Value::Bool(false) => self.losses.push(Loss::new(at, "type", LossKind::Dropped)),
+            _ => {}
         }
     }
 
@@ -105,6 +113,17 @@ impl<'s> Union<'s> {
                 schemas.push(schema);
                 self.losses.push(Loss::new(&join(at, name), "type", LossKind::AnyOf));
             }
+        }
+    }
+
+    /// Drops what the root says of all properties but its own, where there are others now.
+    fn free_remainder(&mut self, root: &Map<String, Value>, sent: &mut Map<String, Value>) {
+        let own = root.get("properties").and_then(Value::as_object);
+        let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
+        let is_exact = root.get("additionalProperties").is_none_or(|it| it == &Value::Bool(true));
+        if !is_exact && !self.properties.iter().all(|(name, _)| is_own(name)) {
+            sent.shift_remove("additionalProperties");
+            self.losses.push(Loss::new("", "additionalProperties", LossKind::Dropped));
         }
     }
 
@@ -126,4 +145,9 @@ impl<'s> Union<'s> {
         }
         object
     }
+}
+
+/// Whether an object is of a type, or of one of several.
+fn is_object(types: &Value) -> bool {
+    types == "object" || types.as_array().is_some_and(|types| types.iter().any(|it| it == "object"))
 }

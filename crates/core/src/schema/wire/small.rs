@@ -112,6 +112,7 @@ fn properties<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Map<String, Value
     for property in &flat.properties {
         let is_required = flat.required.contains(&property.name);
         if property.value == &Value::Bool(false) && !is_required {
+            inline.lose(&property.at, "type", LossKind::Dropped);
             continue;
         }
         let mut schema = inline.schema(&property.at, property.value);

@@ -1,7 +1,7 @@
 //! Profiles that keep a part of a schema and never refuse it: for Gemini and for small models.
 
 use expect_test::expect;
-use haft_core::schema::WireProfile::{Gemini, Small};
+use haft_core::schema::WireProfile::{Gemini, OpenAi, Small};
 use serde_json::json;
 
 use super::check_profile;
@@ -234,6 +234,69 @@ fn parts_that_cannot_be_put_together() {
         `minProperties` at /allOf/1: left out
         `not` at /$defs/more/properties/d: left out
         `$ref` at /$defs/more/properties/e: left out"#]],
+    );
+}
+
+/// What would mean something else in its new place is left out, and that is told.
+#[test]
+fn what_depends_on_its_place() {
+    let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
+    check_profile(
+        OpenAi,
+        remainder.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"a":{}}}, not strict
+        `additionalProperties` at /: left out"#]],
+    );
+    check_profile(
+        Small,
+        remainder,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{}}}, not strict
+        `additionalProperties` at /: left out"#]],
+    );
+    let items = json!({"properties": {"a": {"allOf": [{"prefixItems": [{"type": "string"}]}], "items": {"type": "integer"}}}});
+    check_profile(
+        Small,
+        items,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"prefixItems":[{"type":"string"}]}}}, not strict
+        `items` at /properties/a: left out"#]],
+    );
+}
+
+/// What no value fits is nothing that can be sent.
+#[test]
+fn contradictions() {
+    let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
+    check_profile(
+        Gemini,
+        never.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"string"}}}, not strict
+        `type` at /properties/b: left out"#]],
+    );
+    check_profile(
+        Small,
+        never,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"string"}}}, not strict
+        `type` at /properties/b: left out"#]],
+    );
+    check_profile(
+        Gemini,
+        json!({"const": 2}),
+        &expect![[r#"
+        {"description":"const: 2","type":"object"}, not strict
+        `const` at /: only told in the description"#]],
+    );
+    check_profile(
+        OpenAi,
+        json!({"allOf": [true, false, {"type": "number"}]}),
+        &expect![[r#"
+        {"type":"object","properties":{}}, not strict
+        `type` at /allOf/1: left out
+        `type` at /allOf/2: left out"#]],
     );
 }
 
