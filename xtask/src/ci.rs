@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::process::{cargo, run as run_command};
 use crate::workspace::Workspace;
-use crate::{doc, test, tidy};
+use crate::{doc, fuzz, test, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -20,6 +20,7 @@ fn checks() -> Result<(), Failure> {
     tidy::run(&[])?;
     clippy(&["--workspace", "--all-targets"])?;
     bare_crates()?;
+    fuzz::check()?;
     doc::run(&[])?;
     packages()
 }

@@ -7,6 +7,7 @@ mod doc;
 mod eval;
 mod example;
 mod failure;
+mod fuzz;
 mod native;
 mod process;
 mod setup;
@@ -65,6 +66,13 @@ const COMMANDS: &[Command] = &[
         about: "measure how well the local model picks and calls tools",
         helps_itself: true,
         run: eval::run,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "TARGET [--for 1h] [-- OPTIONS OF libFuzzer]…",
+        about: "hold what must hold for any input against what a fuzzer makes up",
+        helps_itself: false,
+        run: fuzz::run,
     },
     Command {
         name: "setup",

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// Built, fetched or somebody's own: nothing that the project keeps.
-const SKIPPED: &[&str] = &["target", ".git", "docs/book"];
+const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
 /// Every file's text by its path from the root, with `/` between the parts. What is not text is empty.
 #[derive(Debug, Default)]

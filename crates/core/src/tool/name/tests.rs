@@ -1,6 +1,4 @@
-use std::collections::HashMap;
-
-use proptest::prelude::*;
+//! Names one by one. The laws for any name are in the package `fuzz`.
 
 use super::*;
 
@@ -34,19 +32,4 @@ fn what_is_no_name_is_refused_with_the_rule() {
     assert!(ToolName::new("").is_err());
     assert!(ToolName::new("x".repeat(65)).is_err());
     assert!(serde_json::from_str::<ToolName>(r#""a b""#).is_err());
-}
-
-proptest! {
-    /// The mapping gives a name for any text, and different names for different texts.
-    #[test]
-    fn the_mapping_is_total_and_injective(names in prop::collection::hash_set("\\PC{0,80}|[a-c_.]{0,4}", 1..60)) {
-        let mut seen = HashMap::new();
-        for foreign in names {
-            let name = ToolName::from_foreign(&foreign);
-            prop_assert!(ToolName::new(name.as_str()).is_ok());
-            if let Some(other) = seen.insert(name.clone(), foreign.clone()) {
-                prop_assert!(false, "{foreign:?} and {other:?} both became {name}");
-            }
-        }
-    }
 }

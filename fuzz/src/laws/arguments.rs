@@ -1,0 +1,59 @@
+use std::sync::{Arc, Mutex};
+
+use futures::executor::block_on;
+use haft_core::{
+    CallOutcome, DynamicTool, FailureKind, Pipeline, RepairPolicy, Schema, ToolCall, ToolContext,
+    ToolDefinition, ToolList, ToolName, Value, json, schema,
+};
+
+use super::replay::replayed;
+use crate::Case;
+
+/// A tool is called once with arguments that fit its schema, or it is not called and the model is told why. What it is
+/// called with is what the model wrote, but for the repairs that are recorded.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
+pub fn arguments(input: &[u8]) {
+    let Some(case) = Case::read(input) else { return };
+    let Ok(schema) = Schema::arguments(case.schema) else { return };
+    for policy in [RepairPolicy::Default, RepairPolicy::Strict] {
+        call(&schema, &case.rest, policy);
+    }
+}
+
+fn call(schema: &Schema, text: &str, policy: RepairPolicy) {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let definition = ToolDefinition::new(ToolName::from_foreign("tool"), schema.clone());
+    let tool = DynamicTool::new(definition, {
+        let calls = Arc::clone(&calls);
+        move |arguments, _| {
+            calls.lock().unwrap().push(arguments);
+            async { "done" }
+        }
+    });
+    let pipeline = Pipeline::new().with_repair(policy);
+    let (tools, call) = (ToolList::new("fuzz", [tool]), ToolCall::new("1", "tool", text));
+    let outcome = block_on(pipeline.call(&tools, &call, &ToolContext::default()));
+    let CallOutcome::Finished(result) = outcome else { panic!("a call that waits: {outcome:?}") };
+    assert_eq!(result.model_text(), result.model_text());
+    let calls = calls.lock().unwrap();
+    match (&calls[..], result.failure()) {
+        ([arguments], None) => {
+            assert!(schema.is_valid(arguments), "{arguments}");
+            let written = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+            assert_eq!(&replayed(written, &result.repairs), arguments, "{:?}", result.repairs);
+        }
+        ([], Some(failure)) => {
+            assert_eq!(failure.kind, FailureKind::InvalidArguments, "{}", failure.message);
+            assert!((1..=8 << 10).contains(&failure.message.len()), "{}", failure.message);
+            assert!(result.repairs.is_empty());
+            if let Ok(written) = serde_json::from_str::<Value>(text) {
+                let (repaired, _) = schema::repair(schema, written, policy);
+                assert!(!schema.is_valid(&repaired), "it fits: {repaired}");
+            }
+        }
+        (calls, failure) => panic!("{calls:?} {failure:?}"),
+    }
+}

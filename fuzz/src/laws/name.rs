@@ -1,0 +1,42 @@
+use std::collections::{HashMap, HashSet};
+
+use haft_core::ToolName;
+
+/// Names from outside, one a line, become valid names: each always the same, and different ones different. A valid
+/// name stays, unless it could be taken for a mapped one.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
+pub fn name(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let foreign: HashSet<_> = text.split('\n').collect();
+    let mut taken = HashMap::new();
+    for foreign in foreign {
+        let name = ToolName::from_foreign(foreign);
+        assert!(is_valid(name.as_str()), "{foreign:?} became {name}");
+        assert_eq!(ToolName::new(foreign).is_ok(), is_valid(foreign), "{foreign:?}");
+        assert_eq!(ToolName::from_foreign(foreign), name);
+        assert_eq!(ToolName::new(name.as_str()).as_ref(), Ok(&name));
+        let stays = name == foreign;
+        assert_eq!(
+            stays,
+            is_valid(foreign) && !ends_like_a_mapped_name(foreign),
+            "{foreign:?} became {name}"
+        );
+        // Whoever lists the name that another one became does not get it.
+        assert!(stays || ToolName::from_foreign(name.as_str()) != name, "{foreign:?} became {name}");
+        if let Some(other) = taken.insert(name.clone(), foreign) {
+            panic!("{foreign:?} and {other:?} became {name}");
+        }
+    }
+}
+
+fn is_valid(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it))
+}
+
+fn ends_like_a_mapped_name(name: &str) -> bool {
+    let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
+    name.rsplit_once('_').is_some_and(|(_, hash)| hash.len() == 12 && hash.bytes().all(is_digit))
+}

@@ -1,0 +1,32 @@
+use haft_core::{RepairPolicy, Schema, Value, schema};
+
+use super::replay::replayed;
+use crate::Case;
+
+/// What fits stays. What does not fit becomes something that does, by the repairs that are recorded and no other, or
+/// stays. Nobody repairs what is repaired, and nothing where the policy is strict.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
+pub fn repair(input: &[u8]) {
+    let Some(case) = Case::read(input) else { return };
+    let values = case.values();
+    let Ok(schema) = Schema::new(case.schema) else { return };
+    for value in values {
+        repair_of(&schema, &value);
+    }
+}
+
+fn repair_of(schema: &Schema, value: &Value) {
+    let unchanged = |value: &Value| (value.clone(), Vec::new());
+    assert_eq!(schema::repair(schema, value.clone(), RepairPolicy::Strict), unchanged(value));
+    let (repaired, repairs) = schema::repair(schema, value.clone(), RepairPolicy::Default);
+    assert_eq!(replayed(value.clone(), &repairs), repaired, "{repairs:?}");
+    if repairs.is_empty() {
+        return;
+    }
+    assert!(!schema.is_valid(value), "a value that fits was changed: {repairs:?}");
+    assert!(schema.is_valid(&repaired), "repaired to {repaired}: {repairs:?}");
+    assert_eq!(schema::repair(schema, repaired.clone(), RepairPolicy::Default), unchanged(&repaired));
+}

@@ -1,0 +1,54 @@
+use haft_core::{Schema, Value, schema::canonical};
+
+use crate::Case;
+
+/// A schema is refused or compiled, whatever it is. One that is compiled stays what it was, judges any value, and
+/// says what is wrong with it in few words.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
+pub fn schema(input: &[u8]) {
+    let Some(case) = Case::read(input) else { return };
+    let mut values = case.values();
+    values.push(case.schema.clone());
+    values.iter().for_each(canonical_text);
+    match Schema::new(case.schema.clone()) {
+        Ok(schema) => {
+            assert_eq!(schema.as_value(), &case.schema);
+            let read: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+            assert_eq!(read, schema);
+            values.iter().for_each(|value| verdict(&schema, value));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Ok(schema) = Schema::arguments(case.schema) {
+        assert_eq!(schema.as_value()["type"], "object");
+        assert_eq!(schema.clone().into_arguments().unwrap(), schema);
+        values.iter().for_each(|value| assert!(value.is_object() || !schema.is_valid(value)));
+    }
+}
+
+/// One text for equal values, which reads as the value.
+fn canonical_text(value: &Value) {
+    let text = canonical(value);
+    let read: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(&read, value);
+    assert_eq!(canonical(&read), text);
+}
+
+/// A value fits, or something is wrong with it, at a place that it has.
+fn verdict(schema: &Schema, value: &Value) {
+    let Err(violations) = schema.validate(value) else {
+        assert!(schema.is_valid(value));
+        return;
+    };
+    assert!(!schema.is_valid(value), "{violations}");
+    let listed = violations.as_slice();
+    assert!((1..=20).contains(&listed.len()));
+    assert!(violations.to_string().len() <= 4 << 10);
+    for violation in listed {
+        assert!(value.pointer(&violation.pointer).is_some(), "{violation}");
+        assert!(violation.to_string().len() <= 4 << 10);
+    }
+}

@@ -1,0 +1,60 @@
+use haft_core::{
+    RepairPolicy, Schema, Value,
+    schema::{SchemaLimits, Wire, WireProfile, repair},
+};
+
+use crate::Case;
+
+const PROFILES: [WireProfile; 4] =
+    [WireProfile::OpenAi, WireProfile::OpenAiStrict, WireProfile::Gemini, WireProfile::Small];
+
+/// What is sent of a schema to a provider is a schema, and always the same. Where nothing is reported as lost, what fits
+/// it fits the original. The arguments of a tool are sent as an object.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
+pub fn wire(input: &[u8]) {
+    let Some(case) = Case::read(input) else { return };
+    let values = case.values();
+    if let Ok(schema) = Schema::new(case.schema.clone()) {
+        PROFILES.iter().for_each(|profile| drop(sent(&schema, *profile, &values)));
+    }
+    if let Ok(schema) = Schema::arguments(case.schema) {
+        for profile in PROFILES {
+            let sent = sent(&schema, profile, &values);
+            assert_eq!(sent["type"], "object", "{profile:?} {sent}");
+        }
+    }
+}
+
+fn sent(schema: &Schema, profile: WireProfile, values: &[Value]) -> Value {
+    let wire = schema.wire(profile);
+    assert_eq!(schema.wire(profile), wire);
+    assert_eq!(wire.strict, profile == WireProfile::OpenAiStrict && wire.obstacle().is_none());
+    let sent = compiled(&wire);
+    if wire.strict {
+        let again = sent.wire(profile);
+        assert_eq!((&again.value, again.losses.len()), (&wire.value, 0), "{profile:?}");
+    }
+    if wire.losses.is_empty() {
+        for value in values.iter().filter(|value| sent.is_valid(value)) {
+            let (arrived, _) = repair(schema, value.clone(), RepairPolicy::Default);
+            assert!(schema.is_valid(&arrived), "{profile:?} {} {value}", wire.value);
+        }
+    }
+    wire.value
+}
+
+/// What is sent may be larger than what was given: an optional property is written with its `null`.
+fn compiled(wire: &Wire) -> Schema {
+    let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
+    let limits = SchemaLimits {
+        bytes: 4 * bytes,
+        depth: 4 * depth,
+        nodes: 4 * nodes,
+        expansion: 4 * expansion,
+        patterns: 4 * patterns,
+    };
+    Schema::within(wire.value.clone(), &limits).unwrap_or_else(|error| panic!("{error}: {}", wire.value))
+}

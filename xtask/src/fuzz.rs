@@ -1,0 +1,104 @@
+//! `cargo xtask fuzz TARGET`: what holds for any input, held against what libFuzzer makes up.
+//!
+//! cargo-fuzz wants a nightly compiler for its sanitizers only. What is looked for here, panics, stacks and endless work
+//! in safe code, takes none of them.
+
+mod duration;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::process::{announce, cargo, run as run_command, succeeds};
+use crate::workspace::{Workspace, root};
+
+const PACKAGE: &str = "haft-fuzz";
+const FEATURE: &str = "libfuzzer";
+
+/// Where inputs are kept that reach code which no other input reaches, a folder for each target.
+const CORPUS: &str = "fuzz/corpus";
+
+/// How long one input may take in seconds, on a machine that does other things too; how much memory, in MiB; and how long an
+/// input may be, in bytes.
+const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
+
+/// What the user asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Run<'a> {
+    target: &'a str,
+    /// Until it is stopped, if that is not said.
+    time: Option<Duration>,
+    /// What libFuzzer is told besides.
+    options: &'a [String],
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let Run { target, time, options } = parse(arguments, &targets()?)?;
+    install()?;
+    let folder = Workspace::load()?.target_directory.join("fuzz");
+    let seeds = folder.join("seeds");
+    run_command(cargo(&["run", "--locked", "--package", PACKAGE, "--example", "seeds", "--"]).arg(&seeds))?;
+    let corpus = root().join(CORPUS).join(target);
+    fs::create_dir_all(&corpus)
+        .map_err(|error| Failure::message(format!("cannot make {}: {error}", corpus.display())))?;
+    announce(&format!(
+        "building with optimisation and counters; the first build takes some minutes. What is found is kept in {}",
+        corpus.display()
+    ));
+    let mut command = cargo(&["fuzz", "run", "--sanitizer", "none", "--features", FEATURE, "--target-dir"]);
+    command.arg(&folder).arg(target).args([&corpus, &seeds]);
+    command.arg("--").args(LIMITS).arg("-print_final_stats=1");
+    if let Some(time) = time {
+        command.arg(format!("-max_total_time={}", time.as_secs()));
+    }
+    run_command(command.args(options))
+}
+
+/// Lints the targets. That links nothing, so libFuzzer itself need not be compiled.
+pub(crate) fn check() -> Result<(), Failure> {
+    let arguments =
+        ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];
+    run_command(cargo(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
+}
+
+/// The names of the targets: each has a file.
+fn targets() -> Result<Vec<String>, Failure> {
+    let folder = root().join("fuzz/fuzz_targets");
+    let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
+    let files = fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(unreadable)?;
+    let names = files.iter().map(fs::DirEntry::path);
+    let mut names: Vec<_> =
+        names.filter_map(|path| Some(Path::new(path.file_stem()?).to_str()?.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn parse<'a>(arguments: &'a [String], targets: &[String]) -> Result<Run<'a>, Failure> {
+    let end = arguments.iter().position(|it| it == "--");
+    let (ours, options) = match end {
+        Some(end) => (arguments.get(..end).unwrap_or_default(), arguments.get(end + 1..).unwrap_or_default()),
+        None => (arguments, &[][..]),
+    };
+    let words: Vec<_> = ours.iter().map(String::as_str).collect();
+    let (target, time) = match words[..] {
+        [target] => (target, None),
+        [target, "--for", time] | ["--for", time, target] => (target, Some(duration::parse(time)?)),
+        _ => return Err(Failure::usage(format!("`fuzz` needs a target: {}", targets.join(", ")))),
+    };
+    if !targets.iter().any(|it| it == target) {
+        let known = targets.join(", ");
+        return Err(Failure::usage(format!("there is no fuzz target `{target}`; the targets are: {known}")));
+    }
+    Ok(Run { target, time, options })
+}
+
+fn install() -> Result<(), Failure> {
+    if succeeds(cargo(&["fuzz"]).arg("--version")) {
+        return Ok(());
+    }
+    announce("cargo-fuzz is not installed; it is built once, which takes a minute or two");
+    run_command(&mut cargo(&["install", "cargo-fuzz", "--locked"]))
+}

@@ -1,0 +1,21 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// Reads `1h`, `30m`, `90s` or several of these in a row, such as `1h30m`.
+pub(super) fn parse(text: &str) -> Result<Duration, Failure> {
+    seconds(text).filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| {
+        Failure::usage(format!("`{text}` is no duration; write a number and a unit, such as `1h` or `30m`"))
+    })
+}
+
+fn seconds(text: &str) -> Option<u64> {
+    text.split_inclusive(|it: char| !it.is_ascii_digit()).try_fold(0_u64, |sum, part| {
+        let (unit, number) = [('h', 3_600), ('m', 60), ('s', 1)]
+            .into_iter()
+            .find_map(|(unit, seconds)| Some((seconds, part.strip_suffix(unit)?)))?;
+        sum.checked_add(number.parse::<u64>().ok()?.checked_mul(unit)?)
+    })
+}
