@@ -3,11 +3,12 @@
 mod blocking;
 mod function;
 mod methods;
+mod narrowed;
 mod object;
 mod parameter;
 
 pub use blocking::blocking;
-pub use function::{Function, call, definition, definition_by_hand};
+pub use function::{Called, Function, call, definition, definition_by_hand};
 pub use methods::Methods;
 pub use object::Object;
 pub use parameter::{Argument, Hidden, Parameter, Parameters, Shown, argument, undescribed};

@@ -1,13 +1,16 @@
 //! What a tool must be, beyond its grammar.
 
+mod constraints;
+
 use std::collections::HashSet;
 
-use syn::{Safety, Type, TypeReference, ext::IdentExt};
+use quote::ToTokens;
+use syn::{GenericParam, Safety, Type, TypeReference, ext::IdentExt};
 
 use crate::{
     errors::Errors,
     name::is_tool_name,
-    ownership::{borrows, is_named, is_static, owned, written},
+    ownership::{borrows, is_named, is_short_lived, mentions, owned, written},
     parameter::{Argument, Parameter, Role},
     tool::Tool,
 };
@@ -16,6 +19,7 @@ use crate::{
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     signature(tool, errors);
     name(tool, errors);
+    type_name(tool, errors);
     output(tool, errors);
     for parameter in &tool.parameters {
         match &parameter.role {
@@ -50,7 +54,8 @@ fn signature(tool: &Tool, errors: &mut Errors) {
     receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    if !generics.params.is_empty() {
+    // A lifetime may name that of the context.
+    if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
     }
@@ -82,17 +87,38 @@ fn name(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn output(tool: &Tool, errors: &mut Errors) {
-    match tool.output() {
-        Type::ImplTrait(output) => errors.at(output, "name the type that the tool returns"),
-        Type::Reference(output) if !is_static(&output) => {
+fn type_name(tool: &Tool, errors: &mut Errors) {
+    let name = tool.type_name();
+    match (&tool.options.ty, &tool.owner) {
+        (Some(given), Some(_)) => {
             errors.at(
-                &output,
-                format!("a tool returns what it owns: use `{}`", owned(&Type::Reference(output.clone()))),
+                given,
+                "the tools of a block come by `with_tools`, and their types have no names: remove `type`",
             );
         }
+        _ if tool.is_name_taken() => errors.at(
+            &name,
+            format!(
+                "the tool is a type beside the function, and the name `{name}` is taken: give it another, by \
+                 `#[tool(type = {name}Tool)]`"
+            ),
+        ),
         _ => {}
     }
+}
+
+fn output(tool: &Tool, errors: &mut Errors) {
+    let output = tool.output();
+    if has_impl(&output) {
+        errors.at(output, "name the type that the tool returns");
+    } else if is_short_lived(&output) {
+        errors.at(&output, format!("a tool returns what it owns: use {}", instead_of(&output)));
+    }
+}
+
+/// Whether a type is, or is made of, `impl Trait`.
+fn has_impl(ty: &Type) -> bool {
+    mentions(ty.to_token_stream(), "impl")
 }
 
 /// Two arguments of one name, and names in the list of arguments that there are not.
@@ -135,10 +161,12 @@ fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut E
         for key in known.constraints.keys() {
             errors.at(key, format!("the schema is written by hand: put `{key}` there"));
         }
+    } else {
+        constraints::check(ty, &known.constraints, errors);
     }
     if is_named(ty, "ToolContext") {
         errors.at(ty, format!("the context comes from the host and not from the model: write `#[tool(context)] {}: &ToolContext`", parameter.name));
-    } else if let Type::ImplTrait(_) = ty {
+    } else if has_impl(ty) {
         errors.at(ty, "a model gives JSON and no types: name the type of the argument");
     } else if borrows(ty) {
         errors.at(ty, format!("an argument is read from JSON and cannot borrow: use {}", instead_of(ty)));
@@ -163,5 +191,7 @@ fn state(parameter: &Parameter, errors: &mut Errors) {
     if let Type::Reference(reference) = &parameter.ty {
         let shared = written(&reference.elem);
         errors.at(reference, format!("state is given by value, as a clone: use `Arc<{shared}>`"));
+    } else if is_short_lived(&parameter.ty) {
+        errors.at(&parameter.ty, "state lives as long as the program: use a type that owns its data");
     }
 }

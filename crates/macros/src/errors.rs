@@ -7,7 +7,10 @@ use syn::{Error, Result};
 
 /// The mistakes found so far.
 #[derive(Default)]
-pub(crate) struct Errors(Option<Error>);
+pub(crate) struct Errors {
+    all: Option<Error>,
+    count: usize,
+}
 
 impl Errors {
     /// Adds a mistake at the place of some tokens.
@@ -17,7 +20,8 @@ impl Errors {
 
     /// Adds a mistake.
     pub(crate) fn push(&mut self, error: Error) {
-        match &mut self.0 {
+        self.count += 1;
+        match &mut self.all {
             Some(errors) => errors.combine(error),
             none => *none = Some(error),
         }
@@ -28,8 +32,13 @@ impl Errors {
         result.map_err(|error| self.push(error)).ok()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// All mistakes as one, if there are any.
     pub(crate) fn finish(self) -> Result<()> {
-        self.0.map_or(Ok(()), Err)
+        self.all.map_or(Ok(()), Err)
     }
 }

@@ -1,11 +1,14 @@
 //! The code of a tool: the function, a type beside it, and how that type is a tool.
 
+mod definition;
+
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Expr, ExprLit, Ident, Lit, Path, ext::IdentExt, spanned::Spanned};
 
+use definition::definition;
+
 use crate::{
-    options::{Annotations, Policy},
     ownership::is_reference,
     parameter::{Argument, Constraints, DefaultValue, Parameter, Role},
     settings::Bounds,
@@ -47,37 +50,79 @@ pub(crate) fn marker(tool: &Tool) -> TokenStream {
 
 pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let name = tool.type_name();
     let function = function(tool);
     let definition = definition(tool);
+    let hidden = (tool.owner.is_none()).then(|| {
+        let name = function_type(tool);
+        quote!(struct #name;)
+    });
+    let callee = match tool.owner {
+        None => function_type(tool).to_token_stream(),
+        Some(_) => quote!(*self),
+    };
+    let implementation = implementation_of_tool(
+        tool,
+        &quote! {
+            static DEFINITION: ::std::sync::LazyLock<#krate::ToolDefinition> =
+                ::std::sync::LazyLock::new(|| #definition);
+            &DEFINITION
+        },
+        |arguments, cx| quote!(::std::boxed::Box::pin(#krate::__private::call(&#callee, #arguments, #cx))),
+    );
+    quote! {
+        #hidden
+        #function
+        #implementation
+    }
+}
+
+/// How a type is a tool. The future is written out: `async_trait` would find a `Box` of the user's.
+pub(crate) fn implementation_of_tool(
+    tool: &Tool,
+    definition: &TokenStream,
+    call: impl FnOnce(&Ident, &Ident) -> TokenStream,
+) -> TokenStream {
+    let krate = tool.krate();
+    let name = tool.type_name();
     let arguments = Ident::new("arguments", Span::mixed_site());
     let cx = Ident::new("cx", Span::mixed_site());
+    let call = call(&arguments, &cx);
     quote! {
-        #function
-
-        #[#krate::async_trait]
         impl #krate::Tool for #name {
             fn definition(&self) -> &#krate::ToolDefinition {
-                static DEFINITION: ::std::sync::LazyLock<#krate::ToolDefinition> =
-                    ::std::sync::LazyLock::new(|| #definition);
-                &DEFINITION
+                #definition
             }
 
-            async fn call(
-                &self,
+            fn call<'tool, 'cx, 'call>(
+                &'tool self,
                 #arguments: #krate::Value,
-                #cx: &#krate::ToolContext,
-            ) -> ::core::result::Result<#krate::ToolOutcome, #krate::ToolError> {
-                #krate::__private::call(self, #arguments, #cx).await
+                #cx: &'cx #krate::ToolContext,
+            ) -> #krate::__private::Called<'call>
+            where
+                'tool: 'call,
+                'cx: 'call,
+                Self: 'call,
+            {
+                #call
             }
         }
+    }
+}
+
+/// The type that the function is described by: not the tool itself, which others may see when the types of the
+/// parameters are private.
+fn function_type(tool: &Tool) -> Ident {
+    let name = tool.type_name();
+    match tool.owner {
+        None => format_ident!("__{name}Function"),
+        Some(_) => name,
     }
 }
 
 /// What was found out about the function.
 fn function(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let type_name = tool.type_name();
+    let type_name = function_type(tool);
     let name = tool.name();
     let output = tool.output();
     let types = list(tool.arguments().map(|(parameter, _)| parameter.ty.to_token_stream()));
@@ -85,7 +130,7 @@ fn function(tool: &Tool) -> TokenStream {
     let call = call(tool);
     quote! {
         impl #krate::__private::Function for #type_name {
-            const NAME: &'static str = #name;
+            const NAME: &'static ::core::primitive::str = #name;
             type Arguments = #types;
             type Output = #output;
 
@@ -141,9 +186,15 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
         quote!(schema.keyword(#name, #value);)
     };
     let range = range.iter().flat_map(|(_, Bounds { start, end, is_open })| {
-        let most = if *is_open { "exclusiveMaximum" } else { "maximum" };
-        let least = start.iter().map(|start| keyword("minimum", start));
-        least.chain(end.iter().map(|end| keyword(most, end))).collect::<Vec<_>>()
+        let least = start.iter().map(|start| {
+            let start = value(start);
+            quote!(schema.at_least(#start);)
+        });
+        let most = end.iter().map(|end| {
+            let most = value(end);
+            if *is_open { keyword("exclusiveMaximum", end) } else { quote!(schema.at_most(#most);) }
+        });
+        least.chain(most).collect::<Vec<_>>()
     });
     let length = length.iter().map(|(_, Bounds { start, end, is_open })| {
         let least = start.as_ref().map_or_else(|| quote!(0), ToTokens::to_token_stream);
@@ -170,92 +221,6 @@ fn default_value(default: &DefaultValue) -> TokenStream {
         }
         DefaultValue::Value(value) => value.to_token_stream(),
     }
-}
-
-fn definition(tool: &Tool) -> TokenStream {
-    let krate = tool.krate();
-    let type_name = tool.type_name();
-    let definition = match &tool.options.schema {
-        None => quote!(#krate::__private::definition::<#type_name>()),
-        Some(schema) => quote!(#krate::__private::definition_by_hand::<#type_name>(#schema)),
-    };
-    let title = tool.options.title.as_ref().map(|title| quote!(.with_title(#title)));
-    let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
-    let text = text.map(|text| quote!(.with_description(#text)));
-    let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
-    let annotations = annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
-    let deprecation = deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
-    let state = tool.states().map(|state| &state.ty);
-    quote! {
-        #definition #title #text #policy #annotations #deprecation
-            #(.with_state(#krate::StateType::of::<#state>()))*
-    }
-}
-
-fn policy(tool: &Tool) -> Option<TokenStream> {
-    let krate = tool.krate();
-    let Policy { timeout, retries, output_limit, requires_approval, sequential, requires_scope } =
-        &tool.options.policy;
-    let idempotent = &tool.options.annotations.idempotent;
-    let values = [
-        ("timeout", timeout),
-        ("retries", retries),
-        ("output_limit", output_limit),
-        ("idempotent", idempotent),
-    ];
-    let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
-    let scopes = (!requires_scope.is_empty())
-        .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
-    let given: Vec<TokenStream> =
-        fields(values, ToTokens::to_token_stream).chain(flags).chain(scopes).collect();
-    (!given.is_empty()).then(|| {
-        quote! {
-            #krate::Policy { #(#given,)* ..::core::default::Default::default() }
-        }
-    })
-}
-
-fn annotations(tool: &Tool) -> Option<TokenStream> {
-    let krate = tool.krate();
-    let Annotations { read_only, destructive, idempotent, open_world } = &tool.options.annotations;
-    let values = [
-        ("read_only", read_only),
-        ("destructive", destructive),
-        ("idempotent", idempotent),
-        ("open_world", open_world),
-    ];
-    let given: Vec<TokenStream> =
-        fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
-    (!given.is_empty()).then(|| {
-        quote! {
-            #krate::Annotations { #(#given,)* ..::core::default::Default::default() }
-        }
-    })
-}
-
-/// The fields of a struct that are given.
-fn fields<'a, const N: usize>(
-    values: [(&'static str, &'a Option<Expr>); N],
-    written: impl Fn(&Expr) -> TokenStream + 'a,
-) -> impl Iterator<Item = TokenStream> + 'a {
-    values.into_iter().filter_map(move |(field, value)| {
-        let (field, value) = (format_ident!("{field}"), written(value.as_ref()?));
-        Some(quote!(#field: #value))
-    })
-}
-
-/// That the tool should no longer be used, by its own option or by Rust's attribute.
-fn deprecation(tool: &Tool) -> Option<TokenStream> {
-    let krate = tool.krate();
-    let note = match &tool.options.deprecated {
-        Some(note) => note.clone(),
-        None => tool.function.deprecation()?,
-    };
-    let some = |value: &Expr| quote!(::core::option::Option::Some(::core::convert::Into::into(#value)));
-    let none = || quote!(::core::option::Option::None);
-    let note = note.as_ref().map_or_else(none, some);
-    let replacement = tool.options.replaced_by.as_ref().map_or_else(none, some);
-    Some(quote!(#krate::Deprecation { replacement: #replacement, note: #note }))
 }
 
 /// The method that calls the function with what its parameters ask for.
@@ -292,7 +257,7 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let value = match tool.shared() {
         None => None,
         Some(Shared::Borrowed) => Some(quote!(&**#shared)),
-        Some(Shared::Counted) => Some(quote!(::std::sync::Arc::clone(#shared))),
+        Some(Shared::Counted) => Some(quote!(::core::clone::Clone::clone(#shared))),
     };
     let arguments = value.into_iter().chain(values);
     let call = match &tool.owner {
@@ -302,7 +267,7 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let (get, lend) = match tool.shared() {
         None => (None, None),
         Some(_) => (
-            Some(quote!(let #shared = ::std::sync::Arc::clone(&self.0);)),
+            Some(quote!(let #shared = ::core::clone::Clone::clone(&self.0);)),
             Some(quote!(let #shared = &#shared;)),
         ),
     };
@@ -325,7 +290,7 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     }
 }
 
-fn value(Parameter { name, ty, role }: &Parameter, cx: &Ident) -> TokenStream {
+fn value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStream {
     let mut context = cx.clone();
     context.set_span(cx.span().located_at(ty.span()));
     match role {

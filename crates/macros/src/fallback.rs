@@ -2,41 +2,65 @@
 //! about and code completion works.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::Error;
+use quote::{ToTokens, quote};
+use syn::{Error, Type};
 
-use crate::{expand::marker, tool::Tool};
+use crate::{
+    expand::{implementation_of_tool, marker},
+    ownership::{borrows, is_named, is_short_lived, mentions},
+    parameter::Parameter,
+    tool::Tool,
+};
 
 /// Writes the mistakes, the function, and a tool that does nothing.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;
-    if function.signature.receiver().is_some() {
-        // No type can stand beside a method.
+    if function.signature.receiver().is_some() || tool.is_name_taken() {
+        // No type can stand beside a method, or beside another of its name.
         return quote!(#error #function);
     }
     let marker = marker(tool);
     let conditions = function.conditions();
-    let krate = tool.krate();
-    let name = tool.type_name();
+    let nothing = quote!(::core::unimplemented!());
+    let implementation = implementation_of_tool(tool, &nothing, |_, _| nothing.clone());
+    let types = types(tool);
     quote! {
         #error
         #function
         #marker
         #(#conditions)*
-        #[#krate::async_trait]
-        impl #krate::Tool for #name {
-            fn definition(&self) -> &#krate::ToolDefinition {
-                ::core::unimplemented!()
-            }
-
-            async fn call(
-                &self,
-                _: #krate::Value,
-                _: &#krate::ToolContext,
-            ) -> ::core::result::Result<#krate::ToolOutcome, #krate::ToolError> {
-                ::core::unimplemented!()
-            }
-        }
+        const _: () = {
+            #implementation
+            #types
+        };
     }
+}
+
+/// Asks of the types what a tool without mistakes would ask, so that what is wrong with them is told at once, too.
+pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
+    if !tool.function.signature.generics.params.is_empty() {
+        return None;
+    }
+    let krate = tool.krate();
+    let arguments = tool.arguments().filter_map(|(Parameter { ty, is_understood, .. }, _)| {
+        let is_told = !is_understood || borrows(ty) || is_open(ty) || is_named(ty, "ToolContext");
+        (!is_told).then(|| match tool.options.schema {
+            None => quote!(let _ = #krate::__private::argument::<#ty>("");),
+            Some(_) => quote!(let _ = #krate::__private::undescribed::<#ty>("");),
+        })
+    });
+    let output = tool.output();
+    let output = (!is_short_lived(&output) && !is_open(&output))
+        .then(|| quote!(let _ = <#output as #krate::IntoToolOutput>::into_tool_output;));
+    Some(quote! {
+        fn types() {
+            #(#arguments)*
+            #output
+        }
+    })
+}
+
+fn is_open(ty: &Type) -> bool {
+    ["impl", "_"].iter().any(|it| mentions(ty.to_token_stream(), it))
 }

@@ -14,6 +14,8 @@ pub(crate) struct Options {
     /// Where haft-core is found.
     pub(crate) krate: Option<Path>,
     pub(crate) name: Option<LitStr>,
+    /// The name of the type that is the tool.
+    pub(crate) ty: Option<Ident>,
     pub(crate) title: Option<Expr>,
     pub(crate) description: Option<Expr>,
     pub(crate) schema: Option<Expr>,
@@ -45,7 +47,7 @@ pub(crate) struct Annotations {
     pub(crate) open_world: Option<Expr>,
 }
 
-const KNOWN: &str = "`name`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
+const KNOWN: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
                      `requires_approval`, `requires_scope`, `sequential`, `read_only`, `destructive`, `idempotent`, \
                      `open_world`, `deprecated`, `replaced_by`, `crate`";
 
@@ -64,6 +66,7 @@ impl Options {
         match key.to_string().as_str() {
             "crate" => put(&mut self.krate, key, setting.path(), errors),
             "name" => put(&mut self.name, key, setting.text(), errors),
+            "type" => put(&mut self.ty, key, setting.ident(), errors),
             "title" => put(&mut self.title, key, setting.value(), errors),
             "description" => put(&mut self.description, key, setting.value(), errors),
             "schema" => put(&mut self.schema, key, setting.value(), errors),

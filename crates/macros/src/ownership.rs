@@ -2,13 +2,14 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{GenericArgument, PathArguments, Type, TypePath, TypeReference, parse_quote};
+use syn::{GenericArgument, PathArguments, Type, TypePath, parse_quote};
 
 /// Whether a type is a path that ends in `name`, also behind a reference.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == name),
         Type::Reference(reference) => is_named(&reference.elem, name),
+        Type::Group(group) => is_named(&group.elem, name),
         _ => false,
     }
 }
@@ -18,32 +19,67 @@ pub(crate) fn is_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(_))
 }
 
+/// What a `macro_rules!` macro handed over as one piece.
+pub(crate) fn ungrouped(ty: Type) -> Type {
+    match ty {
+        Type::Group(group) => ungrouped(*group.elem),
+        other => other,
+    }
+}
+
+/// Whether some tokens have a name that stands for itself, and not at the end of a path.
+pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
+    let mut colons = 0;
+    tokens.into_iter().any(|token| {
+        let is_in_path = colons > 1;
+        colons =
+            if matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ':') { colons + 1 } else { 0 };
+        match token {
+            TokenTree::Group(group) => mentions(group.stream(), name),
+            TokenTree::Ident(ident) => ident == name && !is_in_path,
+            TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+        }
+    })
+}
+
 /// Whether a value of the type borrows from somewhere; what is `'static` in a path does not.
 pub(crate) fn borrows(ty: &Type) -> bool {
-    has_borrow(ty.to_token_stream())
+    has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
 
-/// Whether a type is a reference to what lives as long as the program.
-pub(crate) fn is_static(reference: &TypeReference) -> bool {
-    reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static")
+/// Whether a value of the type may borrow from what does not live as long as the program.
+pub(crate) fn is_short_lived(ty: &Type) -> bool {
+    has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-fn has_borrow(tokens: TokenStream) -> bool {
-    let mut tokens = tokens.into_iter();
-    while let Some(token) = tokens.next() {
-        let borrows = match token {
-            TokenTree::Group(group) => has_borrow(group.stream()),
-            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
-                !matches!(tokens.next(), Some(TokenTree::Ident(lifetime)) if lifetime == "static")
+/// Whether some tokens of a type borrow; of a reference, what follows its `&` decides.
+fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    tokens.iter().enumerate().any(|(at, token)| {
+        let rest = tokens.get(at + 1..).unwrap_or_default();
+        match token {
+            TokenTree::Group(group) => has_borrow(group.stream(), is_borrow),
+            TokenTree::Punct(punct) if punct.as_char() == '&' => is_borrow(rest),
+            TokenTree::Punct(punct) => punct.as_char() == '\'' && !is_static_name(rest),
+            // Without its lifetime.
+            TokenTree::Ident(name) if name == "Cow" => {
+                is_punct(rest.first(), '<') && !is_punct(rest.get(1), '\'')
             }
-            TokenTree::Punct(punct) => punct.as_char() == '&',
             TokenTree::Ident(_) | TokenTree::Literal(_) => false,
-        };
-        if borrows {
-            return true;
         }
-    }
-    false
+    })
+}
+
+fn is_static_lifetime(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [apostrophe, rest @ ..] if is_punct(Some(apostrophe), '\'') && is_static_name(rest))
+}
+
+fn is_static_name(tokens: &[TokenTree]) -> bool {
+    matches!(tokens.first(), Some(TokenTree::Ident(name)) if name == "static")
+}
+
+fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == c)
 }
 
 /// The type that owns what `ty` borrows, as a user would write it.
@@ -62,9 +98,19 @@ pub(crate) fn written(ty: &Type) -> String {
 fn without_references(ty: Type) -> Type {
     match ty {
         Type::Reference(reference) => owner_of(*reference.elem),
-        Type::Path(path) => Type::Path(with_owned_arguments(path)),
+        Type::Path(path) => owned_by_cow(&path).unwrap_or_else(|| Type::Path(with_owned_arguments(path))),
         other => other,
     }
+}
+
+/// `String` for `Cow<'_, str>`.
+fn owned_by_cow(path: &TypePath) -> Option<Type> {
+    let last = path.path.segments.last().filter(|segment| segment.ident == "Cow")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(borrowed) => Some(owner_of(borrowed.clone())),
+        _ => None,
+    })
 }
 
 fn owner_of(borrowed: Type) -> Type {

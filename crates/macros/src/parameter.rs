@@ -1,12 +1,14 @@
 //! What the parameters of the function are to the tool.
 
 use syn::{
-    Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, Pat, PatIdent, PatType, Result, Type, ext::IdentExt,
+    Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, MetaList, Pat, PatIdent, PatType, Result, Type,
+    ext::IdentExt,
 };
 
 use crate::{
     docs::{Docs, is_doc},
     errors::Errors,
+    ownership::{mentions, ungrouped},
     settings::{Bounds, Setting, Settings, put},
 };
 
@@ -15,6 +17,8 @@ pub(crate) struct Parameter {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
     pub(crate) role: Role,
+    /// Whether its attributes were understood.
+    pub(crate) is_understood: bool,
 }
 
 /// Where the value of a parameter comes from.
@@ -104,9 +108,13 @@ impl Parameter {
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {
+                let before = errors.count();
+                conditions(&mut parameter.attrs, errors);
                 let (docs, marks) = take_attributes(&mut parameter.attrs, errors);
+                let role = marks.role(docs, errors);
                 let name = errors.ok(name(parameter))?;
-                Some(Self { name, ty: (*parameter.ty).clone(), role: marks.role(docs, errors) })
+                let is_understood = errors.count() == before;
+                Some(Self { name, ty: ungrouped((*parameter.ty).clone()), role, is_understood })
             }
             FnArg::Receiver(receiver) => {
                 take_attributes(&mut receiver.attrs, errors);
@@ -181,6 +189,20 @@ impl Argument {
             "format" => put(format, key, setting.value().map(with_key), errors),
             _examples => put(examples, key, setting.value().map(with_key), errors),
         }
+    }
+}
+
+/// An attribute sees a function before its parameters are known to be there.
+fn conditions(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
+    for attribute in attributes.extract_if(.., |attribute| {
+        let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");
+        attribute.path().is_ident("cfg")
+            || attribute.path().is_ident("cfg_attr") && attribute.meta.require_list().is_ok_and(is_tool)
+    }) {
+        errors.at(
+            attribute,
+            "the arguments of a tool are the same in every build: put `#[cfg(…)]` on two functions",
+        );
     }
 }
 

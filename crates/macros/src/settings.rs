@@ -51,6 +51,21 @@ impl Setting {
         }
     }
 
+    /// The value, which must be a name.
+    pub(crate) fn ident(self) -> Result<Ident> {
+        let key = self.key.clone();
+        let value = self.value()?;
+        match &value {
+            Expr::Path(ExprPath { qself: None, path, .. }) if path.get_ident().is_some() => {
+                path.require_ident().cloned()
+            }
+            _ => Err(Error::new_spanned(
+                value,
+                format!("`{key}` needs a name without quotes: `{key} = MyTool`"),
+            )),
+        }
+    }
+
     /// The value, which must be the path of a crate or module.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
@@ -101,10 +116,18 @@ impl Parse for Setting {
             Error::new(error.span(), "expected the name of an option, such as `name = \"…\"`")
         })?;
         let value = match input.parse::<Option<Token![=]>>()? {
-            Some(_) => Some(input.parse()?),
+            Some(_) => Some(ungrouped(input.parse()?)),
             None => None,
         };
         Ok(Self { key, value })
+    }
+}
+
+/// What a `macro_rules!` macro handed over as one piece.
+pub(crate) fn ungrouped(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => ungrouped(*group.expr),
+        other => other,
     }
 }
 

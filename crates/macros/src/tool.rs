@@ -12,7 +12,7 @@ use crate::{
     function::Function,
     name::pascal_case,
     options::Options,
-    ownership::{is_named, is_reference},
+    ownership::{is_named, is_reference, mentions, ungrouped},
     parameter::{Argument, Parameter, Role},
 };
 
@@ -113,8 +113,19 @@ impl Tool {
         if let Some(owner) = &self.owner {
             return owner.type_name.clone();
         }
+        if let Some(given) = &self.options.ty {
+            return given.clone();
+        }
         let function = self.function_name().unraw();
         format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
+    }
+
+    /// Whether the function uses another type of the name that its tool would have, or has that name itself.
+    pub(crate) fn is_name_taken(&self) -> bool {
+        let (name, Function { signature, .. }) = (self.type_name(), &self.function);
+        let (inputs, output) = (&signature.inputs, &signature.output);
+        let types = quote!(#inputs #output);
+        self.owner.is_none() && (signature.ident == name || mentions(types, &name.to_string()))
     }
 
     /// The name by which models call the tool.
@@ -129,7 +140,7 @@ impl Tool {
     pub(crate) fn output(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, output) => (**output).clone(),
+            ReturnType::Type(_, output) => ungrouped((**output).clone()),
         }
     }
 }

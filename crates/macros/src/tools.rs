@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::{
     Attribute, Error, Generics, ImplItem, Meta, Path, Result, Token, Type, braced,
@@ -14,7 +14,7 @@ use syn::{
 use crate::{
     check,
     errors::Errors,
-    expand,
+    expand, fallback,
     function::Function,
     name::pascal_case,
     options::Options,
@@ -82,10 +82,16 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(()) => expand(&krate, &ty, &block, &tools),
         Err(error) => {
             let error = error.to_compile_error();
+            let types = tools.iter().map(|tool| {
+                let (conditions, types) = (tool.function.conditions(), fallback::types(tool));
+                quote!(#(#conditions)* const _: () = { #types };)
+            });
+            let types = generics.params.is_empty().then(|| quote!(#(#types)*));
             // So that whoever uses the tools finds nothing else to complain about.
             quote! {
                 #error
                 #block
+                #types
                 impl #generics #krate::Tools for #ty #where_clause {
                     fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
                         ::core::unimplemented!()
@@ -134,7 +140,7 @@ fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> Token
     });
     let pushes = tools.iter().map(|tool| {
         let (conditions, name) = (tool.function.conditions(), tool.type_name());
-        quote!(#(#conditions)* tools.push(::std::sync::Arc::new(#name(::std::sync::Arc::clone(&shared))));)
+        quote!(#(#conditions)* tools.push(::std::sync::Arc::new(#name(::core::clone::Clone::clone(&shared))));)
     });
     quote! {
         #block
@@ -211,16 +217,22 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Puts a type in the place of `Self`.
+/// Puts a type in the place of `Self`: in angle brackets, as `<T<u8>>::NAME`, where a path goes on.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
-    let replaced = tokens.into_iter().map(|token| match token {
-        TokenTree::Ident(name) if name == "Self" => ty.clone(),
-        TokenTree::Group(group) => {
-            let mut inner = Group::new(group.delimiter(), with_self(group.stream(), ty));
-            inner.set_span(group.span());
-            TokenTree::Group(inner).into()
-        }
-        other => other.into(),
-    });
-    replaced.collect()
+    let mut tokens = tokens.into_iter().peekable();
+    let mut replaced = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        let goes_on = matches!(tokens.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
+        replaced.extend(match token {
+            TokenTree::Ident(name) if name == "Self" && goes_on => quote!(<#ty>),
+            TokenTree::Ident(name) if name == "Self" => ty.clone(),
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), with_self(group.stream(), ty));
+                inner.set_span(group.span());
+                TokenTree::Group(inner).into()
+            }
+            other => other.into(),
+        });
+    }
+    replaced
 }

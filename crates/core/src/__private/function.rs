@@ -1,4 +1,4 @@
-use std::{borrow::Cow, future::Future, marker::PhantomData};
+use std::{borrow::Cow, future::Future, marker::PhantomData, pin::Pin};
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -25,6 +25,9 @@ pub trait Function: Send + Sync {
         cx: &ToolContext,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
+
+/// The call of a tool, as `async_trait` writes it.
+pub type Called<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
 /// Defines a function's tool, with the schema of its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {

@@ -8,14 +8,14 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::object::Object;
+use super::{narrowed::Narrowed, object::Object};
 use crate::{ToolError, schema::join, tool::read};
 
 /// A type that an argument may have.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
     label = "not something that a model can give",
-    note = "derive `serde::Deserialize` and `JsonSchema` for the type: `use haft_core::schemars::{{self, JsonSchema}};`",
+    note = "derive `serde::Deserialize` and `JsonSchema` for the type, and for those that it is made of: `use haft_core::schemars::{{self, JsonSchema}};`",
     note = "what the host program gives and not the model is `#[tool(state)]` or `#[tool(context)]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
@@ -119,35 +119,6 @@ impl<T> Parameter<T> {
     }
 }
 
-/// The schema of a parameter, while it is narrowed.
-pub struct Narrowed<'a>(&'a mut Schema);
-
-impl Narrowed<'_> {
-    /// Adds a keyword, or puts it in the place of what the type says.
-    pub fn keyword(&mut self, name: &str, value: Value) {
-        self.0.insert(name.to_owned(), value);
-    }
-
-    /// Bounds the characters of a string, the items of a list or the entries of a map.
-    pub fn length(&mut self, least: usize, most: Option<usize>) {
-        let is = |name: &str| match self.0.get("type") {
-            Some(Value::Array(types)) => types.iter().any(|it| it == name),
-            other => other.is_some_and(|it| it == name),
-        };
-        let (min, max) = match (is("array"), is("object")) {
-            (true, _) => ("minItems", "maxItems"),
-            (_, true) => ("minProperties", "maxProperties"),
-            _ => ("minLength", "maxLength"),
-        };
-        if least > 0 {
-            self.keyword(min, least.into());
-        }
-        if let Some(most) = most {
-            self.keyword(max, most.into());
-        }
-    }
-}
-
 /// A list of parameters: `()`, or a parameter and a list.
 pub trait Parameters {
     /// Their values, as such a list.
@@ -177,7 +148,7 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
         let (first, rest) = self;
         let schema = first.schema(object.generator);
         if first.is_rest {
-            object.open(&schema);
+            object.open(schema);
         } else {
             object.add(first.name, schema, first.is_required());
         }

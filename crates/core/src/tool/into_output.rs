@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::{BoxError, ToolError, ToolOutcome, ToolOutput};
@@ -94,6 +96,12 @@ macro_rules! outcome_from {
     )*};
 }
 outcome_from!(String, &'static str, Content, ToolOutput);
+
+impl IntoToolOutput for Cow<'static, str> {
+    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+        Ok(self.into_owned().into())
+    }
+}
 
 macro_rules! text_of {
     ($($type:ty),*) => {$(

@@ -4,7 +4,9 @@ mod arguments;
 mod blocks;
 mod calls;
 mod definitions;
+mod kinds;
 mod overrides;
+mod shapes;
 
 /// Every mistake has a message that says what to do, where it was made.
 #[test]

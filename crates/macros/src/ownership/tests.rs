@@ -1,14 +1,16 @@
+use quote::quote;
 use syn::{Type, parse_quote};
 
-use super::{borrows, owned};
+use super::{borrows, is_short_lived, mentions, owned};
 
 #[test]
 fn what_borrows_is_found_wherever_it_stands() {
-    let borrowing: [Type; 5] = [
+    let borrowing: [Type; 6] = [
         parse_quote!(&str),
         parse_quote!(Option<&str>),
         parse_quote!((i64, &[u8])),
         parse_quote!(Cow<'a, str>),
+        parse_quote!(Option<Cow<str>>),
         parse_quote!(&'static str),
     ];
     assert!(borrowing.iter().all(borrows));
@@ -18,11 +20,30 @@ fn what_borrows_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn what_lives_as_long_as_the_program_may_be_returned() {
+    let short: [Type; 3] =
+        [parse_quote!(Result<&str, String>), parse_quote!(Cow<'_, str>), parse_quote!(Vec<&'a str>)];
+    assert!(short.iter().all(is_short_lived));
+    let long: [Type; 2] =
+        [parse_quote!(Result<&'static str, Box<dyn Error + 'static>>), parse_quote!(Cow<'static, str>)];
+    assert!(!long.iter().any(is_short_lived));
+}
+
+#[test]
+fn a_name_is_mentioned_where_it_stands_for_itself() {
+    assert!(mentions(quote!(order: Order), "Order"));
+    assert!(mentions(quote!(Vec<Option<Order>>), "Order"));
+    assert!(!mentions(quote!(order: api::Order), "Order"));
+    assert!(!mentions(quote!(orders: Orders), "Order"));
+}
+
+#[test]
 fn the_owner_is_what_a_user_would_write() {
     let check = |ty: Type, expected| assert_eq!(owned(&ty), expected);
     check(parse_quote!(&str), "String");
     check(parse_quote!(&'static std::path::Path), "PathBuf");
     check(parse_quote!(&[&str]), "Vec<String>");
     check(parse_quote!(Option<&str>), "Option<String>");
+    check(parse_quote!(Vec<Cow<'_, [u8]>>), "Vec<Vec<u8>>");
     check(parse_quote!(HashMap<&str, &mut Vec<u8>>), "HashMap<String, Vec<u8>>");
 }

@@ -408,4 +408,48 @@ fn the_rest_can_be_taken() {
     expect!["invalid arguments: /a: expected string, received array [3]"]
         .assert_eq(&told(&Label, json!({"id": 1, "a": [3]})));
     assert_eq!(told(&Anything, json!({"a": [3]})), r#"{"a":[3]}"#);
+
+    #[derive(Debug, serde::Deserialize, haft_core::schemars::JsonSchema)]
+    #[schemars(crate = "haft_core::schemars")]
+    #[expect(dead_code, reason = "read by `Debug` only")]
+    struct Page {
+        number: u32,
+        size: Option<u32>,
+    }
+
+    #[tool]
+    fn list(of: String, #[tool(flatten)] page: Page) -> String {
+        format!("{of} {page:?}")
+    }
+
+    #[tool]
+    fn ranks(#[tool(flatten)] all: std::collections::BTreeMap<u32, String>) -> String {
+        format!("{all:?}")
+    }
+
+    // The fields of a struct are arguments as the others are.
+    let arguments: Vec<_> = List.args().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(arguments, ["of", "number", "size"]);
+    assert_eq!(told(&List, json!({"of": "a", "number": 1})), "a Page { number: 1, size: None }");
+    expect![[r#"invalid arguments: /: missing required property "number" (integer)"#]]
+        .assert_eq(&told(&List, json!({"of": "a"})));
+    assert_eq!(told(&Ranks, json!({"1": "a"})), r#"{1: "a"}"#);
+    assert!(!Ranks.invoke_blocking(json!({"one": "a"})).is_success());
+}
+
+/// A type's own bounds stay where they are the narrower ones.
+#[test]
+fn a_range_does_not_widen_a_type() {
+    #[tool]
+    fn small(#[tool(range = -5..=1000)] n: u8, #[tool(range = 1..=9)] m: u8) -> u8 {
+        n + m
+    }
+
+    assert_eq!(
+        Small.args(),
+        [
+            ("n", &json!({"type": "integer", "maximum": 255, "minimum": 0})),
+            ("m", &json!({"type": "integer", "maximum": 9, "minimum": 1}))
+        ]
+    );
 }

@@ -1,0 +1,34 @@
+//! A mistake in an attribute does not hide those in the types of the same function.
+
+use haft_core::{Toolset, tool, tools};
+
+struct Place;
+
+struct Report;
+
+#[tool(nmae = "search")]
+fn search(place: Place, words: Vec<String>) -> Report {
+    drop((place, words));
+    Report
+}
+
+// Nobody knows what this parameter was to be.
+#[tool]
+fn find(#[tool(stat)] place: Place) {
+    drop(place);
+}
+
+struct Shop;
+
+#[tools]
+impl Shop {
+    #[tool(titel = "Open")]
+    fn open(&self, place: Place) -> Report {
+        drop(place);
+        Report
+    }
+}
+
+fn main() {
+    let _ = Toolset::new().with(Search).with(Find).with_tools(Shop);
+}

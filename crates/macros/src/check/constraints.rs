@@ -1,0 +1,78 @@
+//! What may be said about a value of which type, as far as a type tells by its name.
+
+use syn::{GenericArgument, Ident, PathArguments, Type};
+
+use crate::{errors::Errors, parameter::Constraints};
+
+const NUMBERS: [&str; 14] =
+    ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "f32", "f64"];
+const LISTS: [&str; 6] = ["Vec", "VecDeque", "HashSet", "BTreeSet", "IndexSet", "LinkedList"];
+const MAPS: [&str; 4] = ["HashMap", "BTreeMap", "IndexMap", "Map"];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Bool,
+    Text,
+    List,
+    Map,
+    Unknown,
+}
+
+/// A constraint that the values of a type never meet is a mistake: it would hold for all of them.
+pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
+    let kind = kind(ty);
+    let Constraints { range, length, pattern, format, examples: _ } = constraints;
+    if let Some((key, _)) = range {
+        match kind {
+            Kind::Number | Kind::Unknown => {}
+            Kind::Bool => errors.at(key, "`range` bounds a number: remove it"),
+            Kind::Text => {
+                errors.at(key, "`range` bounds a number: bound how many characters by `length = …`")
+            }
+            Kind::List | Kind::Map => {
+                errors.at(key, "`range` bounds a number: bound how many there are by `length = …`");
+            }
+        }
+    }
+    if let Some((key, _)) = length {
+        match kind {
+            Kind::Number => {
+                errors.at(key, "`length` is for text, lists and maps: bound a number by `range = …`")
+            }
+            Kind::Bool => errors.at(key, "`length` is for text, lists and maps: remove it"),
+            Kind::Text | Kind::List | Kind::Map | Kind::Unknown => {}
+        }
+    }
+    let for_text = |key: &Ident, errors: &mut Errors| {
+        if !matches!(kind, Kind::Text | Kind::Unknown) {
+            errors.at(key, format!("`{key}` is for text: take a `String`, or remove it"));
+        }
+    };
+    for (key, _) in [pattern, format].into_iter().flatten() {
+        for_text(key, errors);
+    }
+}
+
+/// What a type is, also behind an `Option`, if its name says so.
+fn kind(ty: &Type) -> Kind {
+    let path = match ty {
+        Type::Path(path) => &path.path,
+        Type::Array(_) => return Kind::List,
+        _ => return Kind::Unknown,
+    };
+    let Some(last) = path.segments.last() else { return Kind::Unknown };
+    let is_in = |names: &[&str]| names.iter().any(|name| last.ident == name);
+    match &last.arguments {
+        PathArguments::None if is_in(&NUMBERS) => Kind::Number,
+        PathArguments::None if last.ident == "bool" => Kind::Bool,
+        PathArguments::None if last.ident == "String" => Kind::Text,
+        PathArguments::AngleBracketed(_) if is_in(&LISTS) => Kind::List,
+        PathArguments::AngleBracketed(_) if is_in(&MAPS) => Kind::Map,
+        PathArguments::AngleBracketed(arguments) if last.ident == "Option" => match arguments.args.first() {
+            Some(GenericArgument::Type(inner)) => kind(inner),
+            _ => Kind::Unknown,
+        },
+        _ => Kind::Unknown,
+    }
+}

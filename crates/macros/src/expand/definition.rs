@@ -1,0 +1,98 @@
+//! What is told about the tool.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::Expr;
+
+use super::function_type;
+use crate::{
+    options::{Annotations, Policy},
+    tool::Tool,
+};
+
+/// The expression that makes the definition.
+pub(super) fn definition(tool: &Tool) -> TokenStream {
+    let krate = tool.krate();
+    let type_name = function_type(tool);
+    let definition = match &tool.options.schema {
+        None => quote!(#krate::__private::definition::<#type_name>()),
+        Some(schema) => quote!(#krate::__private::definition_by_hand::<#type_name>(#schema)),
+    };
+    let title = tool.options.title.as_ref().map(|title| quote!(.with_title(#title)));
+    let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());
+    let text = text.map(|text| quote!(.with_description(#text)));
+    let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
+    let annotations = annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
+    let deprecation = deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
+    let state = tool.states().map(|state| &state.ty);
+    quote! {
+        #definition #title #text #policy #annotations #deprecation
+            #(.with_state(#krate::StateType::of::<#state>()))*
+    }
+}
+
+fn policy(tool: &Tool) -> Option<TokenStream> {
+    let krate = tool.krate();
+    let Policy { timeout, retries, output_limit, requires_approval, sequential, requires_scope } =
+        &tool.options.policy;
+    let idempotent = &tool.options.annotations.idempotent;
+    let values = [
+        ("timeout", timeout),
+        ("retries", retries),
+        ("output_limit", output_limit),
+        ("idempotent", idempotent),
+    ];
+    let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
+    let scopes = (!requires_scope.is_empty())
+        .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
+    let given: Vec<TokenStream> =
+        fields(values, ToTokens::to_token_stream).chain(flags).chain(scopes).collect();
+    (!given.is_empty()).then(|| {
+        quote! {
+            #krate::Policy { #(#given,)* ..::core::default::Default::default() }
+        }
+    })
+}
+
+fn annotations(tool: &Tool) -> Option<TokenStream> {
+    let krate = tool.krate();
+    let Annotations { read_only, destructive, idempotent, open_world } = &tool.options.annotations;
+    let values = [
+        ("read_only", read_only),
+        ("destructive", destructive),
+        ("idempotent", idempotent),
+        ("open_world", open_world),
+    ];
+    let given: Vec<TokenStream> =
+        fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
+    (!given.is_empty()).then(|| {
+        quote! {
+            #krate::Annotations { #(#given,)* ..::core::default::Default::default() }
+        }
+    })
+}
+
+/// The fields of a struct that are given.
+fn fields<'a, const N: usize>(
+    values: [(&'static str, &'a Option<Expr>); N],
+    written: impl Fn(&Expr) -> TokenStream + 'a,
+) -> impl Iterator<Item = TokenStream> + 'a {
+    values.into_iter().filter_map(move |(field, value)| {
+        let (field, value) = (format_ident!("{field}"), written(value.as_ref()?));
+        Some(quote!(#field: #value))
+    })
+}
+
+/// That the tool should no longer be used, by its own option or by Rust's attribute.
+fn deprecation(tool: &Tool) -> Option<TokenStream> {
+    let krate = tool.krate();
+    let note = match &tool.options.deprecated {
+        Some(note) => note.clone(),
+        None => tool.function.deprecation()?,
+    };
+    let some = |value: &Expr| quote!(::core::option::Option::Some(::core::convert::Into::into(#value)));
+    let none = || quote!(::core::option::Option::None);
+    let note = note.as_ref().map_or_else(none, some);
+    let replacement = tool.options.replaced_by.as_ref().map_or_else(none, some);
+    Some(quote!(#krate::Deprecation { replacement: #replacement, note: #note }))
+}
