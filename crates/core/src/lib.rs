@@ -50,7 +50,9 @@ pub use pipeline::{Batch, CallOutcome, CallRecord, Pipeline, Recorder};
 pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violations};
 pub use schemars;
 pub use serde_json::{Value, json};
-pub use source::{Diagnostic, ListContext, SourceError, ToolList, ToolSource};
+pub use source::{
+    Diagnostic, ListContext, Prepared, SourceError, ToolList, ToolRegistry, ToolSource, ToolSourceExt,
+};
 pub use store::{MemoryResultStore, ResultStore};
 pub use timestamp::Timestamp;
 pub use tool::{

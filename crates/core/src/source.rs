@@ -1,12 +1,18 @@
 //! Where tools come from.
 
+mod ext;
 mod list;
+mod prepared;
+mod registry;
 
 use async_trait::async_trait;
 
 use crate::{BoxError, State};
 
+pub use ext::ToolSourceExt;
 pub use list::{Diagnostic, ToolList};
+pub use prepared::Prepared;
+pub use registry::ToolRegistry;
 
 /// Something that offers tools: a server, a registry, a list.
 ///

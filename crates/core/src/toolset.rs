@@ -71,7 +71,7 @@ pub struct ToolInfo {
     pub output_schema: Option<Schema>,
 }
 
-/// Why a toolset cannot be used.
+/// Why a toolset, or a registry, cannot be used like this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolsetError {
@@ -86,6 +86,12 @@ pub enum ToolsetError {
         first: usize,
         /// Which tool has it too.
         second: usize,
+    },
+    /// A registry has a tool of that name.
+    #[error("a tool named \"{name}\" is registered already: replace it, or give one of the two another name")]
+    Registered {
+        /// The name.
+        name: ToolName,
     },
     /// A tool cannot be used.
     #[error("tool \"{name}\" cannot be used: {reason}")]
@@ -205,7 +211,7 @@ impl Toolset {
             join_all(self.sources().map(async |source| (source.label(), source.list(cx).await))).await;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let gather = |listings| Gathered::new(self.own_tools(), listings);
-        answer(answers.get_or_insert_with(identity(&listings), || gather(listings)))
+        answer(answers.get_or_insert_with(identity(&listings), |_| gather(listings)))
     }
 
     fn sources(&self) -> impl Iterator<Item = &Asked> {

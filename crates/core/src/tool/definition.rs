@@ -38,7 +38,7 @@ pub use hints::{Annotations, Deprecation};
 #[serde(transparent)]
 pub struct ToolDefinition(Arc<Parts>);
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 struct Parts {
     name: ToolName,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,6 +300,13 @@ fn input_defect(error: impl fmt::Display) -> String {
 
 fn output_defect(error: impl fmt::Display) -> String {
     format!("its output: {error}")
+}
+
+/// Two definitions are equal when all that they say is, also what is never serialised.
+impl PartialEq for ToolDefinition {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
 }
 
 impl fmt::Display for ToolDefinition {

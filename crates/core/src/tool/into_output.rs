@@ -15,6 +15,7 @@ use crate::{Content, Schema, SchemaError};
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
     note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
             `haft_core::schemars::JsonSchema`",
+    note = "bytes are `Content::blob(bytes, \"image/png\")`, which says what they are; what may be missing is `Json(option)`",
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {

@@ -60,7 +60,7 @@ impl Gathered {
             return self.all();
         }
         let all = &self.all;
-        self.withheld.get_or_insert_with(missing.clone(), || withhold(all, &missing)).clone()
+        self.withheld.get_or_insert_with(missing, |missing| withhold(all, missing)).clone()
     }
 }
 

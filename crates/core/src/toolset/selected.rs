@@ -47,6 +47,6 @@ impl ToolSource for Selected {
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
         let all = self.of.tools(cx).await?;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(answers.get_or_insert_with(all.id(), || self.select(&all)).clone())
+        Ok(answers.get_or_insert_with(all.id(), |_| self.select(&all)).clone())
     }
 }

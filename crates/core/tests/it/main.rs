@@ -7,6 +7,8 @@ mod macros;
 #[cfg(test)]
 mod pipeline;
 #[cfg(test)]
+mod sources;
+#[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod toolset;

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AssistantMessage, ChatResponse, DynamicTool, FailureKind, ListContext, ModelProfile, Policy,
     Progress, RunContext, RunEvent, RunInput, Schema, SourceError, State, StateType, StopReason, ToolContext,
-    ToolDefinition, ToolList, ToolName, ToolSource, Toolset, Usage, async_trait, json,
+    ToolDefinition, ToolList, ToolName, ToolRegistry, ToolSource, Toolset, Usage, async_trait, json,
     testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
@@ -93,6 +93,41 @@ async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order(
     let results: Vec<_> = output.results_of("wait").map(|result| result.model_text().into_owned()).collect();
     assert_eq!(results, ["100", "80", "100", "60", "100"]);
     assert_paired(&output.answer().unwrap().transcript);
+}
+
+/// BEHAVIOUR A65: a tool that registers another, and takes itself away while it runs.
+#[tokio::test]
+async fn a_registry_that_changes_is_seen_at_the_next_step() {
+    let registry = ToolRegistry::new("plugins");
+    let install = {
+        let registry = registry.clone();
+        plain("install", move || {
+            let registry = registry.clone();
+            async move {
+                registry.register(add()).map_err(|error| error.to_string())?;
+                registry.unregister("install").map_err(|error| error.to_string())?;
+                Ok::<_, String>("installed")
+            }
+        })
+    };
+    registry.register(install).unwrap();
+    let model = ScriptedModel::new()
+        .calls([("call_1", "install", "{}")])
+        .calls([("call_2", "add", r#"{"x":17,"y":25}"#), ("call_3", "install", "{}")])
+        .text("Done.");
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(registry)).unwrap();
+
+    let output = agent.run("Install, then add.".into()).await.unwrap();
+
+    let offered = model
+        .requests()
+        .iter()
+        .map(|request| request.tools.names().cloned().collect::<Vec<_>>())
+        .collect::<Vec<_>>();
+    assert_eq!(offered, [["install"], ["add"], ["add"]]);
+    let results: Vec<_> =
+        output.answer().unwrap().steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
 /// BEHAVIOUR C29.

@@ -1,5 +1,5 @@
 /// What is wrong with the parts of a definition. Each is forgotten when its part is replaced.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Defects {
     pub(super) name: Option<String>,
     pub(super) input: Option<String>,

@@ -1,0 +1,150 @@
+//! Sources whose tools change, or are changed.
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use haft_core::{
+    Deprecation, DynamicTool, ListContext, Schema, ToolDefinition, ToolExt as _, ToolName, ToolRegistry,
+    ToolSource, ToolSourceExt as _, Toolset, json, tool_fn,
+};
+use tokio::sync::Notify;
+
+fn says(name: &str, text: &'static str) -> DynamicTool {
+    let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+    DynamicTool::new(definition, move |_, _| async move { text })
+}
+
+fn at(step: u32) -> ListContext {
+    ListContext { step, ..ListContext::default() }
+}
+
+async fn names(source: &dyn ToolSource, step: u32) -> String {
+    let list = source.tools(&at(step)).await.unwrap();
+    list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// BEHAVIOUR A65: the next listing sees a change, and one without a change is the same snapshot.
+#[tokio::test]
+async fn a_registry_changes_while_it_is_used() {
+    let registry = ToolRegistry::new("plugins");
+    let tools = Toolset::new().with(says("own", "own")).with_source(registry.clone());
+    let list = async |step| tools.list(&at(step)).await;
+    let empty = list(0).await;
+    assert_eq!(empty.len(), 1);
+
+    registry.register(says("echo", "one")).unwrap();
+    let first = list(1).await;
+    assert_eq!(names(&tools, 1).await, "own echo");
+    assert_eq!(list(2).await.id(), first.id());
+
+    let before = registry.replace(says("echo", "two")).unwrap().unwrap();
+    assert_eq!(before.invoke(json!({})).await.model_text(), "one");
+    assert_ne!(list(3).await.id(), first.id());
+    assert_eq!(tools.call("echo", json!({})).await.model_text(), "two");
+    // What a model saw is still what it calls.
+    assert_eq!(first.get("echo").unwrap().invoke(json!({})).await.model_text(), "one");
+
+    assert!(registry.replace(says("more", "more")).unwrap().is_none());
+    assert_eq!(names(&registry, 4).await, "echo more", "each keeps its place");
+    registry.unregister("echo").unwrap();
+    assert_eq!(names(&tools, 5).await, "own more");
+    assert!(tools.call("echo", json!({})).await.model_text().starts_with("unknown tool \"echo\""));
+}
+
+/// What cannot be registered changes nothing, and says what to do.
+#[tokio::test]
+async fn a_registry_refuses_what_it_cannot_offer() {
+    let registry = ToolRegistry::new("plugins");
+    registry.register(says("echo", "one")).unwrap();
+    let list = registry.tools(&at(0)).await.unwrap();
+    expect![[
+        r#"a tool named "echo" is registered already: replace it, or give one of the two another name"#
+    ]]
+    .assert_eq(&registry.register(says("echo", "two")).unwrap_err().to_string());
+    expect![[r#"unknown tool "ecko"; did you mean "echo"? available: echo"#]]
+        .assert_eq(&registry.unregister("ecko").err().unwrap().to_string());
+    let defect = || tool_fn("echo", "", |list: Vec<i64>| async move { list.len().to_string() });
+    expect![[r#"tool "echo" cannot be used: its arguments: invalid schema at /: the arguments of a tool must be an object"#]]
+        .assert_eq(&registry.replace(defect()).err().unwrap().to_string());
+    assert!(registry.register(defect()).is_err());
+    assert_eq!(registry.tools(&at(1)).await.unwrap().id(), list.id());
+    assert_eq!(format!("{registry:?}"), r#"ToolRegistry { label: "plugins", tools: ["echo"] }"#);
+}
+
+/// BEHAVIOUR A65: a call in flight is not disturbed.
+#[tokio::test]
+async fn a_call_outlives_the_registration_of_its_tool() {
+    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow = {
+        let (began, go_on) = (Arc::clone(&began), Arc::clone(&go_on));
+        let definition = ToolDefinition::new(ToolName::new("slow").unwrap(), Schema::object());
+        DynamicTool::new(definition, move |_, _| {
+            let (began, go_on) = (Arc::clone(&began), Arc::clone(&go_on));
+            async move {
+                began.notify_one();
+                go_on.notified().await;
+                "done"
+            }
+        })
+    };
+    let registry = ToolRegistry::new("plugins");
+    registry.register(slow).unwrap();
+    let tools = Toolset::new().with_source(registry.clone());
+    let change = async {
+        began.notified().await;
+        registry.unregister("slow").unwrap();
+        assert!(!tools.contains("slow").await);
+        go_on.notify_one();
+    };
+    let (result, ()) = futures::join!(tools.call("slow", json!({})), change);
+    assert_eq!(result.model_text(), "done");
+}
+
+/// BEHAVIOUR A68 and B74, as far as `prepared` goes.
+#[tokio::test]
+async fn a_definition_is_changed_or_hidden_per_step() {
+    let registry = ToolRegistry::new("plugins");
+    let old = says("old", "old").with_definition(|it| it.with_deprecation(Deprecation::default()));
+    registry.register(old).unwrap();
+    registry.register(says("search", "found")).unwrap();
+    let prepared = registry.clone().prepared(|it, cx| match cx.step {
+        0 => Some(it),
+        1 => it.deprecated().is_none().then_some(it),
+        _ => Some(it.with_description("Look.")).filter(|it| it.deprecated().is_none()),
+    });
+    assert_eq!(prepared.label(), "plugins");
+    let list = async |step| prepared.tools(&at(step)).await.unwrap();
+    assert_eq!(names(&prepared, 0).await, "old search");
+    assert_eq!(names(&prepared, 1).await, "search");
+    assert_eq!(list(2).await.tools()[0].definition().description(), "Look.");
+
+    let whole = registry.tools(&at(0)).await.unwrap();
+    assert_eq!(list(0).await.id(), whole.id(), "nothing was changed");
+    assert_eq!(list(2).await.id(), list(3).await.id(), "steps that are prepared alike see one snapshot");
+    assert_eq!(list(1).await.id(), list(1).await.id());
+    assert_ne!(list(1).await.id(), list(2).await.id());
+    registry.register(says("fetch", "fetched")).unwrap();
+    assert_eq!(names(&prepared, 1).await, "search fetch");
+}
+
+/// A tool that is hidden is unknown, and one with another name knows its own.
+#[tokio::test]
+async fn what_is_hidden_cannot_be_called() {
+    let all = Toolset::new().with(says("delete", "gone")).with(says("search", "found"));
+    let tools = Toolset::new().with_source(all.clone().prepared(|it, _| match it.name().as_str() {
+        "delete" => None,
+        name => Some(it.clone().with_name(format!("web_{name}"))),
+    }));
+    assert_eq!(tools.call("web_search", json!({})).await.model_text(), "found");
+    expect![[r#"unknown tool "delete"; available: web_search"#]]
+        .assert_eq(&tools.call("delete", json!({})).await.model_text());
+
+    // A name that is used already costs the second.
+    let one = Toolset::new().with_source(all.prepared(|it, _| Some(it.with_name("same"))));
+    let list = one.list(&at(0)).await;
+    assert_eq!(list.len(), 1);
+    expect![[
+        r#"tool "same" of the toolset is withheld: the toolset has a tool of that name; rename or prefix one"#
+    ]]
+    .assert_eq(&list.diagnostics()[0].to_string());
+}
