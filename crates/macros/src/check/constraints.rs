@@ -28,7 +28,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
             Kind::Number | Kind::Unknown => {}
             Kind::Bool => errors.at(key, "`range` bounds a number: remove it"),
             Kind::Text => {
-                errors.at(key, "`range` bounds a number: bound how many characters by `length = …`")
+                errors.at(key, "`range` bounds a number: bound how many characters by `length = …`");
             }
             Kind::List | Kind::Map => {
                 errors.at(key, "`range` bounds a number: bound how many there are by `length = …`");
@@ -38,7 +38,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     if let Some((key, _)) = length {
         match kind {
             Kind::Number => {
-                errors.at(key, "`length` is for text, lists and maps: bound a number by `range = …`")
+                errors.at(key, "`length` is for text, lists and maps: bound a number by `range = …`");
             }
             Kind::Bool => errors.at(key, "`length` is for text, lists and maps: remove it"),
             Kind::Text | Kind::List | Kind::Map | Kind::Unknown => {}
