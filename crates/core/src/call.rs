@@ -94,27 +94,22 @@ pub enum FailureKind {
 
 impl ToolResult {
     /// Makes the result of a call that went well, now and in no time. The output's warnings become the result's.
-    pub fn done(call_id: impl Into<String>, name: impl Into<String>, mut output: ToolOutput) -> Self {
-        let warnings = std::mem::take(&mut output.warnings);
-        Self { warnings, ..Self::new(call_id.into(), name.into(), Outcome::Done(output)) }
+    pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
+        Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
     }
 
     /// Makes the result of a call that failed, now and in no time.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
-        Self::new(call_id.into(), name.into(), Outcome::Failed(error.into()))
+        Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    fn new(call_id: String, name: String, outcome: Outcome) -> Self {
-        let (warnings, repairs) = (Vec::new(), Vec::new());
-        Self {
-            call_id,
-            name,
-            outcome,
-            warnings,
-            repairs,
-            started_at: Timestamp::now(),
-            duration: Duration::ZERO,
-        }
+    /// Makes the result of a call that began then and took no time.
+    pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
+        let warnings = match &mut outcome {
+            Outcome::Done(output) => std::mem::take(&mut output.warnings),
+            Outcome::Failed(_) => Vec::new(),
+        };
+        Self { call_id, name, outcome, warnings, repairs: Vec::new(), started_at, duration: Duration::ZERO }
     }
 
     /// Whether the call went well.

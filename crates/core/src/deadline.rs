@@ -4,10 +4,10 @@ use std::{
     future::{Future, poll_fn},
     panic::catch_unwind,
     pin::pin,
-    task::Poll,
     time::Duration,
 };
 
+use futures::{FutureExt as _, future::select};
 use tokio::{
     runtime::Handle,
     time::{Instant, Sleep, sleep_until},
@@ -24,37 +24,42 @@ pub(crate) enum Ended {
     NoTimer,
 }
 
-/// Waits until a deadline, or the cancellation of a token. The first poll comes before the timer is armed: most
-/// waits are over by then, and a timer costs more than they do.
-pub(crate) async fn until<F: Future>(
+/// Waits until a deadline, or the cancellation of a token: then the output is what `otherwise` says.
+///
+/// The first poll comes before the timer is made: most waits are over by then, and a timer costs more than they do.
+pub(crate) fn until<F: Future + Unpin>(
     deadline: Option<Instant>,
     cancellation: &CancellationToken,
-    future: F,
-) -> Result<F::Output, Ended> {
-    let mut future = pin!(future);
-    if let Poll::Ready(output) = futures::poll!(&mut future) {
-        return Ok(output);
-    }
-    let mut cancelled = pin!(cancellation.cancelled());
-    let mut timer = pin!(deadline.map(arm).transpose()?);
-    poll_fn(|task| {
-        if let Poll::Ready(output) = future.as_mut().poll(task) {
-            return Poll::Ready(Ok(output));
+    mut future: F,
+    otherwise: impl Fn(Ended) -> F::Output,
+) -> impl Future<Output = F::Output> {
+    let mut end = None;
+    poll_fn(move |task| {
+        let polled = future.poll_unpin(task);
+        if polled.is_ready() {
+            return polled;
         }
-        if cancelled.as_mut().poll(task).is_ready() {
-            return Poll::Ready(Err(Ended::Cancelled));
-        }
-        match timer.as_mut().as_pin_mut().map(|timer| timer.poll(task)) {
-            Some(Poll::Ready(())) => Poll::Ready(Err(Ended::Elapsed)),
-            _ => Poll::Pending,
-        }
+        let end = end.get_or_insert_with(|| Box::pin(end_of_wait(deadline, cancellation)));
+        end.as_mut().poll(task).map(&otherwise)
     })
-    .await
+}
+
+async fn end_of_wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> Ended {
+    let cancelled = pin!(cancellation.cancelled().map(|()| Ended::Cancelled));
+    match deadline.map(arm).transpose() {
+        Ok(None) => cancelled.await,
+        Ok(Some(timer)) => {
+            let elapsed = pin!(timer.map(|()| Ended::Elapsed));
+            select(cancelled, elapsed).await.factor_first().0
+        }
+        Err(no_timer) => no_timer,
+    }
 }
 
 /// Waits for at most this long.
-pub(crate) async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Ended> {
-    until(Instant::now().checked_add(duration), &CancellationToken::new(), future).await
+pub(crate) async fn within<F: Future + Unpin>(duration: Duration, future: F) -> Result<F::Output, Ended> {
+    let never = CancellationToken::new();
+    until(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
 }
 
 /// Tokio panics where there is no runtime, or one without a timer.

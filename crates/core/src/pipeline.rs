@@ -14,8 +14,9 @@ mod invoke;
 mod record;
 
 use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
 };
 
 use futures::FutureExt as _;
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::{
-    MemoryResultStore, Pending, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
+    MemoryResultStore, Outcome, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
     ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolOutcome, ToolResult, limits,
 };
 
@@ -65,6 +66,16 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
+    fn new(call: &ToolCall, started_at: Timestamp, outcome: ToolOutcome) -> Self {
+        match outcome {
+            ToolOutcome::Done(output) => {
+                let (id, name) = (call.id.clone(), call.name.clone());
+                Self::Finished(ToolResult::at(started_at, id, name, Outcome::Done(output)))
+            }
+            ToolOutcome::Pending(pending) => Self::Pending(PendingCall { call: call.clone(), pending }),
+        }
+    }
+
     /// The result; for a caller who cannot wait, a call that must is a failure.
     pub fn into_result(self) -> ToolResult {
         match self {
@@ -96,8 +107,8 @@ enum Arguments<'a> {
 }
 
 /// What is learned of a call on its way.
-struct Notes<'a> {
-    definition: &'a OnceLock<ToolDefinition>,
+#[derive(Default)]
+struct Notes {
     repairs: Vec<Repair>,
     /// What whoever reads the result should know of the call.
     warning: Option<String>,
@@ -182,77 +193,80 @@ impl Pipeline {
             gen_ai.tool.call.id = call.id,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let definition = OnceLock::new();
+        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
+        let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
         let recording = self.recorder.as_deref().map(|recorder| Recording {
             recorder,
-            definition: &definition,
+            definition,
             call,
             context: cx,
             is_over: false,
         });
-        let mut notes = Notes { definition: &definition, repairs: Vec::new(), warning: None };
-        let way = async {
-            let tool = tool?;
-            self.take_through(tool, arguments, cx, host, started, &mut notes).await
+        let mut notes = Notes::default();
+        let ended = {
+            // Pinned first: what is put around it then moves a pointer, not the state of the whole call.
+            let way = pin!(self.take_through(tool, arguments, cx, host, started, &mut notes));
+            // Whatever panics on the way, the tool or what stands around it, costs this call only.
+            AssertUnwindSafe(way).catch_unwind().instrument(span.clone()).await
         };
-        // Whatever panics on the way, the tool or what stands around it, costs this call only.
-        let way = AssertUnwindSafe(way).catch_unwind();
-        let outcome = way.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(&*panic)));
-        let result = match outcome {
-            Ok(ToolOutcome::Done(output)) => Ok(ToolResult::done(&call.id, &call.name, output)),
-            Ok(ToolOutcome::Pending(pending)) => Err(PendingCall { call: call.clone(), pending }),
-            Err(error) => Ok(span.in_scope(|| record::failure(call, &error))),
+        let mut outcome = match ended {
+            Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
+            Ok(Err(error)) => span.in_scope(|| record::failed(call, &error)),
+            Err(panic) => span.in_scope(|| record::failed(call, &panicked(&*panic))),
         };
-        let outcome = match result {
-            Err(pending) => CallOutcome::Pending(pending),
-            Ok(result) => {
-                let repairs = notes.repairs;
-                let mut result = ToolResult { repairs, started_at, duration: started.elapsed(), ..result };
-                result.warnings.extend(notes.warning);
-                if let Some(store) = &self.store {
-                    let limit = definition.get().map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
-                    Bound { limit, store: &**store, cx }.apply(&mut result).await;
-                }
-                CallOutcome::Finished(result)
+        if let CallOutcome::Finished(result) = &mut outcome {
+            result.warnings.extend(notes.warning);
+            result.repairs = notes.repairs;
+            (result.started_at, result.duration) = (started_at, started.elapsed());
+            if let Some(store) = &self.store {
+                let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
+                Bound { limit, store: &**store, cx }.apply(result).await;
             }
-        };
+        }
         if let Some(recording) = recording {
             recording.end(&outcome);
         }
         outcome
     }
 
-    /// The way of a call whose tool was found.
+    /// The way of a call, from a tool that was found to a checked outcome.
     async fn take_through(
         &self,
-        tool: &dyn Tool,
+        tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
         arguments: Arguments<'_>,
         cx: &ToolContext,
         host: invoke::Host<'_>,
         started: Instant,
-        notes: &mut Notes<'_>,
+        notes: &mut Notes,
     ) -> Result<ToolOutcome, ToolError> {
-        let definition = notes.definition.get_or_init(|| tool.definition().clone());
+        let (tool, definition) = tool?;
         let arguments = match arguments {
             Arguments::Text(text) => arguments::parse(text, self.repair, notes)?,
             Arguments::Value(value) => value,
         };
         let arguments = arguments::fit(definition, arguments, self.repair, notes)?;
-        let outcome = match gate::pass(definition, arguments, cx)? {
+        let (arguments, approved) = match gate::pass(definition, arguments, cx)? {
             gate::Passage::Open { arguments, approved, are_others } => {
                 notes.warning =
                     are_others.then(|| format!("it was approved with other arguments: {arguments}"));
-                match self.runner.invoke(host, tool, arguments, cx, started).await? {
-                    ToolOutcome::Pending(pending) => ToolOutcome::Pending(Pending { approved, ..pending }),
-                    done => done,
-                }
+                (arguments, approved)
             }
-            gate::Passage::Answered(output) => ToolOutcome::Done(output),
-            gate::Passage::Waits(pending) => ToolOutcome::Pending(pending),
+            gate::Passage::Answered(output) => {
+                check::check(definition, &output)?;
+                return Ok(ToolOutcome::Done(output));
+            }
+            gate::Passage::Waits(pending) => return Ok(ToolOutcome::Pending(pending)),
         };
-        if let ToolOutcome::Done(output) = &outcome {
-            check::check(definition, output)?;
+        let mut outcome = self.runner.invoke(host, tool, arguments, cx, started).await?;
+        match &mut outcome {
+            ToolOutcome::Done(output) => check::check(definition, output)?,
+            ToolOutcome::Pending(pending) => pending.approved = approved,
         }
         Ok(outcome)
     }
+}
+
+/// A tool says what it is by code of its own, which may panic.
+fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
+    catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panicked(&*panic))
 }

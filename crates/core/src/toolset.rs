@@ -44,17 +44,13 @@ use crate::{
 /// ```
 #[derive(Clone, Default)]
 pub struct Toolset {
-    members: Arc<Vec<Member>>,
+    /// The tools that were given as values.
+    tools: Arc<Vec<Arc<dyn Tool>>>,
+    sources: Arc<Vec<Arc<Asked>>>,
     pipeline: Pipeline,
     /// The tools that were given as values, by name.
     own: Arc<OnceLock<ToolList>>,
     answers: Arc<Mutex<Recent<Identity, Gathered>>>,
-}
-
-#[derive(Clone)]
-enum Member {
-    Tool(Arc<dyn Tool>),
-    Source(Arc<Asked>),
 }
 
 /// What a tool is, for people and programs: as `info` gives it.
@@ -117,14 +113,16 @@ impl Toolset {
 
     /// Adds a tool.
     #[must_use]
-    pub fn with(self, tool: impl Tool + 'static) -> Self {
-        self.with_member(Member::Tool(Arc::new(tool)))
+    pub fn with(mut self, tool: impl Tool + 'static) -> Self {
+        Arc::make_mut(&mut self.tools).push(Arc::new(tool));
+        self.anew()
     }
 
     /// Adds a source.
     #[must_use]
-    pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
-        self.with_member(Member::Source(Arc::new(Asked::new(Arc::new(source)))))
+    pub fn with_source(mut self, source: impl ToolSource + 'static) -> Self {
+        Arc::make_mut(&mut self.sources).push(Arc::new(Asked::new(Arc::new(source))));
+        self.anew()
     }
 
     /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools).
@@ -146,9 +144,8 @@ impl Toolset {
         self
     }
 
-    fn with_member(mut self, member: Member) -> Self {
-        Arc::make_mut(&mut self.members).push(member);
-        // Clones of the smaller toolset keep their own memory.
+    /// The same without a memory: clones of the smaller toolset keep theirs.
+    fn anew(mut self) -> Self {
         (self.own, self.answers) = Default::default();
         self
     }
@@ -160,10 +157,7 @@ impl Toolset {
 
     /// The tools that were given as values, in order.
     pub fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        self.members.iter().filter_map(|member| match member {
-            Member::Tool(tool) => Some(tool),
-            Member::Source(_) => None,
-        })
+        self.tools.iter()
     }
 
     /// Checks the tools that were given as values. An agent does so when it is built.
@@ -208,17 +202,10 @@ impl Toolset {
 
     async fn refreshed(&self, cx: &ListContext, answer: impl FnOnce(&mut Gathered) -> ToolList) -> ToolList {
         let listings =
-            join_all(self.sources().map(async |source| (source.label(), source.list(cx).await))).await;
+            join_all(self.sources.iter().map(async |source| (source.label(), source.list(cx).await))).await;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let gather = |listings| Gathered::new(self.own_tools(), listings);
         answer(answers.get_or_insert_with(identity(&listings), |_| gather(listings)))
-    }
-
-    fn sources(&self) -> impl Iterator<Item = &Asked> {
-        self.members.iter().filter_map(|member| match member {
-            Member::Tool(_) => None,
-            Member::Source(source) => Some(&**source),
-        })
     }
 
     /// The names of all tools, in order.
@@ -282,17 +269,13 @@ impl Toolset {
     }
 
     fn select(&self, selection: Arc<Selection>) -> Self {
-        let select = |member: &Member| match member {
-            Member::Tool(tool) => {
-                selection.has(tool.definition().name()).then(|| Member::Tool(Arc::clone(tool)))
-            }
-            Member::Source(source) => {
-                let selected = Selected::new(Arc::clone(&source.source), Arc::clone(&selection));
-                Some(Member::Source(Arc::new(Asked::new(Arc::new(selected)))))
-            }
-        };
-        let members = Arc::new(self.members.iter().filter_map(select).collect());
-        Self { members, pipeline: self.pipeline.clone(), ..Self::default() }
+        let tools = self.own_tools().filter(|tool| selection.has(tool.definition().name())).cloned();
+        let sources = self.sources.iter().map(|source| {
+            let selected = Selected::new(Arc::clone(&source.source), Arc::clone(&selection));
+            Arc::new(Asked::new(Arc::new(selected)))
+        });
+        let (tools, sources) = (Arc::new(tools.collect()), Arc::new(sources.collect()));
+        Self { tools, sources, pipeline: self.pipeline.clone(), ..Self::default() }
     }
 
     /// Calls a tool, as an agent would: the call is validated, repaired, caught, bounded and recorded.
@@ -365,7 +348,7 @@ impl fmt::Debug for Toolset {
                 "tools",
                 &self.own_tools().map(|tool| tool.definition().name().clone()).collect::<Vec<_>>(),
             )
-            .field("sources", &self.sources().map(Asked::label).collect::<Vec<_>>())
+            .field("sources", &self.sources.iter().map(|source| source.label()).collect::<Vec<_>>())
             .finish()
     }
 }

@@ -18,31 +18,46 @@ pub(super) struct Bound<'a> {
 
 impl Bound<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
-        match &mut result.outcome {
-            Outcome::Done(output) if !self.fits(output) => {
-                let handle = self.keep(output).await;
-                self.shorten(output, handle.as_deref());
-                output.stored = handle;
-            }
-            Outcome::Failed(failure) if failure.message.len() > self.limit => {
-                let whole = ToolOutput::from(failure.message.as_str());
-                let handle = self.keep(&whole).await;
-                cut(&mut failure.message, self.limit, handle.as_deref());
-            }
-            Outcome::Done(_) | Outcome::Failed(_) => {}
+        if !self.fits(&result.outcome) {
+            // In a box, since few results are long, and every call would carry the state of keeping one along.
+            Box::pin(self.shorten(&mut result.outcome)).await;
         }
-        if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
+        if !self.fit(&result.warnings) {
             let mut warnings = result.warnings.join("; ");
-            let handle = self.keep(&ToolOutput::from(warnings.as_str())).await;
-            cut(&mut warnings, self.limit, handle.as_deref());
+            Box::pin(self.cut(&mut warnings)).await;
             result.warnings = vec![warnings];
         }
     }
 
-    fn fits(&self, output: &ToolOutput) -> bool {
-        output.content.len() <= PIECES
-            && read_bytes(output) <= self.limit
-            && output.content.iter().map(media_bytes).sum::<usize>() <= limits::MEDIA_BYTES
+    fn fit(&self, warnings: &[String]) -> bool {
+        warnings.iter().map(String::len).sum::<usize>() <= self.limit
+    }
+
+    fn fits(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Failed(failure) => failure.message.len() <= self.limit,
+            Outcome::Done(output) => {
+                output.content.len() <= PIECES
+                    && read_bytes(output) <= self.limit
+                    && output.content.iter().map(media_bytes).sum::<usize>() <= limits::MEDIA_BYTES
+            }
+        }
+    }
+
+    async fn shorten(&self, outcome: &mut Outcome) {
+        match outcome {
+            Outcome::Failed(failure) => self.cut(&mut failure.message).await,
+            Outcome::Done(output) => {
+                let handle = self.keep(output).await;
+                self.leave_out(output, handle.as_deref());
+                output.stored = handle;
+            }
+        }
+    }
+
+    async fn cut(&self, text: &mut String) {
+        let handle = self.keep(&ToolOutput::from(text.as_str())).await;
+        cut(text, self.limit, handle.as_deref());
     }
 
     /// Keeps the whole; what cannot be kept is shortened all the same, and says so.
@@ -60,7 +75,7 @@ impl Bound<'_> {
         }
     }
 
-    fn shorten(&self, output: &mut ToolOutput, handle: Option<&str>) {
+    fn leave_out(&self, output: &mut ToolOutput, handle: Option<&str>) {
         if output.content.is_empty() {
             output.content = vec![Content::Text { text: output.text().into_owned() }];
         }

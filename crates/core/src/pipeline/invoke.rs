@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 use tracing::Instrument as _;
@@ -63,7 +64,7 @@ impl Runner {
         let watch = Watch::new(&self.abandoned);
         let cx = cx.in_flight(watch.token());
         let outcome = match host {
-            Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await.flatten(),
+            Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await,
             Host::Own(tool) => self.on_own_task(tool, arguments, &cx, started).await,
         };
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
@@ -84,23 +85,30 @@ impl Runner {
         let call = async move { tool.call(arguments, &own_cx).await };
         let task = runtime.spawn(call.in_current_span());
         let _abort = AbortOnDrop(task.abort_handle());
-        match bounded(task, cx, started).await? {
+        let called = task.map(|joined| match joined {
             Ok(outcome) => outcome,
             Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
             Err(_aborted) => Err(ToolError::Cancelled),
-        }
+        });
+        bounded(called, cx, started).await
     }
 }
 
 /// Waits for a call until its deadline or its cancellation.
-async fn bounded<F: Future>(call: F, cx: &ToolContext, started: Instant) -> Result<F::Output, ToolError> {
-    deadline::until(cx.deadline(), cx.cancellation(), call).await.map_err(|ended| match ended {
-        Ended::Cancelled => ToolError::Cancelled,
-        Ended::NoTimer => no_runtime(),
-        Ended::Elapsed => {
-            let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
-            ToolError::TimedOut { after: whole_millis(after) }
-        }
+fn bounded(
+    call: impl Future<Output = Called> + Unpin,
+    cx: &ToolContext,
+    started: Instant,
+) -> impl Future<Output = Called> {
+    deadline::until(cx.deadline(), cx.cancellation(), call, move |ended| {
+        Err(match ended {
+            Ended::Cancelled => ToolError::Cancelled,
+            Ended::NoTimer => no_runtime(),
+            Ended::Elapsed => {
+                let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
+                ToolError::TimedOut { after: whole_millis(after) }
+            }
+        })
     })
 }
 

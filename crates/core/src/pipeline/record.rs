@@ -1,7 +1,6 @@
 use std::{
     error::Error as _,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::OnceLock,
 };
 
 use super::CallOutcome;
@@ -43,7 +42,7 @@ impl CallRecord<'_> {
 /// Sees to it that a call is on record, also when it is dropped.
 pub(super) struct Recording<'a> {
     pub(super) recorder: &'a dyn Recorder,
-    pub(super) definition: &'a OnceLock<ToolDefinition>,
+    pub(super) definition: Option<&'a ToolDefinition>,
     pub(super) call: &'a ToolCall,
     pub(super) context: &'a ToolContext,
     pub(super) is_over: bool,
@@ -57,7 +56,7 @@ impl Recording<'_> {
 
     fn record(&self, outcome: &CallOutcome) {
         let Self { recorder, definition, call, context, .. } = self;
-        let record = CallRecord { definition: definition.get(), call, context, outcome };
+        let record = CallRecord { definition: *definition, call, context, outcome };
         if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
             tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
         }
@@ -74,9 +73,9 @@ impl Drop for Recording<'_> {
     }
 }
 
-/// Makes the plain result of an error; its source goes to the trace and no further.
-pub(super) fn failure(call: &ToolCall, error: &ToolError) -> ToolResult {
+/// Makes the outcome of an error: plain data. Its source goes to the trace and no further.
+pub(super) fn failed(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");
-    ToolResult::failed(&call.id, &call.name, error)
+    CallOutcome::Finished(ToolResult::failed(&call.id, &call.name, error))
 }

@@ -44,7 +44,12 @@ impl Gathered {
             }
         }
         let all = ToolList::gather(tools, diagnostics);
-        let asked = all.tools().iter().flat_map(|tool| tool.definition().state()).copied().collect();
+        let mut asked = Vec::new();
+        for state in all.tools().iter().flat_map(|tool| tool.definition().state()) {
+            if !asked.contains(state) {
+                asked.push(*state);
+            }
+        }
         Self { all, asked, withheld: Recent::default() }
     }
 
