@@ -1,6 +1,7 @@
 //! `cargo xtask …`: every chore of the project. One file a command.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to people")]
 
+mod bench;
 mod ci;
 mod demo;
 mod doc;
@@ -73,6 +74,13 @@ const COMMANDS: &[Command] = &[
         about: "hold what must hold for any input against what a fuzzer makes up",
         helps_itself: false,
         run: fuzz::run,
+    },
+    Command {
+        name: "bench",
+        arguments: "[NAME]… [PART OF A CASE'S NAME] [--check | --update]",
+        about: "measure what a call and the definitions of tools cost; --check holds the instructions against benches/counts.json",
+        helps_itself: false,
+        run: bench::run,
     },
     Command {
         name: "setup",

@@ -21,6 +21,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !doc::can_build_book() {
         announce(&format!("note: the book is not built without mdBook: `{}`", doc::INSTALL_MDBOOK));
     }
+    if !succeeds(program("valgrind").arg("--version")) {
+        announce(
+            "note: `cargo xtask bench` counts no instructions without valgrind: `apt-get install valgrind`",
+        );
+    }
     run_command(&mut cargo(&["fetch", "--locked"]))?;
     if with_model {
         native::run("haft", &["model".to_owned(), "pull".to_owned()])?;

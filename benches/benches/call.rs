@@ -1,0 +1,162 @@
+//! One call through the whole pipeline, from arguments as text to the result on record.
+
+use std::{
+    hint::black_box,
+    pin::pin,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt as _;
+use haft_benches::{Case, Work, asynchronous, run};
+use haft_core::{
+    Batch, CallRecord, DynamicTool, Pipeline, Recorder, ResumedCalls, RunContext, Tool, ToolCall,
+    ToolContext, ToolList, ToolName, ToolResult,
+    schemars::{self, JsonSchema},
+    tool,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+const INTEGERS: &str = r#"{"x": 17, "y": 25}"#;
+const ORDER: &str = r#"{"customer": {"name": "Ada Lovelace", "email": "ada@example.org"}, "items": [
+    {"sku": "A-1001", "quantity": 2}, {"sku": "B-2002", "quantity": 1}, {"sku": "C-3003", "quantity": 12}
+], "note": "leave it at the door"}"#;
+
+/// Adds two integers.
+#[tool]
+async fn add(x: i64, y: i64) -> i64 {
+    x + y
+}
+
+#[derive(Deserialize)]
+struct Integers {
+    x: i64,
+    y: i64,
+}
+
+/// Places an order.
+#[tool]
+async fn place_order(customer: Customer, items: Vec<Item>, note: Option<String>) -> String {
+    placed(&customer, &items, note.as_deref())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Customer {
+    name: String,
+    email: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Item {
+    sku: String,
+    quantity: u32,
+}
+
+#[derive(Deserialize)]
+struct Order {
+    customer: Customer,
+    items: Vec<Item>,
+    note: Option<String>,
+}
+
+fn placed(customer: &Customer, items: &[Item], note: Option<&str>) -> String {
+    let pieces: u32 = items.iter().map(|item| item.quantity).sum();
+    let first = items.first().map_or("nothing", |item| &item.sku);
+    format!(
+        "{pieces} pieces, {first} first, for {} ({}): {}",
+        customer.name,
+        customer.email,
+        note.unwrap_or("-")
+    )
+}
+
+fn main() -> ExitCode {
+    let nanos = |nanos| Duration::from_nanos(nanos);
+    let among = |count: usize| move || called(many(count), "tool_5", INTEGERS);
+    run(
+        "call",
+        &[
+            Case::new("two integers by hand", || by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string())),
+            Case::new("two integers", || called(ToolList::new("bench", [Add]), "add", INTEGERS))
+                .within(nanos(1_100))
+                .above("two integers by hand"),
+            Case::new("two integers, on a task of its own", || {
+                on_a_task(ToolList::new("bench", [Add]), "add", INTEGERS)
+            })
+            .above("two integers by hand"),
+            Case::new("an order by hand", || {
+                by_hand(ORDER, |Order { customer, items, note }| placed(&customer, &items, note.as_deref()))
+            }),
+            Case::new("an order", || called(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER))
+                .within(nanos(2_000))
+                .above("an order by hand"),
+            Case::new("one of 10 tools", among(10)),
+            Case::new("one of 1,000 tools", among(1_000)).above("one of 10 tools"),
+            Case::new("one of 10,000 tools", among(10_000)).above("one of 10 tools"),
+        ],
+    )
+}
+
+/// What is left of a call without any tool: typed arguments and a function.
+fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
+    Box::new(move |rounds| {
+        for _ in 0..rounds {
+            black_box(serde_json::from_str(black_box(text)).map(function).ok());
+        }
+    })
+}
+
+/// Tools that differ in their names.
+fn many(count: usize) -> ToolList {
+    let named =
+        |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
+    let tools = (0..count).filter_map(named);
+    ToolList::new(
+        "bench",
+        tools.map(|definition| {
+            DynamicTool::new(definition, |arguments, _| async move {
+                haft_core::from_arguments(arguments).map(|Integers { x, y }| x + y)
+            })
+        }),
+    )
+}
+
+/// Calls a tool as a loop does that awaits its calls.
+fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
+    let pipeline = Pipeline::new().with_recorder(Tally::default());
+    let (call, run) = (ToolCall::new("call_1", name, arguments), Arc::new(RunContext::default()));
+    asynchronous(async move |rounds| {
+        for _ in 0..rounds {
+            let cx = ToolContext::new(Arc::clone(&run), call.id.as_str());
+            black_box(pipeline.call(&tools, black_box(&call), &cx).await);
+        }
+    })
+}
+
+/// Calls a tool as an agent does.
+fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
+    let pipeline = Pipeline::new().with_recorder(Tally::default());
+    let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));
+    asynchronous(async move |rounds| {
+        for _ in 0..rounds {
+            let (tools, run) = (tools.clone(), Arc::clone(&run));
+            let batch = Batch { tools, calls: calls.clone(), resumed: ResumedCalls::default(), run };
+            let mut outcomes = pin!(pipeline.batch(batch));
+            black_box(outcomes.next().await);
+        }
+    })
+}
+
+/// Counts calls: the least that a recorder does.
+#[derive(Default)]
+struct Tally(AtomicU64);
+
+impl Recorder for Tally {
+    fn record(&self, record: &CallRecord<'_>) {
+        self.0.fetch_add(u64::from(record.result().is_some_and(ToolResult::is_success)), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,93 @@
+//! The definitions of 1,000 tools: the snapshot of a toolset, and what a request says of it.
+
+use std::{hint::black_box, process::ExitCode};
+
+use haft_benches::{Case, Work, asynchronous, run};
+use haft_core::{DynamicTool, ListContext, Schema, ToolDefinition, ToolList, ToolName, Toolset, json};
+
+const TOOLS: usize = 1_000;
+
+fn main() -> ExitCode {
+    run(
+        "definitions",
+        &[
+            Case::new("snapshot, unchanged", || snapshot(toolset())),
+            Case::new("snapshot, unchanged, of a source", || snapshot(Toolset::new().with_source(toolset()))),
+            Case::new("in a request, first time", first).with_rounds(1),
+            Case::new("in a request, again", again).above("in a request, first time"),
+            Case::new("in a request, strict, first time", first_strict).with_rounds(1),
+            Case::new("in a request, strict, again", again_strict).above("in a request, strict, first time"),
+        ],
+    )
+}
+
+fn tools() -> Vec<DynamicTool> {
+    (0..TOOLS).filter_map(tool).collect()
+}
+
+/// A tool with arguments of the usual kinds and a schema of its own.
+fn tool(number: usize) -> Option<DynamicTool> {
+    let schema = Schema::arguments(json!({
+        "properties": {
+            "query": {"type": "string", "description": format!("What to look for in place {number}.")},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+            "order": {"enum": ["newest", "oldest", "best"]},
+            "filter": {"type": "object", "properties": {"since": {"type": "string", "format": "date"}}},
+        },
+        "required": ["query"],
+    }));
+    let name = ToolName::new(format!("search_{number}")).ok()?;
+    let definition = ToolDefinition::new(name, schema.ok()?).with_description("Looks for something.");
+    Some(DynamicTool::new(definition, |_, _| async { "found" }))
+}
+
+fn toolset() -> Toolset {
+    Toolset::new().with_all(tools())
+}
+
+fn snapshot(tools: Toolset) -> Work {
+    let cx = ListContext::default();
+    asynchronous(async move |rounds| {
+        for _ in 0..rounds {
+            black_box(tools.list(&cx).await);
+        }
+    })
+}
+
+/// Puts a new snapshot into the format of a request.
+fn first() -> Work {
+    let tools = tools();
+    Box::new(move |rounds| {
+        for _ in 0..rounds {
+            black_box(haft_openai::tools(&ToolList::new("bench", tools.clone())));
+        }
+    })
+}
+
+/// Puts a snapshot into the format of a request that was in one before.
+fn again() -> Work {
+    let list = ToolList::new("bench", tools());
+    Box::new(move |rounds| {
+        for _ in 0..rounds {
+            black_box(haft_openai::tools(&list));
+        }
+    })
+}
+
+fn first_strict() -> Work {
+    let tools = tools();
+    Box::new(move |rounds| {
+        for _ in 0..rounds {
+            black_box(haft_openai::strict_tools(&ToolList::new("bench", tools.clone())));
+        }
+    })
+}
+
+fn again_strict() -> Work {
+    let list = ToolList::new("bench", tools());
+    Box::new(move |rounds| {
+        for _ in 0..rounds {
+            black_box(haft_openai::strict_tools(&list));
+        }
+    })
+}

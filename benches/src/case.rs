@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+
+/// Does its work as many times as it is told.
+pub type Work = Box<dyn FnMut(u32)>;
+
+/// Makes work of an asynchronous function, in a runtime on this thread.
+#[allow(clippy::expect_used, reason = "without a runtime there is nothing to measure")]
+pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
+    let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+    Box::new(move |rounds| runtime.block_on(work(rounds)))
+}
+
+/// Something that is measured.
+pub struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) rounds: u32,
+    pub(crate) goal: Option<Duration>,
+    pub(crate) floor: Option<&'static str>,
+    prepare: Box<dyn Fn() -> Work>,
+}
+
+impl Case {
+    /// Makes a case of what has to be prepared once and the work itself.
+    pub fn new(name: &'static str, prepare: impl Fn() -> Work + 'static) -> Self {
+        Self { name, rounds: 100, goal: None, floor: None, prepare: Box::new(prepare) }
+    }
+
+    /// Says in what time the work is to be done on a machine of today.
+    #[must_use]
+    pub fn within(mut self, goal: Duration) -> Self {
+        self.goal = Some(goal);
+        self
+    }
+
+    /// Names the case that does the least of the same work, to be compared with.
+    #[must_use]
+    pub fn above(mut self, floor: &'static str) -> Self {
+        self.floor = Some(floor);
+        self
+    }
+
+    /// Says for how many rounds instructions are counted. Default: 100.
+    #[must_use]
+    pub fn with_rounds(mut self, rounds: u32) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
+    /// Prepares the work and does it once, so that what is made only once is there.
+    pub(crate) fn warm(&self) -> Work {
+        let mut work = (self.prepare)();
+        work(1);
+        work
+    }
+
+    /// Does the work where callgrind counts.
+    pub(crate) fn run_for_callgrind(&self) {
+        counted(&mut self.warm(), self.rounds);
+    }
+}
+
+/// Callgrind counts between its begin and its end, and knows it by its name.
+#[inline(never)]
+pub(crate) fn counted(work: &mut Work, rounds: u32) {
+    work(rounds);
+}

@@ -1,0 +1,65 @@
+use std::time::{Duration, Instant};
+
+use crate::{Case, Work};
+
+/// How long one batch takes at least: long beside what reading the clock takes.
+const BATCH: Duration = Duration::from_micros(500);
+/// How many batches are measured. A busy machine moves their median little.
+const BATCHES: usize = 201;
+/// How long all batches together may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many nanoseconds one round takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    pub(crate) median: f64,
+    /// In the fastest batch: what is left where nothing else runs.
+    pub(crate) fastest: f64,
+}
+
+/// Measures cases side by side. They take turns, so that what slows the machine for a while slows all of them.
+pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
+    let mut series = cases.map(Series::new);
+    let begun = Instant::now();
+    while series.iter().all(|series| series.batches.len() < BATCHES) {
+        series.iter_mut().for_each(Series::take_turn);
+        if begun.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    series.map(Series::time)
+}
+
+struct Series {
+    work: Work,
+    rounds: u32,
+    batches: Vec<Duration>,
+}
+
+impl Series {
+    fn new(case: &Case) -> Self {
+        let mut series = Self { work: case.warm(), rounds: 1, batches: Vec::with_capacity(BATCHES) };
+        while series.took() < BATCH {
+            series.rounds *= 2;
+        }
+        series
+    }
+
+    fn take_turn(&mut self) {
+        let took = self.took();
+        self.batches.push(took);
+    }
+
+    fn took(&mut self) -> Duration {
+        let begun = Instant::now();
+        (self.work)(self.rounds);
+        begun.elapsed()
+    }
+
+    fn time(mut self) -> Time {
+        self.batches.sort();
+        let of =
+            |batch: Option<&Duration>| batch.map_or(0, Duration::as_nanos) as f64 / f64::from(self.rounds);
+        Time { median: of(self.batches.get(self.batches.len() / 2)), fastest: of(self.batches.first()) }
+    }
+}
