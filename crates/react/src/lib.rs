@@ -3,12 +3,16 @@
 mod agent;
 mod dialect;
 mod reply;
+mod router;
 mod run;
 mod trajectory;
 
 pub use agent::{BuildError, ReactAgent, ReactAgentBuilder};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use reply::Reply;
+pub use router::{
+    Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,
+};
 pub use run::{
     AtLimit, CallBatch, ContextConfig, Effect, OutputsBy, Run, RunConfig, RunError, Step, is_hint,
     is_unusable,

@@ -8,6 +8,14 @@ use crate::{PendingCall, Progress, ToolCall, ToolResult, Usage};
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
+    /// It was decided which agent does the work.
+    Routed {
+        /// The route; none where it is not clear.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        route: Option<String>,
+        /// Why.
+        reason: String,
+    },
     /// The model is asked.
     RequestStarted {
         /// Which request of this run, from 1.

@@ -59,6 +59,8 @@ pub enum StopReason {
     LimitReached,
     /// The model declined; the text says why.
     Refused,
+    /// It is not clear what is wanted; the text is a question back.
+    Clarification,
 }
 
 impl RunOutput {

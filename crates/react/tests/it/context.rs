@@ -69,7 +69,8 @@ async fn the_oldest_steps_are_left_out_at_most_three_times() {
         assistant: 3a add{"x":3,"y":1}; 3b add{"x":3,"y":2}
         tool: 3a 4
         tool: 3b 5
-    "#]].assert_eq(&lines(&requests[6]));
+    "#]]
+    .assert_eq(&lines(&requests[6]));
 
     let model = adding(ScriptedModel::new(), 1..5);
     let model = (0..4).fold(model, |model, _| model.fail(too_long()));
@@ -126,7 +127,8 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
         assistant: 4a add{"x":4,"y":1}; 4b add{"x":4,"y":2}
         tool: 4a 5
         tool: 4b 6
-    "#]].assert_eq(&lines(&requests[5]));
+    "#]]
+    .assert_eq(&lines(&requests[5]));
     expect![[r#"
         user: user: Nothing?
         assistant calls add: {"x":0,"y":0}
@@ -144,7 +146,8 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
         result of add: 3
         result of add: 4
 
-    "#]].assert_eq(&lines(&compactor.requests()[0]));
+    "#]]
+    .assert_eq(&lines(&compactor.requests()[0]));
 
     // Once: then it is an error.
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());

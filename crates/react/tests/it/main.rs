@@ -11,6 +11,7 @@ mod limits;
 mod pairing;
 mod parked;
 mod property;
+mod router;
 mod saved;
 mod signature;
 mod spans;

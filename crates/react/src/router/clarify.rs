@@ -1,0 +1,57 @@
+//! The question back.
+
+use futures::{StreamExt as _, stream};
+use haft_core::{
+    Message, RunAnswer, RunEvent, RunInput, RunOutput, RunStart, StopReason, Timestamp, Transcript, Usage,
+    Value,
+};
+use serde_json::Map;
+
+use super::{Events, RouteTable};
+
+/// The key of a question back, in the metadata of its message.
+const CLARIFICATION: &str = "clarification";
+
+pub(super) fn is_clarification(message: &Message) -> bool {
+    message.metadata().get(CLARIFICATION) == Some(&Value::Bool(true))
+}
+
+/// Asks which of the candidates is meant, or of all routes where there are none.
+pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
+    if let Some(question) = &table.question {
+        return question.clone();
+    }
+    let is_asked = |name: &str| candidates.is_empty() || candidates.iter().any(|candidate| candidate == name);
+    let asked = table.routes.iter().filter(|route| is_asked(&route.name));
+    let descriptions: Vec<_> = asked.map(|route| route.description.trim_end_matches('.')).collect();
+    match descriptions.as_slice() {
+        [] => "What do you want?".to_owned(),
+        [only] => format!("Do you want {only}?"),
+        [first @ .., last] => format!("Do you want {} or {last}?", first.join(", ")),
+    }
+}
+
+/// The events of a run that only asks back.
+pub(super) fn answer(input: RunInput, question: String, usage: Usage) -> Events {
+    let now = Timestamp::now();
+    let mut transcript = Transcript::new();
+    if let RunStart::New { messages, transcript: earlier } = input.start {
+        transcript = earlier;
+        transcript.extend(messages.into_iter().map(|message| {
+            let is_dated = message.created_at().is_some();
+            if is_dated { message.into() } else { message.at(now).into() }
+        }));
+    }
+    let mark = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
+    transcript.push(Message::assistant(question.as_str()).with_metadata(mark).at(now));
+    let answer = RunAnswer {
+        text: question.clone(),
+        outputs: Map::new(),
+        steps: Vec::new(),
+        usage,
+        stop_reason: StopReason::Clarification,
+        transcript,
+    };
+    let done = RunEvent::Done { output: RunOutput::Answer(Box::new(answer)) };
+    stream::iter([Ok(RunEvent::TextDelta { text: question }), Ok(done)]).boxed()
+}

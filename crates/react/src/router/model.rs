@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use haft_core::{
+    ChatModel, ChatRequest, ChatResponse, Message, ModelError, RepairPolicy, ResponseFormat, Schema,
+    ToolName, Usage, Value, async_trait, schema::repair,
+};
+use serde_json::json;
+
+use super::{Choice, Classifier, RouteTable, classifier::task};
+use crate::dialect::json_object;
+
+/// What a model says where no route fits: the first of these that is no route.
+const UNCLEAR: [&str; 2] = ["unclear", "none_of_these"];
+
+/// How often a model is asked for one choice.
+const TRIES: u32 = 2;
+
+/// Asks a model which route a task takes. Its reply is constrained to the routes that exist, where it can be constrained; what it
+/// writes all the same is held against them, and asked for once more.
+#[derive(Clone)]
+pub struct ModelClassifier(Arc<dyn ChatModel>);
+
+impl ModelClassifier {
+    /// Makes a classifier that asks this model.
+    pub fn new(model: impl ChatModel + 'static) -> Self {
+        Self(Arc::new(model))
+    }
+}
+
+#[async_trait]
+impl Classifier for ModelClassifier {
+    async fn classify(
+        &self,
+        table: &RouteTable,
+        conversation: &[Arc<Message>],
+    ) -> Result<Choice, ModelError> {
+        let form = form(table);
+        let mut messages = vec![Message::user(task(conversation).join("\n"))];
+        let mut usage = Usage::default();
+        for _ in 0..TRIES {
+            let response = self.0.chat(&self.request(table, &form, messages.clone())).await?;
+            let used = response.usage;
+            usage += Usage { requests: used.requests.max(1), ..used };
+            match read(table, &form, &response) {
+                Ok(choice) => return Ok(Choice { usage, ..choice }),
+                Err(problem) => {
+                    let said = Some(response.message).filter(|message| !message.is_empty());
+                    messages.extend(said.map(Message::assistant));
+                    messages.push(Message::user(problem));
+                }
+            }
+        }
+        let reason = "the model chose no route that there is".to_owned();
+        Ok(Choice { reason, usage, ..Choice::default() })
+    }
+}
+
+impl ModelClassifier {
+    fn request(&self, table: &RouteTable, form: &Schema, messages: Vec<Message>) -> ChatRequest {
+        let mut request = ChatRequest::new(messages);
+        request.instructions = Some(Message::system(instructions(table, form)).into());
+        if self.0.profile().json_schema {
+            let name = ToolName::from_foreign("choice");
+            request.response_format = ResponseFormat::JsonSchema { name, schema: form.clone() };
+        }
+        request
+    }
+}
+
+fn unclear(table: &RouteTable) -> &'static str {
+    let [usual, other] = UNCLEAR;
+    if table.names().any(|name| name == usual) { other } else { usual }
+}
+
+fn instructions(table: &RouteTable, form: &Schema) -> String {
+    let routes: Vec<_> = table.routes.iter().map(|it| format!("- {}: {}", it.name, it.description)).collect();
+    format!(
+        "Decide who is to do what the user wants. Do not do it yourself. These can be chosen:\n{}\n- {}: it is not clear which \
+         of them is meant\nReply with one JSON object of this schema: {}",
+        routes.join("\n"),
+        unclear(table),
+        form.as_value()
+    )
+}
+
+fn form(table: &RouteTable) -> Schema {
+    let routes: Vec<_> = table.names().chain([unclear(table)]).collect();
+    let form = json!({
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "route": {"type": "string", "enum": routes}},
+        "required": ["reason", "route"],
+        "additionalProperties": false,
+    });
+    Schema::new(form).unwrap_or_else(|_| Schema::object())
+}
+
+/// The choice in a reply, or what is wrong with it.
+fn read(table: &RouteTable, form: &Schema, response: &ChatResponse) -> Result<Choice, String> {
+    let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
+        return Err(format!("Reply with one JSON object of this schema: {}", form.as_value()));
+    };
+    let (value, _) = repair(form, Value::Object(object), RepairPolicy::Default);
+    form.validate(&value).map_err(|violations| violations.to_string())?;
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let route = Some(text("route")).filter(|route| route != unclear(table));
+    Ok(Choice { route, reason: text("reason"), ..Choice::default() })
+}

@@ -1,0 +1,232 @@
+//! A router in front of agents.
+
+use expect_test::expect;
+use futures::StreamExt as _;
+use haft_core::{
+    Agent, AgentErrorKind, Answer, Answers, ModelProfile, ResponseFormat, RunEvent, RunInput, RunOutput,
+    Toolset, Transcript, json, testing::ScriptedModel,
+};
+use haft_react::{ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
+
+use crate::pairing::lines;
+
+fn table() -> RouteTable {
+    RouteTable::new([
+        Route::new("architecture", "a diagram of the architecture")
+            .with_keywords(["architecture", "component*"]),
+        Route::new("sequence", "a sequence diagram").with_keywords(["sequence", "who calls whom"]),
+    ])
+}
+
+/// Two specialists, each with a script.
+fn router(architecture: &ScriptedModel, sequence: &ScriptedModel) -> Router {
+    let agent = |model: &ScriptedModel| ReactAgent::new(model.clone(), Toolset::new()).unwrap();
+    Router::new(table(), [("architecture", agent(architecture)), ("sequence", agent(sequence))]).unwrap()
+}
+
+async fn events(agent: &impl Agent, input: impl Into<RunInput>) -> Vec<RunEvent> {
+    agent.stream(input.into()).map(Result::unwrap).collect().await
+}
+
+/// The decision, and how the run ended.
+fn told(events: &[RunEvent]) -> String {
+    let Some(RunEvent::Routed { route, reason }) = events.first() else { panic!("{events:?}") };
+    let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
+        panic!("{events:?}")
+    };
+    format!("{route:?}: {reason}\n{:?}: {}", answer.stop_reason, answer.text)
+}
+
+fn transcript(events: &[RunEvent]) -> Transcript {
+    let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
+        panic!("{events:?}")
+    };
+    answer.transcript.clone()
+}
+
+/// BEHAVIOUR E40.
+#[tokio::test]
+async fn the_keywords_that_weigh_most_choose_and_say_why() {
+    let (architecture, sequence) =
+        (ScriptedModel::new().text("[]").text("[]"), ScriptedModel::new().text("->>"));
+    let router = router(&architecture, &sequence);
+    expect![[r#"
+        Some("architecture"): architecture has 1 by "architecture"
+        Finished: []"#]]
+    .assert_eq(&told(&events(&router, "Draw my ARCHITECTURE, please.").await));
+    expect![[r#"
+        Some("sequence"): sequence has 2 by "sequence", "who calls whom"; before architecture has 1 by "component*"
+        Finished: ->>"#]]
+        .assert_eq(&told(&events(&router, "The components, and who calls\nwhom in a sequence?").await));
+    let near = "An architectures diagram of a component-like subsequence.";
+    expect![[r#"
+        Some("architecture"): architecture has 1 by "component*"
+        Finished: []"#]]
+    .assert_eq(&told(&events(&router, near).await));
+}
+
+/// BEHAVIOUR E40 and E79: a tie or no match is a question back, which says so; the answer to it is understood with what it is
+/// an answer to.
+#[tokio::test]
+async fn what_is_not_clear_is_asked_back() {
+    let (architecture, sequence) = (ScriptedModel::new(), ScriptedModel::new().text("->>").text("->>"));
+    let router = router(&architecture, &sequence);
+    let asked = events(&router, "Draw something.").await;
+    expect![[r#"
+        None: no keyword of a route was found
+        Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
+    .assert_eq(&told(&asked));
+    let tie = events(&router, "A sequence of components").await;
+    expect![[r#"
+        None: equal: architecture has 1 by "component*"; sequence has 1 by "sequence"
+        Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
+    .assert_eq(&told(&tie));
+
+    let next = RunInput::following(transcript(&asked), "The sequence one.");
+    expect![[r#"
+        Some("sequence"): sequence has 1 by "sequence"
+        Finished: ->>"#]]
+    .assert_eq(&told(&events(&router, next).await));
+    expect![[r#"
+        user: Draw something.
+        assistant: Do you want a diagram of the architecture or a sequence diagram?
+        user: The sequence one.
+    "#]]
+    .assert_eq(&lines(&sequence.requests()[0]));
+    let next = events(&router, RunInput::following(transcript(&tie), "Hm.")).await;
+    assert!(told(&next).contains("equal"));
+    let next = events(&router, RunInput::following(transcript(&next), "The sequence.")).await;
+    assert!(told(&next).starts_with("Some(\"sequence\")"), "{}", told(&next));
+    // A task that was done says nothing of the next.
+    let next = events(&router, RunInput::following(transcript(&next), "Thanks.")).await;
+    assert!(told(&next).starts_with("None: no keyword"), "{}", told(&next));
+}
+
+#[tokio::test]
+async fn a_fallback_takes_what_is_not_clear() {
+    let fallback = ScriptedModel::new().text("I do all else.");
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new())
+        .with_fallback(ReactAgent::new(fallback, Toolset::new()).unwrap());
+    expect![[r#"
+        None: no keyword of a route was found
+        Finished: I do all else."#]]
+    .assert_eq(&told(&events(&router, "Hello").await));
+}
+
+/// BEHAVIOUR E79.
+#[tokio::test]
+async fn a_model_chooses_among_the_routes_that_exist() {
+    let classifier = ScriptedModel::new()
+        .text(r#"{"reason": "boxes", "route": "architecture"}"#)
+        .text("Architecture, I think.")
+        .text(r#"{"reason": "who knows", "route": "diagram"}"#)
+        .text(r#"{"reason": "nothing is said", "route": "unclear"}"#);
+    let router = router(&ScriptedModel::new().text("[]"), &ScriptedModel::new())
+        .with_classifier(ModelClassifier::new(classifier.clone()));
+
+    let first = events(&router, "Boxes and arrows").await;
+    expect![[r#"
+        Some("architecture"): boxes
+        Finished: []"#]]
+    .assert_eq(&told(&first));
+    let requests = classifier.requests();
+    let ResponseFormat::JsonSchema { schema, .. } = &requests[0].response_format else { panic!() };
+    assert!(schema.is_valid(&json!({"reason": "", "route": "sequence"})));
+    assert!(!schema.is_valid(&json!({"reason": "", "route": "others"})));
+    expect![[r#"
+        Decide who is to do what the user wants. Do not do it yourself. These can be chosen:
+        - architecture: a diagram of the architecture
+        - sequence: a sequence diagram
+        - unclear: it is not clear which of them is meant
+        Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
+
+    // It is told what is wrong once.
+    expect![[r#"
+        None: the model chose no route that there is
+        Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
+    .assert_eq(&told(&events(&router, "Draw").await));
+    expect![[r#"
+        user: Draw
+        assistant: Architecture, I think.
+        user: Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}
+    "#]].assert_eq(&lines(&classifier.requests()[2]));
+    expect![[r#"
+        None: nothing is said
+        Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
+    .assert_eq(&told(&events(&router, "Draw").await));
+}
+
+#[tokio::test]
+async fn a_model_without_schemas_is_asked_in_words() {
+    let profile = ModelProfile { json_schema: false, ..ModelProfile::new("plain") };
+    let classifier = ScriptedModel::new()
+        .with_profile(profile)
+        .text("Sure: {\"route\": \"sequence\", \"reason\": \"calls\"}.");
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new().text("->>"))
+        .with_classifier(ModelClassifier::new(classifier.clone()));
+    let events = events(&router, "Who calls?").await;
+    expect![[r#"
+        Some("sequence"): calls
+        Finished: ->>"#]]
+    .assert_eq(&told(&events));
+    let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else { panic!() };
+    assert_eq!(answer.usage.requests, 2);
+    assert_eq!(classifier.requests()[0].response_format, ResponseFormat::Text);
+}
+
+/// A run that waits is taken up by the agent that parked it, also in another process.
+#[tokio::test]
+async fn a_parked_run_finds_its_agent() {
+    let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":2}"#)]).text("3.");
+    let router =
+        Router::new(table(), [("architecture", agent(model)), ("sequence", agent(ScriptedModel::new()))])
+            .unwrap();
+    let parked = router.run("The architecture of 1 + 2".into()).await.unwrap().into_answer().unwrap_err();
+    let parked: haft_core::Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    assert_eq!(parked.pending.len(), 1);
+    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let output = router.run(RunInput::resume(parked.clone(), answers.clone())).await.unwrap();
+    assert_eq!(output.text(), "3.");
+
+    let foreign = haft_core::Parked { state: json!({"version": 1}), ..parked.clone() };
+    let error = router.run(RunInput::resume(foreign, answers.clone())).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
+    let gone =
+        haft_core::Parked { state: json!({"route": "gone", "state": parked.state["state"]}), ..parked };
+    let error = router.run(RunInput::resume(gone, answers)).await.unwrap_err();
+    assert!(error.to_string().contains(r#"there is no route "gone" any more"#), "{error}");
+}
+
+fn calculator_with_approval() -> Toolset {
+    use haft_core::{DynamicTool, Policy, Schema, ToolDefinition, ToolName};
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let add = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::object()).with_policy(policy);
+    Toolset::new().with(DynamicTool::new(add, |_, _| async { 3 }))
+}
+
+#[tokio::test]
+async fn cancelling_ends_the_choice() {
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new());
+    let input = RunInput::new("The architecture");
+    input.context.cancellation.cancel();
+    let error = router.run(input).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
+}
+
+#[test]
+fn a_table_is_data_and_is_checked() {
+    let text = r#"{"routes":[{"name":"a","description":"A.","keywords":["x",{"text":"y","weight":0.5}]}],"question":"Which?"}"#;
+    let table: RouteTable = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&table).unwrap(), text);
+
+    let agent = || ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
+    let error = |names: &[&str], table: &RouteTable| {
+        Router::new(table.clone(), names.iter().map(|name| (*name, agent()))).unwrap_err().to_string()
+    };
+    assert_eq!(error(&[], &table), "the route \"a\" has no agent: give one of that name");
+    assert_eq!(error(&["a", "b"], &table), "there is no route for the agent \"b\"; routes: a");
+    let twice = RouteTable::new([Route::new("a", ""), Route::new("a", "")]);
+    assert_eq!(error(&["a"], &twice), "two routes are named \"a\": rename one");
+    assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
+}
