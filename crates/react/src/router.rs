@@ -40,8 +40,9 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 ///     {"name": "architecture", "description": "a diagram of the architecture", "keywords": ["architecture", {"text": "system", "weight": 0.5}]}
 /// ]}"#)?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let specialist = |answer: &str| ReactAgent::new(ScriptedModel::new().text(answer), Toolset::new());
-/// let router = Router::new(table, [("sequence", specialist("->>")?), ("architecture", specialist("[ ]")?)])?;
+/// let sequence = ReactAgent::new(ScriptedModel::new(), Toolset::new())?;
+/// let architecture = ReactAgent::new(ScriptedModel::new().text("[ ]"), Toolset::new())?;
+/// let router = Router::new(table, [("sequence", sequence), ("architecture", architecture)])?;
 ///
 /// let answer = router.run("Draw the architecture of my system.".into()).await?.into_answer().unwrap();
 /// assert_eq!(answer.text, "[ ]");
