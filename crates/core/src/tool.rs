@@ -14,7 +14,7 @@ mod redefined;
 mod state;
 mod tools;
 
-use std::sync::Arc;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -88,24 +88,37 @@ pub trait Tool: Send + Sync {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError>;
 }
 
-#[async_trait]
+/// What a caller of a tool waits for.
+type Calling<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+
+// What leads to a tool hands its future on. The method is written out: an `async fn` would put it in another box.
+
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {
         T::definition(self)
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        T::call(self, arguments, cx).await
+    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> Calling<'f>
+    where
+        't: 'f,
+        'c: 'f,
+        Self: 'f,
+    {
+        T::call(self, arguments, cx)
     }
 }
 
-#[async_trait]
 impl<T: Tool + ?Sized> Tool for &T {
     fn definition(&self) -> &ToolDefinition {
         T::definition(self)
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        T::call(self, arguments, cx).await
+    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> Calling<'f>
+    where
+        't: 'f,
+        'c: 'f,
+        Self: 'f,
+    {
+        T::call(self, arguments, cx)
     }
 }
