@@ -65,6 +65,9 @@ fn check(list: &ToolList, json: bool) -> Result<bool, Failure> {
 
 fn for_people(definition: &ToolDefinition) -> String {
     let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
+    if let Some(deprecation) = definition.deprecated() {
+        let _ = writeln!(text, "  {}", plain(&deprecation.to_string()));
+    }
     for line in plain(definition.description()).lines().filter(|line| !line.trim().is_empty()) {
         let _ = writeln!(text, "  {line}");
     }

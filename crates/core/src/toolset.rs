@@ -19,8 +19,9 @@ use gathered::{Gathered, Identity, identity};
 use selected::{Selected, Selection};
 
 use crate::{
-    ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
-    ToolList, ToolName, ToolResult, ToolSource, Tools, blocking, pipeline::unknown_tool, recent::Recent,
+    Deprecation, ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition,
+    ToolError, ToolList, ToolName, ToolResult, ToolSource, Tools, blocking, pipeline::unknown_tool,
+    recent::Recent,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -65,6 +66,9 @@ pub struct ToolInfo {
     /// What it returns, where that is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Schema>,
+    /// Whether it should no longer be used, and what to use in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
 }
 
 /// Why a toolset, or a registry, cannot be used like this.
@@ -337,6 +341,7 @@ impl ToolInfo {
             description: definition.description().to_owned(),
             input_schema: definition.input_schema().clone(),
             output_schema: definition.output_schema().cloned(),
+            deprecated: definition.deprecated().cloned(),
         }
     }
 }

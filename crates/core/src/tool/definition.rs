@@ -311,10 +311,10 @@ impl PartialEq for ToolDefinition {
 
 impl fmt::Display for ToolDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let separator = if self.description().is_empty() { "" } else { " " };
-        write!(f, "{}:{separator}", self.name())?;
-        for (i, word) in self.description().split_whitespace().enumerate() {
-            write!(f, "{}{word}", if i == 0 { "" } else { " " })?;
+        write!(f, "{}:", self.name())?;
+        let deprecated = self.deprecated().map(|it| format!("[{it}]")).unwrap_or_default();
+        for word in deprecated.split_whitespace().chain(self.description().split_whitespace()) {
+            write!(f, " {word}")?;
         }
         write!(f, " Arguments: {}", self.input_schema().as_value())
     }

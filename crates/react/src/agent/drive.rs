@@ -1,11 +1,11 @@
 //! One run, driven to its end.
 
-use std::{mem, sync::Arc};
+use std::{collections::HashSet, mem, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
     AgentError, AgentErrorKind, Batch, CallOutcome, ChatEvent, ChatRequest, ListContext, ModelError,
-    RunContext, RunEvent, RunOutput, Timestamp, ToolList,
+    RunContext, RunEvent, RunOutput, Timestamp, ToolList, ToolName,
 };
 use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span, field};
@@ -65,6 +65,8 @@ impl ReactAgent {
         for diagnostic in tools.diagnostics() {
             tracing::warn!("{diagnostic}");
         }
+        let mut deprecated = Deprecated::default();
+        deprecated.warn(&tools);
         run.recover(&tools);
         let mut is_fresh = true;
         loop {
@@ -73,6 +75,7 @@ impl ReactAgent {
             }
             if !mem::take(&mut is_fresh) && run.is_asking() {
                 tools = self.list(run, &context).await;
+                deprecated.warn(&tools);
             }
             let instructions = self.0.instructions.as_ref();
             let step = Step { tools: &tools, dialect: self.dialect(), instructions, now: Timestamp::now() };
@@ -173,6 +176,29 @@ impl ReactAgent {
             }
         }
         Ok(())
+    }
+}
+
+/// The tools of a run that should no longer be used. Each is told once.
+#[derive(Default)]
+struct Deprecated {
+    told: HashSet<ToolName>,
+    /// The list that was looked at last.
+    list: Option<u64>,
+}
+
+impl Deprecated {
+    fn warn(&mut self, tools: &ToolList) {
+        if self.list.replace(tools.id()) == Some(tools.id()) {
+            return;
+        }
+        for definition in tools.tools().iter().map(|tool| tool.definition()) {
+            if let Some(deprecation) = definition.deprecated()
+                && self.told.insert(definition.name().clone())
+            {
+                tracing::warn!("tool {:?} is {deprecation}", definition.name());
+            }
+        }
     }
 }
 

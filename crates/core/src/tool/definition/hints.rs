@@ -1,5 +1,7 @@
 //! What is said about a tool beside what it does.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Hints about a tool's behaviour, in the words of MCP. They come from outside: never trusted, never sent to a model.
@@ -26,7 +28,16 @@ impl Annotations {
     }
 }
 
-/// That a tool should no longer be used, and what to use in its place.
+/// That a tool should no longer be used, and what to use in its place. [`Display`](fmt::Display) says both.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::Deprecation;
+///
+/// let deprecation = Deprecation { replacement: Some("trash".into()), note: Some("it deletes for good".into()) };
+/// assert_eq!(deprecation.to_string(), r#"deprecated: it deletes for good; use "trash""#);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deprecation {
     /// The name of the tool that replaces it.
@@ -35,4 +46,15 @@ pub struct Deprecation {
     /// Why, or what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+impl fmt::Display for Deprecation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { replacement, note } = self;
+        f.write_str("deprecated")?;
+        if let Some(note) = note {
+            write!(f, ": {note}")?;
+        }
+        replacement.as_ref().map_or(Ok(()), |replacement| write!(f, "; use {replacement:?}"))
+    }
 }

@@ -286,6 +286,27 @@ fn options_of_a_tool_are_in_its_definition() {
     assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
 }
 
+/// BEHAVIOUR A68: lists say that a tool is deprecated, and what replaces it.
+#[tokio::test]
+async fn a_deprecated_tool_says_so() {
+    /// Tells the time.
+    #[tool(deprecated = "it knows no\nzones", replaced_by = "now")]
+    fn time() {}
+
+    #[tool(deprecated)]
+    fn bare() {}
+
+    expect![[r#"time: [deprecated: it knows no zones; use "now"] Tells the time. Arguments: {"type":"object","properties":{}}"#]]
+        .assert_eq(&Time.definition().to_string());
+    expect![[r#"bare: [deprecated] Arguments: {"type":"object","properties":{}}"#]]
+        .assert_eq(&Bare.definition().to_string());
+    let info = Toolset::new().with(Time).info("time").await.unwrap();
+    assert_eq!(
+        serde_json::to_value(info).unwrap()["deprecated"],
+        json!({"replacement": "now", "note": "it knows no\nzones"})
+    );
+}
+
 /// Constraints of a parameter are in the schema, and are enforced.
 #[test]
 fn constraints_are_in_the_schema_and_hold() {
