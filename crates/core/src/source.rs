@@ -1,18 +1,36 @@
 //! Where tools come from.
 
+mod approval_required;
+mod cached;
+mod combined;
 mod ext;
+mod external;
+mod filtered;
 mod list;
+mod mapped;
+mod prefixed;
 mod prepared;
 mod registry;
+mod remembered;
+mod renamed;
 
 use async_trait::async_trait;
 
 use crate::{BoxError, State};
 
+pub use approval_required::ApprovalRequired;
+pub use cached::Cached;
+pub use combined::Combined;
 pub use ext::ToolSourceExt;
+pub use external::External;
+pub use filtered::Filtered;
 pub use list::{Diagnostic, ToolList};
+pub use mapped::Mapped;
+pub use prefixed::Prefixed;
 pub use prepared::Prepared;
 pub use registry::ToolRegistry;
+pub(crate) use remembered::Remembered;
+pub use renamed::Renamed;
 
 /// Something that offers tools: a server, a registry, a list.
 ///

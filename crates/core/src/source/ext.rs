@@ -1,7 +1,13 @@
-use super::{ListContext, Prepared, ToolSource};
-use crate::ToolDefinition;
+use std::{collections::BTreeMap, time::Duration};
 
-/// What can be done with any source of tools.
+use super::{
+    ApprovalRequired, Cached, Combined, External, Filtered, ListContext, Mapped, Prefixed, Prepared, Renamed,
+    ToolSource,
+};
+use crate::{InvalidToolName, ToolDefinition, ToolError, ToolName, ToolOutput};
+
+/// What can be done with any source of tools, also with a [`Toolset`](crate::Toolset). While the source's snapshot stays the
+/// same, so does that of the adaptor.
 pub trait ToolSourceExt: ToolSource {
     /// Changes or hides tools, whenever they are listed: `prepare` is given each definition, for whom it is listed, and gives
     /// what is to be shown, or `None` for a tool that is not.
@@ -38,6 +44,104 @@ pub trait ToolSourceExt: ToolSource {
         F: Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync,
     {
         Prepared::new(self, prepare)
+    }
+
+    /// Puts a text before the name of each tool. The tool is called by that, and knows its own name.
+    ///
+    /// What comes out is a [`ToolName`] again, by the way of [`ToolName::from_foreign`]: valid, and different for different tools.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Toolset, ToolSourceExt, tool};
+    ///
+    /// #[tool]
+    /// fn search(words: String) -> String {
+    ///     words
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (wiki, mail) = (Toolset::new().with(Search), Toolset::new().with(Search));
+    /// let both = Toolset::new().with_source(wiki.prefixed("wiki_")).with_source(mail.prefixed("mail_"));
+    /// assert_eq!(both.names().await, ["wiki_search", "mail_search"]);
+    /// # });
+    /// ```
+    fn prefixed(self, prefix: impl Into<String>) -> Prefixed<Self>
+    where
+        Self: Sized,
+    {
+        Prefixed::new(self, prefix.into())
+    }
+
+    /// Gives tools other names: pairs of the old and the new one. A tool that is not listed is renamed when it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails for what is no [`ToolName`]. While another tool has a new name, the source fails, and says so.
+    fn renamed<O: Into<String>, N: AsRef<str>>(
+        self,
+        names: impl IntoIterator<Item = (O, N)>,
+    ) -> Result<Renamed<Self>, InvalidToolName>
+    where
+        Self: Sized,
+    {
+        let names = names.into_iter().map(|(old, new)| Ok((old.into(), ToolName::new(new)?)));
+        Ok(Renamed::new(self, names.collect::<Result<BTreeMap<_, _>, _>>()?))
+    }
+
+    /// Shows only the tools that `keep` says. Another one is unknown to who calls it.
+    fn filtered<F>(self, keep: F) -> Filtered<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&ToolDefinition) -> bool + Send + Sync,
+    {
+        Filtered::new(self, keep)
+    }
+
+    /// Changes what tools return, before it is held against their output schema: to redact, to shorten, to fail. `map` is given
+    /// the tool's own definition. A call that waits or fails is left as it is.
+    fn mapped<F>(self, map: F) -> Mapped<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
+    {
+        Mapped::new(self, map)
+    }
+
+    /// Asks the source at most once in this time. A failure is not kept.
+    fn cached(self, time_to_live: Duration) -> Cached<Self>
+    where
+        Self: Sized,
+    {
+        Cached::new(self, time_to_live)
+    }
+
+    /// Lets the tools that `which` says wait for a person's permission: it sets their [policy](crate::Policy), which the
+    /// pipeline's gate goes by.
+    fn approval_required<F>(self, which: F) -> ApprovalRequired<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&ToolDefinition) -> bool + Send + Sync,
+    {
+        ApprovalRequired::new(self, which)
+    }
+
+    /// Leaves the tools that `which` says to the host program: a call of one waits for its result.
+    fn external<F>(self, which: F) -> External<Self, F>
+    where
+        Self: Sized,
+        F: Fn(&ToolDefinition) -> bool + Send + Sync,
+    {
+        External::new(self, which)
+    }
+
+    /// Puts another source behind this one. Where both have a tool of one name, that of the first is offered; where one
+    /// fails, the other's tools are there.
+    fn combined<B: ToolSource>(self, other: B) -> Combined<Self, B>
+    where
+        Self: Sized,
+    {
+        Combined::new(self, other)
     }
 }
 

@@ -1,17 +1,14 @@
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{ListContext, SourceError, ToolList, ToolName, ToolSource, recent::Recent};
+use crate::{ListContext, SourceError, ToolList, ToolName, ToolSource, source::Remembered};
 
 /// Some of a source's tools, by name.
 pub(super) struct Selected {
     of: Arc<dyn ToolSource>,
     selection: Arc<Selection>,
-    answers: Mutex<Recent<u64, ToolList>>,
+    answers: Remembered,
 }
 
 /// Names, and whether they are those to keep or those to leave out.
@@ -28,13 +25,7 @@ impl Selection {
 
 impl Selected {
     pub(super) fn new(of: Arc<dyn ToolSource>, selection: Arc<Selection>) -> Self {
-        Self { of, selection, answers: Mutex::default() }
-    }
-
-    fn select(&self, all: &ToolList) -> ToolList {
-        let selected = all.tools().iter().filter(|tool| self.selection.has(tool.definition().name()));
-        let selected = selected.map(|tool| (self.label(), Arc::clone(tool)));
-        ToolList::gather(selected, all.diagnostics().to_vec())
+        Self { of, selection, answers: Remembered::default() }
     }
 }
 
@@ -46,7 +37,9 @@ impl ToolSource for Selected {
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
         let all = self.of.tools(cx).await?;
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(answers.get_or_insert_with(all.id(), |_| self.select(&all)).clone())
+        let selection = &self.selection;
+        Ok(self.answers.each(self.label(), &all, |tool| {
+            selection.has(tool.definition().name()).then(|| Arc::clone(tool))
+        }))
     }
 }

@@ -1,6 +1,8 @@
 //! The core from outside.
 
 #[cfg(test)]
+mod adaptors;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod macros;

@@ -1,0 +1,219 @@
+//! BEHAVIOUR B74: what can be done with any source.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::expect;
+use haft_core::{
+    Answer, CallOutcome, Content, DynamicTool, ListContext, Pending, PendingKind, Schema, SourceError, Tool,
+    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolOutcome, ToolOutput,
+    ToolRegistry, ToolSource, ToolSourceExt as _, Toolset, async_trait, json,
+};
+
+/// A tool that says which name it knows.
+struct Own(ToolDefinition);
+
+#[async_trait]
+impl Tool for Own {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    async fn call(&self, _: serde_json::Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        Ok(format!("I am {}", self.0.name()).into())
+    }
+}
+
+fn own(name: &str) -> Own {
+    Own(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()))
+}
+
+fn plugins(names: &[&str]) -> ToolRegistry {
+    let registry = ToolRegistry::new("plugins");
+    names.iter().for_each(|name| registry.register(own(name)).unwrap());
+    registry
+}
+
+async fn list(source: &impl ToolSource) -> ToolList {
+    source.tools(&ListContext::default()).await.unwrap()
+}
+
+async fn names(source: &impl ToolSource) -> String {
+    list(source).await.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
+}
+
+async fn said(tools: &Toolset, name: &str) -> String {
+    tools.call(name, json!({})).await.model_text().into_owned()
+}
+
+#[tokio::test]
+async fn a_prefixed_tool_knows_its_own_name() {
+    let source = plugins(&["search", "get"]).prefixed("web_");
+    assert_eq!((source.label(), names(&source).await), ("plugins", "web_search web_get".to_owned()));
+    let tools = Toolset::new().with_source(source);
+    assert_eq!(said(&tools, "web_search").await, "I am search");
+    assert!(said(&tools, "search").await.starts_with("unknown tool"));
+    // A prefix goes through the mapping of names: what comes out is one, and different for different tools.
+    let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
+    let list = list(&long).await;
+    assert_eq!(list.len(), 2);
+    assert!(list.names().all(|name| name.as_str().len() <= 64));
+}
+
+#[tokio::test]
+async fn a_renamed_tool_is_called_by_its_new_name() {
+    let tools = plugins(&["search", "get", "a", "b"]);
+    let renamed =
+        tools.clone().renamed([("search", "find"), ("a", "b"), ("b", "a"), ("later", "soon")]).unwrap();
+    assert_eq!(names(&renamed).await, "find get b a");
+    let toolset = Toolset::new().with_source(renamed);
+    assert_eq!(said(&toolset, "find").await, "I am search");
+    assert_eq!(said(&toolset, "a").await, "I am b");
+    tools.register(own("later")).unwrap();
+    assert_eq!(said(&toolset, "soon").await, "I am later");
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_an_error() {
+    let error = async |names: &[(&str, &str)]| {
+        let renamed = plugins(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
+        renamed.tools(&ListContext::default()).await.unwrap_err().to_string()
+    };
+    expect![[r#"tool source plugins: the tool "search" cannot be renamed to "find": the tool "find" has that name; choose another"#]].assert_eq(&error(&[("search", "find")]).await);
+    expect![[r#"tool source plugins: the tool "search" cannot be renamed to "look": the tool "get" has that name; choose another"#]].assert_eq(&error(&[("search", "look"), ("get", "look")]).await);
+    let invalid = plugins(&["search"]).renamed([("search", "look up")]).err().unwrap();
+    expect![[r#""look up" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#]]
+        .assert_eq(&invalid.to_string());
+}
+
+#[tokio::test]
+async fn a_filtered_tool_is_unknown() {
+    let source = plugins(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
+    let tools = Toolset::new().with_source(source);
+    expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&said(&tools, "delete").await);
+}
+
+#[tokio::test]
+async fn results_are_mapped_before_they_are_checked() {
+    let number = ToolDefinition::new(ToolName::new("number").unwrap(), Schema::object())
+        .with_output_schema(Schema::new(json!({"type": "integer"})).unwrap());
+    let registry = plugins(&["search", "fail"]);
+    registry
+        .register(DynamicTool::new(number, |_, _| async { ToolOutput::structured(json!("secret")) }))
+        .unwrap();
+    let tools =
+        Toolset::new().with_source(registry.mapped(|definition, output| match definition.name().as_str() {
+            "number" => Ok(ToolOutput::structured(json!(1))),
+            "fail" => Err(ToolError::failed("not that")),
+            name => Ok(ToolOutput {
+                content: vec![Content::text(format!("{name}: {}", output.text()))],
+                ..output
+            }),
+        }));
+    assert_eq!(said(&tools, "search").await, "search: I am search");
+    assert_eq!(said(&tools, "number").await, "1");
+    assert_eq!(said(&tools, "fail").await, "not that");
+}
+
+/// What a call of the only tool comes to, with an answer if it is to have one.
+async fn outcome(tools: &Toolset, answer: Option<(Pending, Answer)>) -> CallOutcome {
+    let list = tools.list(&ListContext::default()).await;
+    let mut cx = ToolContext::default();
+    if let Some((pending, answer)) = answer {
+        cx = cx.with_resumed(pending.answered(answer).unwrap());
+    }
+    tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
+}
+
+#[tokio::test]
+async fn an_approval_is_asked_for_and_an_external_tool_is_answered() {
+    let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
+    let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
+    assert!(matches!(waits.pending.kind, PendingKind::Approval { .. }));
+    let done = outcome(&tools, Some((waits.pending, Answer::approved()))).await.into_result();
+    assert_eq!(done.model_text(), "I am pay");
+
+    let tools = Toolset::new().with_source(plugins(&["pay"]).external(|_| true));
+    let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
+    assert_eq!(waits.pending.kind, PendingKind::External);
+    let done = outcome(&tools, Some((waits.pending, Answer::output("paid")))).await.into_result();
+    assert_eq!(done.model_text(), "paid");
+}
+
+/// A source that counts how often it is asked, and fails at first.
+struct Counting(ToolRegistry, Arc<AtomicU32>);
+
+#[async_trait]
+impl ToolSource for Counting {
+    fn label(&self) -> &str {
+        "counting"
+    }
+
+    async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
+        match self.1.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(SourceError::new("counting", "not yet")),
+            _ => self.0.tools(cx).await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cached_source_is_asked_now_and_then() {
+    let (registry, asked) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
+    let cached = Counting(registry.clone(), Arc::clone(&asked)).cached(Duration::from_secs(10));
+    assert!(cached.tools(&ListContext::default()).await.is_err());
+    assert_eq!(names(&cached).await, "a");
+    registry.register(own("b")).unwrap();
+    tokio::time::advance(Duration::from_secs(9)).await;
+    assert_eq!((names(&cached).await, asked.load(Ordering::Relaxed)), ("a".to_owned(), 2));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!((names(&cached).await, asked.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
+}
+
+#[tokio::test]
+async fn two_sources_are_one() {
+    let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));
+    let both = list(&combined).await;
+    assert_eq!(names(&combined).await, "a b c");
+    expect![[r#"tool "b" of plugins is withheld: plugins has a tool of that name; rename or prefix one"#]]
+        .assert_eq(&both.diagnostics()[0].to_string());
+
+    let down = || Counting(plugins(&[]), Arc::default());
+    let combined = plugins(&["a"]).combined(down());
+    assert_eq!(combined.label(), "plugins+counting");
+    let half = list(&combined).await;
+    expect!["tool source counting has no tools: not yet"].assert_eq(&half.diagnostics()[0].to_string());
+    assert_eq!(half.len(), 1);
+    expect!["tool source counting+counting: not yet; counting: not yet"]
+        .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
+}
+
+/// A snapshot that did not change is the same snapshot through all of them, and one that did is another.
+#[tokio::test]
+async fn what_did_not_change_is_the_same_snapshot() {
+    let registry = plugins(&["search", "get"]);
+    let source = registry
+        .clone()
+        .prefixed("web_")
+        .renamed([("web_get", "fetch")])
+        .unwrap()
+        .filtered(|it| *it.name() != *"hidden")
+        .prepared(|it, _| Some(it.with_description("Described.")))
+        .mapped(|_, output| Ok(output))
+        .approval_required(|_| false)
+        .external(|_| false)
+        .combined(plugins(&["more"]))
+        .cached(Duration::ZERO);
+    let first = list(&source).await;
+    assert_eq!(names(&source).await, "web_search fetch more");
+    assert_eq!(list(&source).await.id(), first.id());
+    let tools = Toolset::new().with_source(source);
+    assert_eq!(said(&tools, "fetch").await, "I am get");
+    registry.register(own("look")).unwrap();
+    assert_eq!(tools.names().await, ["web_search", "fetch", "web_look", "more"]);
+}
