@@ -169,11 +169,28 @@ fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut E
     } else if has_impl(ty) {
         errors.at(ty, "a model gives JSON and no types: name the type of the argument");
     } else if borrows(ty) {
-        errors.at(ty, format!("an argument is read from JSON and cannot borrow: use {}", instead_of(ty)));
+        let (instead, name) = (instead_of(ty), &parameter.name);
+        let state = shared_by_host(ty).map(|shared| {
+            format!("; if the host gives it and not the model, write `#[tool(state)] {name}: Arc<{shared}>`")
+        });
+        errors.at(
+            ty,
+            format!(
+                "an argument is read from JSON and cannot borrow: use {instead}{}",
+                state.unwrap_or_default()
+            ),
+        );
     }
     if has_default && is_named(ty, "Option") {
         errors.at(ty, "an `Option` that is left out is `None`: remove the default, or the `Option`");
     }
+}
+
+/// What a reference leads to, if that looks like a value of the host program's.
+fn shared_by_host(ty: &Type) -> Option<String> {
+    let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
+    let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));
+    (matches!(**elem, Type::Path(_)) && !is_data).then(|| written(elem))
 }
 
 fn instead_of(ty: &Type) -> String {

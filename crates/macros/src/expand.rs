@@ -232,7 +232,7 @@ fn call(tool: &Tool) -> TokenStream {
     let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
     let states = tool.states().map(|Parameter { name, ty, .. }| {
         let state = local(name);
-        quote_spanned!(ty.span()=> let #state = #cx.ready_state::<#ty>().await?;)
+        quote_spanned!(ty.span()=> let #state = #krate::__private::state::<#ty>(#cx).await?;)
     });
     let work = work(tool, &cx);
     quote_spanned! {place=>

@@ -17,4 +17,11 @@ fn call_id(#[tool(context)] cx: &ToolContext) -> &str {
     cx.call_id()
 }
 
+struct Library;
+
+#[tool]
+fn titles(library: &Library) -> usize {
+    std::mem::size_of_val(library)
+}
+
 fn main() {}
