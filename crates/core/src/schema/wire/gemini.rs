@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::preflight::pattern::backtracks;
 use super::super::reference::join;
 use super::flat::{Entry, Flat, is_assertion};
-use super::inline::Inline;
+use super::inline::{Inline, any_value};
 use super::kinds::{constants, is_of, subject, types};
 use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
@@ -146,8 +146,9 @@ fn anything<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, mut told: Told) -> Map
     let rules = flat.keywords.iter().filter(|it| is_assertion(it.name));
     inline.losses.extend(rules.map(|it| told.tell(&it.at, it.name, it.value)));
     let mut sent = head(flat, told, &mut inline.losses);
-    let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
-    sent.insert("anyOf".to_owned(), json!(each));
+    if let Value::Object(any) = any_value() {
+        sent.extend(any);
+    }
     sent
 }
 

@@ -74,6 +74,12 @@ impl<'s> Inline<'s> {
     }
 }
 
+/// What stands for any value, where each needs a type.
+pub(super) fn any_value() -> Value {
+    let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
+    json!({"anyOf": each})
+}
+
 /// What stands for a subschema that is not written out.
 fn end(flat: &Flat<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
@@ -81,7 +87,7 @@ fn end(flat: &Flat<'_>) -> Map<String, Value> {
     match types(flat).map(|types| types.names).as_deref() {
         Ok(["array"]) => {
             sent.insert("type".to_owned(), json!("array"));
-            sent.insert("items".to_owned(), json!({"type": "object"}));
+            sent.insert("items".to_owned(), any_value());
         }
         Ok([name]) => drop(sent.insert("type".to_owned(), json!(name))),
         _ => drop(sent.insert("type".to_owned(), json!("object"))),

@@ -93,17 +93,17 @@ fn a_tree_ends() {
         Gemini,
         root.clone(),
         &expect![[r#"
-        {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"object"}}}}}}, not strict
-        `$ref` at /properties/next: not written out again, any value of its type is offered
-        `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+            {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
+            `$ref` at /properties/next: not written out again, any value of its type is offered
+            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
     );
     check_profile(
         Small,
         root,
         &expect![[r#"
-        {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"object"}}}}}}, not strict
-        `$ref` at /properties/next: not written out again, any value of its type is offered
-        `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+            {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
+            `$ref` at /properties/next: not written out again, any value of its type is offered
+            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
     );
 }
 
