@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+mod catalogues;
 mod child;
 mod mixed;
 mod wire;

@@ -1,0 +1,96 @@
+//! The catalogues in `tests/catalogues`, and the way of one through MCP and back.
+
+use std::{fs, path::Path};
+
+use haft_core::{ListContext, ToolList, ToolSource as _, Toolset};
+use haft_mcp::{McpSource, serve};
+use rmcp::ServiceExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
+};
+
+/// What one server lists.
+#[derive(Deserialize)]
+pub(super) struct Catalogue {
+    pub(super) registry: String,
+    pub(super) package: String,
+    pub(super) tools: Vec<Value>,
+}
+
+impl Catalogue {
+    /// All of them, by their files' names.
+    pub(super) fn all() -> Vec<Self> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogues");
+        let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
+        paths.sort();
+        let read = |path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        paths.into_iter().map(read).collect()
+    }
+}
+
+/// One side of a connection that speaks JSON lines.
+struct Peer {
+    lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Peer {
+    fn new(stream: DuplexStream) -> Self {
+        let (reader, writer) = split(stream);
+        Self { lines: BufReader::new(reader).lines(), writer }
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Option<Value> {
+        let line = self.lines.next_line().await.ok()??;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+}
+
+/// What haft makes of the tools of a server: its source, which keeps the server, and its list.
+pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
+    let (client, server) = duplex(1 << 20);
+    tokio::spawn(answer(Peer::new(server), tools));
+    let source = McpSource::from_service(().serve(client).await.unwrap()).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    (source, list)
+}
+
+/// A server that lists these tools as they are.
+async fn answer(mut client: Peer, tools: Vec<Value>) {
+    let info = json!({"name": "catalogue", "version": "1"});
+    let greeting =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});
+    while let Some(request) = client.hear().await {
+        let result = match request["method"].as_str() {
+            Some("initialize") => greeting.clone(),
+            Some("tools/list") => json!({"tools": tools}),
+            _ => continue,
+        };
+        client.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
+    }
+}
+
+/// What a client reads where haft serves these tools.
+pub(super) async fn served(tools: Toolset) -> Vec<Value> {
+    let (client, server) = duplex(1 << 20);
+    let (reader, writer) = split(server);
+    let serving = tokio::spawn(serve(tools, reader, writer));
+    let mut server = Peer::new(client);
+    let info = json!({"name": "catalogue", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).await;
+    server.hear().await.unwrap();
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).await;
+    let mut answer = server.hear().await.unwrap();
+    drop(server);
+    serving.await.unwrap().unwrap();
+    serde_json::from_value(answer["result"]["tools"].take()).unwrap()
+}

@@ -1,0 +1,102 @@
+//! A definition in every provider's format, and the calls of a reply in each.
+
+use haft_core::{
+    Schema, ToolCall, ToolDefinition,
+    schema::{Wire, WireProfile},
+};
+use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
+use serde_json::{Value, json};
+
+/// The formats that do not send a definition as its profile wants it.
+pub(super) fn wrong(
+    definition: &ToolDefinition,
+    profile: WireProfile,
+    wire: &Wire,
+    sent: &Schema,
+) -> Vec<String> {
+    let function = described(definition, json!({"parameters": wire.value}));
+    let mut chat = json!({"type": "function", "function": function});
+    if wire.strict {
+        chat["function"]["strict"] = json!(true);
+    }
+    let response = json!({"type": "function", "parameters": wire.value, "strict": wire.strict});
+    let response = described(definition, response);
+    // What was sent is a definition again.
+    let back = ToolDefinition::new(definition.name().clone(), sent.clone());
+    let back = back.with_description(definition.description());
+    let checks = match profile {
+        WireProfile::OpenAi => vec![
+            ("chat", tool(definition) == chat && tool(&back) == chat),
+            ("responses", responses::tool(definition) == response && responses::tool(&back) == response),
+            (
+                "anthropic",
+                anthropic::tool(definition) == described(definition, json!({"input_schema": wire.value})),
+            ),
+            (
+                "gemini",
+                gemini::tool(definition)
+                    == with_schema(definition, "parametersJsonSchema", definition.input_schema().as_value()),
+            ),
+        ],
+        WireProfile::OpenAiStrict => vec![
+            ("chat", strict_tool(definition) == chat && strict_tool(&back) == chat),
+            (
+                "responses",
+                responses::strict_tool(definition) == response && responses::strict_tool(&back) == response,
+            ),
+        ],
+        WireProfile::Gemini => {
+            let subset = with_schema(definition, "parameters", &wire.value);
+            vec![
+                ("chat", tool_as(definition, profile) == chat),
+                ("gemini", gemini::subset_tool(definition) == subset),
+            ]
+        }
+        _ => vec![("chat", tool_as(definition, profile) == chat && tool_as(&back, profile) == chat)],
+    };
+    let wrong = checks.into_iter().filter(|(_, holds)| !holds);
+    wrong.map(|(name, _)| format!("wrong in the format of {name}")).collect()
+}
+
+/// A function declaration of Gemini. One of a function without parameters has none.
+fn with_schema(definition: &ToolDefinition, key: &str, schema: &Value) -> Value {
+    let of_nothing = ["properties", "required"]
+        .iter()
+        .all(|it| definition.input_schema().as_value().get(it).is_none_or(is_empty));
+    let is_open = ["additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "patternProperties"];
+    let is_open = is_open
+        .iter()
+        .any(|it| definition.input_schema().as_value().get(it).is_some_and(|it| it != &json!(false)));
+    described(definition, if of_nothing && !is_open { json!({}) } else { json!({key: schema}) })
+}
+
+fn is_empty(value: &Value) -> bool {
+    value == &json!({}) || value == &json!([])
+}
+
+fn described(definition: &ToolDefinition, mut rest: Value) -> Value {
+    rest["name"] = json!(definition.name());
+    if !definition.description().is_empty() {
+        rest["description"] = json!(definition.description());
+    }
+    rest
+}
+
+/// Whether a call arrives as it was written in each provider's reply.
+pub(super) fn bring(definition: &ToolDefinition, arguments: &Value) -> bool {
+    let (name, text) = (definition.name(), arguments.to_string());
+    let call = ToolCall::new("call_1", name.as_str(), text.clone());
+    let function = json!({"name": name, "arguments": text});
+    let chat = json!({"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": function}]});
+    let item = json!({"type": "function_call", "call_id": "call_1", "name": name, "arguments": text});
+    let block = json!({"type": "tool_use", "id": "call_1", "name": name, "input": arguments});
+    let part = json!({"functionCall": {"id": "call_1", "name": name, "args": arguments}});
+    [
+        haft_openai::tool_calls(&chat),
+        responses::tool_calls(&json!({"output": [item]})),
+        anthropic::tool_calls(&json!({"role": "assistant", "content": [block]})),
+        gemini::tool_calls(&json!({"role": "model", "parts": [part]})),
+    ]
+    .iter()
+    .all(|calls| calls.as_deref().is_ok_and(|calls| calls == [call.clone()]))
+}

@@ -1,0 +1,160 @@
+//! Which subschemas apply to one value.
+
+use serde_json::{Map, Value};
+
+/// The keywords that say which values fit, but for those that only lead to other subschemas.
+const ASSERTIONS: [&str; 38] = [
+    "additionalItems",
+    "additionalProperties",
+    "anyOf",
+    "const",
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// A document.
+#[derive(Clone, Copy)]
+pub(super) struct Document<'v> {
+    root: &'v Value,
+    /// Beside `$ref` nothing counts there.
+    is_draft_7: bool,
+}
+
+/// A subschema and where it is.
+#[derive(Clone)]
+pub(super) struct Part<'v> {
+    pub(super) pointer: String,
+    pub(super) schema: &'v Value,
+}
+
+/// All subschemas that apply to one value, or may.
+#[derive(Clone, Default)]
+pub(super) struct Parts<'v>(pub(super) Vec<Part<'v>>);
+
+impl<'v> Document<'v> {
+    pub(super) fn new(root: &'v Value) -> Self {
+        let is_draft_7 = root["$schema"].as_str().is_some_and(|dialect| dialect.contains("draft-07"));
+        Self { root, is_draft_7 }
+    }
+
+    pub(super) fn root(self) -> Parts<'v> {
+        let mut parts = Parts::default();
+        self.add(String::new(), self.root, &mut parts);
+        parts
+    }
+
+    /// A subschema with what it refers to and all of its parts and alternatives.
+    fn add(self, pointer: String, schema: &'v Value, parts: &mut Parts<'v>) {
+        if parts.0.iter().any(|known| std::ptr::eq(known.schema, schema)) {
+            return;
+        }
+        parts.0.push(Part { pointer: pointer.clone(), schema });
+        if let Some(target) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+            let target = target.replace("%24", "$");
+            if let Some(schema) = self.root.pointer(&target) {
+                self.add(target, schema, parts);
+            }
+            if self.is_draft_7 {
+                return;
+            }
+        }
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            for (index, inner) in schema[keyword].as_array().into_iter().flatten().enumerate() {
+                self.add(format!("{pointer}/{keyword}/{index}"), inner, parts);
+            }
+        }
+    }
+
+    /// What applies to the values that a keyword is about: those under it in each part.
+    pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
+        let mut below = Parts::default();
+        for part in &parts.0 {
+            if let Some(schema @ Value::Object(_)) = part.schema.get(keyword) {
+                self.add(format!("{}/{keyword}", part.pointer), schema, &mut below);
+            }
+        }
+        below
+    }
+
+    /// What applies to one property.
+    pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
+        let mut below = Parts::default();
+        for part in &parts.0 {
+            if let Some(schema) = part.schema["properties"].get(name) {
+                let step = name.replace('~', "~0").replace('/', "~1");
+                self.add(format!("{}/properties/{step}", part.pointer), schema, &mut below);
+            }
+        }
+        below
+    }
+
+    /// The keywords of a part that say which values fit.
+    pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
+        let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
+        let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
+        keywords
+            .map(|(name, value)| (name.as_str(), value))
+            .filter(|(name, _)| ASSERTIONS.contains(name) || *name == "uniqueItems")
+    }
+}
+
+impl<'v> Parts<'v> {
+    /// The values of a keyword.
+    pub(super) fn all(&self, keyword: &str) -> impl Iterator<Item = &'v Value> {
+        self.0.iter().filter_map(move |part| part.schema.get(keyword))
+    }
+
+    /// The items of a keyword that is a list, or its one value.
+    pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
+        let each = |value: &'v Value| match value {
+            Value::Array(items) => items.iter().collect(),
+            one => vec![one],
+        };
+        self.all(keyword).flat_map(each).collect()
+    }
+
+    /// The names of all properties.
+    pub(super) fn names(&self) -> Vec<&'v str> {
+        let mut names: Vec<&str> = self
+            .all("properties")
+            .filter_map(Value::as_object)
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}

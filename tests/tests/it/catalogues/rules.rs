@@ -1,0 +1,159 @@
+//! The rules of each profile, as its provider tells them and not as they are implemented.
+
+use haft_core::schema::{Wire, WireProfile};
+use serde_json::{Value, json};
+
+/// The keywords of OpenAI's strict subset.
+const STRICT: [&str; 21] = [
+    "$defs",
+    "$ref",
+    "additionalProperties",
+    "anyOf",
+    "const",
+    "description",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "items",
+    "maxItems",
+    "maximum",
+    "minItems",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "properties",
+    "required",
+    "title",
+    "type",
+];
+
+/// The keywords of Gemini's subset.
+const GEMINI: [&str; 19] = [
+    "anyOf",
+    "default",
+    "description",
+    "enum",
+    "example",
+    "format",
+    "items",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "nullable",
+    "pattern",
+    "properties",
+    "required",
+];
+
+/// What a small model is not sent.
+const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
+
+/// What of a wire schema breaks the rules of its profile.
+pub(super) fn broken(profile: WireProfile, wire: &Wire) -> Vec<String> {
+    let mut broken = Vec::new();
+    if wire.value["type"] != "object" {
+        broken.push("the root is no object".to_owned());
+    }
+    if profile != WireProfile::OpenAiStrict && wire.strict {
+        broken.push("strict without a strict mode".to_owned());
+    }
+    match profile {
+        WireProfile::OpenAiStrict if wire.strict => each("", &wire.value, &mut broken, &strict),
+        WireProfile::OpenAi | WireProfile::OpenAiStrict => {
+            let refused = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
+            let refused = refused.filter(|keyword| wire.value.get(keyword).is_some());
+            broken.extend(refused.map(|keyword| format!("`{keyword}` at the root")));
+        }
+        WireProfile::Gemini => each("", &wire.value, &mut broken, &gemini),
+        _ => each("", &wire.value, &mut broken, &small),
+    }
+    broken
+}
+
+/// Holds each subschema against a rule.
+fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
+    broken.extend(rule(schema).into_iter().map(|what| format!("{at}: {what}")));
+    for holder in ["properties", "$defs"] {
+        for (name, inner) in schema[holder].as_object().into_iter().flatten() {
+            each(&format!("{at}/{holder}/{name}"), inner, broken, rule);
+        }
+    }
+    for keyword in ["anyOf", "oneOf", "prefixItems"] {
+        for (index, inner) in schema[keyword].as_array().into_iter().flatten().enumerate() {
+            each(&format!("{at}/{keyword}/{index}"), inner, broken, rule);
+        }
+    }
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(inner @ Value::Object(_)) = schema.get(keyword) {
+            each(&format!("{at}/{keyword}"), inner, broken, rule);
+        }
+    }
+}
+
+fn strict(schema: &Value) -> Vec<String> {
+    let Some(keywords) = schema.as_object() else { return vec!["no object".to_owned()] };
+    let unknown = keywords.keys().filter(|keyword| !STRICT.contains(&keyword.as_str()));
+    let mut broken: Vec<_> = unknown.map(|keyword| format!("`{keyword}`")).collect();
+    if keywords.contains_key("$ref") && keywords.len() > 1 {
+        broken.push("something beside `$ref`".to_owned());
+    }
+    if !["type", "$ref", "anyOf"].iter().any(|keyword| keywords.contains_key(*keyword)) {
+        broken.push("any value fits".to_owned());
+    }
+    let is = |name: &str| {
+        schema["type"] == name || schema["type"].as_array().is_some_and(|it| it.contains(&json!(name)))
+    };
+    let names: Vec<_> =
+        schema["properties"].as_object().into_iter().flatten().map(|(name, _)| json!(name)).collect();
+    if is("object") && schema["required"].as_array() != Some(&names) {
+        broken.push("not all properties are required".to_owned());
+    }
+    if is("object") && schema["additionalProperties"] != json!(false) {
+        broken.push("not closed".to_owned());
+    }
+    if is("array") && !schema["items"].is_object() {
+        broken.push("items of any kind".to_owned());
+    }
+    broken
+}
+
+fn gemini(schema: &Value) -> Vec<String> {
+    let Some(keywords) = schema.as_object() else { return vec!["no object".to_owned()] };
+    let known = |keyword: &str| GEMINI.contains(&keyword) || keyword == "title" || keyword == "type";
+    let unknown = keywords.keys().filter(|keyword| !known(keyword));
+    let mut broken: Vec<_> = unknown.map(|keyword| format!("`{keyword}`")).collect();
+    let beside_any_of = ["anyOf", "description", "nullable", "title"];
+    if keywords.contains_key("anyOf") {
+        let others = keywords.keys().filter(|keyword| !beside_any_of.contains(&keyword.as_str()));
+        broken.extend(others.map(|keyword| format!("`{keyword}` beside `anyOf`")));
+    } else if !schema["type"].is_string() {
+        broken.push("not one type".to_owned());
+    }
+    if schema["type"] == "array" && !schema["items"].is_object() {
+        broken.push("no items".to_owned());
+    }
+    let mut options = schema["enum"].as_array().into_iter().flatten();
+    if !options.all(|option| option.as_str().is_some_and(|text| !text.is_empty())) {
+        broken.push("an option that is no text".to_owned());
+    }
+    let mut required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if !required.all(|name| schema["properties"].get(name).is_some()) {
+        broken.push("a property is required that is not declared".to_owned());
+    }
+    broken
+}
+
+fn small(schema: &Value) -> Vec<String> {
+    let found = NOT_SMALL.into_iter().filter(|keyword| schema.get(keyword).is_some());
+    let mut broken: Vec<_> = found.map(|keyword| format!("`{keyword}`")).collect();
+    if schema["description"].as_str().is_some_and(|text| text.len() > 300) {
+        broken.push("a long description".to_owned());
+    }
+    broken
+}

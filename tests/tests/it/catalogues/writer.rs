@@ -1,0 +1,231 @@
+//! Makes arguments of a schema, as a model would, and tells them the way a strict schema wants them.
+
+use std::collections::HashMap;
+
+use haft_core::Schema;
+use serde_json::{Map, Number, Value, json};
+
+/// Texts of which one mostly fits, whatever is asked for.
+const TEXTS: [&str; 22] = [
+    "a",
+    "text",
+    "Some longer text than that",
+    "1",
+    "12345678",
+    "2026-11-22",
+    "2026-11-22T05:30:00Z",
+    "05:30:00Z",
+    "05:30",
+    "P1D",
+    "someone@example.org",
+    "https://example.org/a",
+    "example.org",
+    "127.0.0.1",
+    "::1",
+    "A1",
+    "01234567-89ab-4cde-8f01-23456789abcd",
+    "0123456789abcdef0123456789abcdef",
+    "#a0b1c2",
+    "a/b",
+    "/a/b",
+    "a_b-c.d",
+];
+
+/// How deep what is optional is still written.
+const DEPTH: usize = 8;
+
+/// Writes values by one schema.
+pub(super) struct Writer<'s> {
+    root: &'s Value,
+    /// Which of several ways is taken. An even one writes only what is required.
+    variant: usize,
+    texts: &'s mut Texts,
+}
+
+/// The texts that fit schemas of strings, by these schemas.
+pub(super) type Texts = HashMap<String, Option<&'static str>>;
+
+impl<'s> Writer<'s> {
+    pub(super) fn new(root: &'s Value, variant: usize, texts: &'s mut Texts) -> Self {
+        Self { root, variant, texts }
+    }
+
+    pub(super) fn arguments(&mut self) -> Value {
+        self.write(self.root, 0)
+    }
+
+    fn write(&mut self, schema: &Value, depth: usize) -> Value {
+        let schema = self.whole(schema, depth);
+        if let Some(only) = schema.get("const") {
+            return only.clone();
+        }
+        if let Some(options) = schema["enum"].as_array().filter(|options| !options.is_empty()) {
+            return options[self.variant % options.len()].clone();
+        }
+        match self.kind(&schema) {
+            "object" => self.object(&schema, depth),
+            "array" => self.array(&schema, depth),
+            "integer" | "number" => number(&schema),
+            "boolean" => json!(self.variant % 4 < 2),
+            "null" => Value::Null,
+            _ => self.text(&schema),
+        }
+    }
+
+    /// A schema with what it refers to, all of its parts, and one of its alternatives.
+    fn whole(&mut self, schema: &Value, depth: usize) -> Value {
+        let mut whole = schema.clone();
+        let mut parts = Vec::new();
+        if let Some(pointer) =
+            schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')).filter(|_| depth < 40)
+        {
+            parts.extend(self.root.pointer(pointer).cloned());
+        }
+        parts.extend(schema["allOf"].as_array().into_iter().flatten().cloned());
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(alternatives) = schema[keyword].as_array() {
+                let is_end = |it: &&Value| depth > DEPTH && it["type"] == "null";
+                let end = alternatives.iter().find(is_end);
+                parts.extend(end.or(alternatives.get(self.variant / 2 % alternatives.len().max(1))).cloned());
+            }
+        }
+        for part in parts {
+            let part = self.whole(&part, depth + 1);
+            merge(&mut whole, &part);
+        }
+        whole
+    }
+
+    fn kind<'v>(&self, schema: &'v Value) -> &'v str {
+        match &schema["type"] {
+            Value::String(name) => name,
+            Value::Array(names) if !names.is_empty() => {
+                names[self.variant / 2 % names.len()].as_str().unwrap()
+            }
+            _ if schema.get("properties").is_some() || schema.get("required").is_some() => "object",
+            _ if schema.get("items").is_some() => "array",
+            _ => "string",
+        }
+    }
+
+    fn object(&mut self, schema: &Value, depth: usize) -> Value {
+        let mut object = Map::new();
+        let none = Vec::new();
+        let required = schema["required"].as_array().unwrap_or(&none);
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            if required.contains(&json!(name)) || (self.variant % 2 == 1 && depth < DEPTH) {
+                object.insert(name.clone(), self.write(property, depth + 1));
+            }
+        }
+        let others = Some(&schema["additionalProperties"]).filter(|it| it.is_object() && depth < DEPTH);
+        if let Some(others) = others.filter(|_| self.variant % 2 == 1 || object.is_empty()) {
+            object.insert("other".to_owned(), self.write(others, depth + 1));
+        }
+        Value::Object(object)
+    }
+
+    fn array(&mut self, schema: &Value, depth: usize) -> Value {
+        let first = schema["prefixItems"].as_array().into_iter().flatten();
+        let mut items: Vec<_> = first.map(|item| self.write(item, depth + 1)).collect();
+        let least =
+            schema["minItems"].as_u64().unwrap_or(0).max(u64::from(self.variant % 2 == 1 && depth < DEPTH));
+        while (items.len() as u64) < least && schema["items"] != json!(false) {
+            items.push(self.write(&schema["items"], depth + 1));
+        }
+        Value::Array(items)
+    }
+
+    fn text(&mut self, schema: &Value) -> Value {
+        let rules = ["pattern", "format", "minLength", "maxLength"];
+        let rules: Map<_, _> =
+            rules.iter().filter_map(|it| Some(((*it).to_owned(), schema.get(*it)?.clone()))).collect();
+        if rules.is_empty() {
+            return json!(TEXTS[self.variant % 2]);
+        }
+        let given = schema["examples"].as_array().into_iter().flatten().chain(schema.get("default"));
+        let mut given = given.filter(|it| it.is_string());
+        let fitting = self.texts.entry(Value::Object(rules.clone()).to_string()).or_insert_with(|| {
+            let schema = Schema::new(Value::Object(rules)).unwrap();
+            TEXTS.into_iter().find(|text| schema.is_valid(&json!(text)))
+        });
+        fitting.map(Value::from).or_else(|| given.next().cloned()).unwrap_or_else(|| json!("text"))
+    }
+}
+
+/// Adds what another schema says of the same value.
+fn merge(whole: &mut Value, part: &Value) {
+    let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
+    for (keyword, value) in part {
+        match (keyword.as_str(), whole.get_mut(keyword), value) {
+            (_, None, _) => drop(whole.insert(keyword.clone(), value.clone())),
+            ("properties", Some(Value::Object(known)), Value::Object(more)) => {
+                for (name, schema) in more {
+                    known.entry(name).or_insert_with(|| schema.clone());
+                }
+            }
+            ("required", Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
+            // Of several types the one that both have.
+            ("type", Some(known), Value::String(_)) => *known = value.clone(),
+            _ => {}
+        }
+    }
+}
+
+fn number(schema: &Value) -> Value {
+    let bound = |inclusive: &str, exclusive: &str, step: f64| {
+        schema[inclusive].as_f64().into_iter().chain(schema[exclusive].as_f64().map(|it| it + step))
+    };
+    let step = schema["multipleOf"].as_f64().unwrap_or(1.0);
+    let least = bound("minimum", "exclusiveMinimum", step).fold(f64::NEG_INFINITY, f64::max);
+    let most = bound("maximum", "exclusiveMaximum", -step).fold(f64::INFINITY, f64::min);
+    let wanted = (1.0_f64.max(least).min(most) / step).ceil() * step;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole")]
+    let whole = (wanted.fract() == 0.0).then_some(wanted as i64);
+    whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
+}
+
+/// The ways to write a value by a strict schema, with `null` for what is absent. There may be several, or none.
+pub(super) fn strictly(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return strictly(root, root.pointer(&reference[1..]).unwrap(), value);
+    }
+    if let Some(parts) = schema["anyOf"].as_array() {
+        return parts.iter().flat_map(|part| strictly(root, part, value)).take(WAYS).collect();
+    }
+    match value {
+        Value::Object(members) if schema["type"] == "object" => {
+            let properties = schema["properties"].as_object().unwrap();
+            if members.keys().any(|name| !properties.contains_key(name)) {
+                return Vec::new();
+            }
+            properties.iter().fold(vec![json!({})], |objects, (name, property)| {
+                let ways = match members.get(name) {
+                    Some(member) => strictly(root, property, member),
+                    None => vec![Value::Null],
+                };
+                combined(&objects, &ways, |object, way| object[name] = way)
+            })
+        }
+        Value::Array(items) if schema["type"] == "array" => {
+            items.iter().fold(vec![json!([])], |lists, item| {
+                let ways = strictly(root, &schema["items"], item);
+                combined(&lists, &ways, |list, way| list.as_array_mut().unwrap().push(way))
+            })
+        }
+        _ => vec![value.clone()],
+    }
+}
+
+/// How many ways are tried.
+const WAYS: usize = 50;
+
+/// Each of some values with each of the ways to go on.
+fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (value, way) in values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(WAYS) {
+        let mut value = value.clone();
+        add(&mut value, way.clone());
+        all.push(value);
+    }
+    all
+}
