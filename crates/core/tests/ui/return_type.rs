@@ -17,6 +17,16 @@ fn check(n: i64) -> Result<(), ()> {
     if n > 0 { Ok(()) } else { Err(()) }
 }
 
+#[tool]
+fn bytes() -> Vec<u8> {
+    vec![1, 2]
+}
+
+#[tool]
+fn perhaps(n: i64) -> Result<Option<Json<i64>>, String> {
+    Ok(Some(Json(n)))
+}
+
 struct Opaque;
 
 #[tool]
