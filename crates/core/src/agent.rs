@@ -6,6 +6,7 @@ mod input;
 mod output;
 mod parked;
 mod resumed;
+mod tool;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -16,6 +17,7 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
 pub use parked::{Answer, Answers, Parked};
 pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
+pub use tool::{AgentExt, AgentTool};
 
 /// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it
 /// must wait for one.

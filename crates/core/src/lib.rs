@@ -28,8 +28,9 @@ mod transcript;
 
 pub use advice::{Advice, Lack};
 pub use agent::{
-    Agent, AgentError, AgentErrorKind, AgentStep, Answer, Answers, Limit, Parked, Resumed, ResumedCalls,
-    RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, StopReason, WrongAnswer,
+    Agent, AgentError, AgentErrorKind, AgentExt, AgentStep, AgentTool, Answer, Answers, Limit, Parked,
+    Resumed, ResumedCalls, RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, StopReason,
+    WrongAnswer,
 };
 pub use async_trait::async_trait;
 pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};

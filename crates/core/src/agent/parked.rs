@@ -48,6 +48,11 @@ pub enum Answer {
         /// Why; the model reads it.
         message: String,
     },
+    /// Answers to what a child run waits for, by the ids of its calls.
+    Nested {
+        /// The answers, or a part of them.
+        answers: Answers,
+    },
 }
 
 impl Answer {

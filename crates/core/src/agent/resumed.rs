@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Answer;
-use crate::{Pending, PendingKind, Schema};
+use super::{Answer, Answers};
+use crate::{Pending, PendingCall, PendingKind, Schema};
 
 /// A call that waited and can go on: what it waited for, and an answer that fits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,10 @@ impl Pending {
                 Answer::Input { value }
             }
             (PendingKind::External, answer @ (Answer::Output { .. } | Answer::Failed { .. })) => answer,
-            (PendingKind::Nested { .. }, answer) => answer,
+            (PendingKind::Nested { pending }, Answer::Nested { answers }) => {
+                check_nested(pending, &answers)?;
+                Answer::Nested { answers }
+            }
             (kind, _) => return Err(WrongAnswer::Kind { wanted: wanted(kind) }),
         };
         Ok(Resumed { pending: self, answer })
@@ -79,6 +82,24 @@ fn wanted(kind: &PendingKind) -> &'static str {
         PendingKind::External => "an output, a failure or a denial",
         PendingKind::Nested { .. } => "answers to the calls inside it",
     }
+}
+
+/// Holds answers against the calls inside a child run, however deep they are.
+fn check_nested(pending: &[PendingCall], answers: &Answers) -> Result<(), WrongAnswer> {
+    for (id, answer) in answers {
+        let Some(waits) = pending.iter().find(|waits| waits.covers(id)) else {
+            return Err(WrongAnswer::Kind { wanted: wanted(&PendingKind::Nested { pending: Vec::new() }) });
+        };
+        let is_inside = waits.call.id != *id;
+        let answer = answer.clone();
+        let answer = if is_inside {
+            Answer::Nested { answers: Answers::from([(id.clone(), answer)]) }
+        } else {
+            answer
+        };
+        waits.pending.clone().answered(answer)?;
+    }
+    Ok(())
 }
 
 fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongAnswer> {

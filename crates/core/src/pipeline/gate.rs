@@ -38,7 +38,7 @@ pub(super) fn pass(
         }
         Some(Answer::Output { output }) => return Ok(Passage::Answered(output.clone())),
         Some(Answer::Approved { arguments }) => arguments.as_ref(),
-        Some(Answer::Input { .. }) | None => {
+        Some(Answer::Input { .. } | Answer::Nested { .. }) | None => {
             cx.resumed().and_then(|resumed| resumed.pending().approved.as_ref())
         }
     };

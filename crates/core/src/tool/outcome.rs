@@ -194,6 +194,28 @@ pub struct PendingCall {
     pub pending: Pending,
 }
 
+impl PendingCall {
+    /// Whether an answer of this id is for the call itself or for one inside it.
+    pub fn covers(&self, id: &str) -> bool {
+        self.call.id == id || self.inner().iter().any(|inner| inner.covers(id))
+    }
+
+    /// The calls that somebody must answer: this one, or those that a child run waits for.
+    pub fn leaves(&self) -> Vec<&Self> {
+        match &self.pending.kind {
+            PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
+            _ => vec![self],
+        }
+    }
+
+    fn inner(&self) -> &[Self] {
+        match &self.pending.kind {
+            PendingKind::Nested { pending } => pending,
+            _ => &[],
+        }
+    }
+}
+
 /// What a pending call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

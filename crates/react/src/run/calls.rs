@@ -1,6 +1,6 @@
 use haft_core::{
-    Answer, Failure, FailureKind, Outcome, Pending, PendingCall, Resumed, Timestamp, ToolCall, ToolList,
-    ToolResult,
+    Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed, Timestamp,
+    ToolCall, ToolList, ToolResult,
 };
 use serde::{Deserialize, Serialize};
 
@@ -126,8 +126,23 @@ impl OpenCalls {
         let waiting =
             self.pending().iter().map(|pending| pending.call.id.clone()).collect::<Vec<_>>().join(", ");
         let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
-        let open = self.0.iter_mut().find(|open| open.call.id == id).ok_or_else(not_waiting.clone())?;
-        let CallState::Waiting { pending } = &open.state else { return Err(not_waiting()) };
+        let open = self.0.iter_mut().find(|open| open.covers(id)).ok_or_else(not_waiting.clone())?;
+        let inside = |mut answers: Answers, answer| {
+            answers.insert(id.to_owned(), answer);
+            Answer::Nested { answers }
+        };
+        let (pending, answer) = match &open.state {
+            CallState::Waiting { pending } if open.call.id == id => (pending, answer),
+            CallState::Waiting { pending } => (pending, inside(Answers::new(), answer)),
+            // Another call of the same child was answered before.
+            CallState::Ready { resumed: Some(resumed) } => match resumed.answer() {
+                Answer::Nested { answers } if open.call.id != id => {
+                    (resumed.pending(), inside(answers.clone(), answer))
+                }
+                _ => return Err(not_waiting()),
+            },
+            _ => return Err(not_waiting()),
+        };
         let wrong = |source| RunError::WrongAnswer { id: id.to_owned(), source };
         let resumed = pending.clone().answered(answer).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
@@ -160,6 +175,20 @@ impl OpenCalls {
             CallState::Finished { result } => *result,
             _ => failed(&call, kind, why, now),
         })
+    }
+}
+
+impl OpenCall {
+    /// Whether an answer of this id is for this call or for one inside it.
+    fn covers(&self, id: &str) -> bool {
+        let pending = match &self.state {
+            CallState::Waiting { pending } => Some(pending),
+            CallState::Ready { resumed: Some(resumed) } => Some(resumed.pending()),
+            _ => None,
+        };
+        let inner = pending.map(|pending| &pending.kind);
+        self.call.id == id
+            || matches!(inner, Some(PendingKind::Nested { pending }) if pending.iter().any(|inner| inner.covers(id)))
     }
 }
 

@@ -8,6 +8,7 @@ mod context;
 mod faults;
 mod json;
 mod limits;
+mod nested;
 mod pairing;
 mod parked;
 mod property;

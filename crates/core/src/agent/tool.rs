@@ -1,0 +1,173 @@
+//! An agent as a tool of another.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{
+    Agent, AgentError, AgentErrorKind, Answer, Answers, Parked, RunAnswer, RunInput, RunOutput, StopReason,
+};
+use crate::{
+    Content, Pending, PendingCall, PendingKind, Progress, ProgressSink, RunContext, Schema, Tool,
+    ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, ToolOutput,
+};
+
+/// The one argument of an agent as a tool.
+const TASK: &str = "task";
+
+/// What can be done with any agent.
+pub trait AgentExt: Agent + Sized {
+    /// Makes a tool of the agent: its argument is a task in words, its result the answer.
+    ///
+    /// The child's run is for the same principal, with the same state, and is cancelled with the call. When it waits, so does the
+    /// call, and an answer to a call inside it is given to the parent's run by that call's id. Where the definition is given
+    /// another [schema](ToolDefinition::with_input_schema), the arguments are the child's question as data.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{AgentExt, Toolset};
+    /// # use haft_core::{Agent, AgentError, RunEvent, RunInput};
+    /// # struct Researcher;
+    /// # impl Agent for Researcher {
+    /// #     fn stream(&self, _: RunInput) -> futures::stream::BoxStream<'static, Result<RunEvent, AgentError>> {
+    /// #         Box::pin(futures::stream::empty())
+    /// #     }
+    /// # }
+    ///
+    /// let research = Researcher.into_tool("research", "Finds out what is known about something.");
+    /// let tools = Toolset::new().with(research);
+    /// ```
+    fn into_tool(self, name: &str, description: impl Into<String>) -> AgentTool<Self> {
+        let schema = json!({
+            "type": "object",
+            "properties": {TASK: {"type": "string", "description": "What is to be done, with all that must be known for it."}},
+            "required": [TASK],
+            "additionalProperties": false,
+        });
+        let definition = ToolDefinition::new(ToolName::from_foreign(name), Schema::object())
+            .with_name(name)
+            .with_input_schema(schema)
+            .with_description(description);
+        AgentTool { agent: self, definition }
+    }
+}
+
+impl<A: Agent> AgentExt for A {}
+
+/// An agent as a tool, as [`AgentExt::into_tool`] makes it.
+#[derive(Clone, Debug)]
+pub struct AgentTool<A> {
+    agent: A,
+    definition: ToolDefinition,
+}
+
+#[async_trait]
+impl<A: Agent> Tool for AgentTool<A> {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
+            (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {
+                let state = cx.pending_state().cloned().unwrap_or_default();
+                let pending = rooted(pending, |id| within(cx.call_id(), id));
+                let answers = answers.iter().map(|(id, answer)| (within(cx.call_id(), id), answer.clone()));
+                RunInput::resume(Parked { pending, state }, answers.collect::<Answers>())
+            }
+            _ => RunInput::new(question(arguments)),
+        };
+        match self.agent.run(input.with_context(context(cx))).await {
+            Ok(RunOutput::Answer(answer)) => Ok(ToolOutcome::Done(output(*answer))),
+            Ok(RunOutput::Parked(Parked { pending, state })) => {
+                let pending = rooted(&pending, |id| format!("{}/{id}", cx.call_id()));
+                Ok(ToolOutcome::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
+            }
+            Err(error) => Err(failure(error)),
+        }
+    }
+}
+
+/// What the child is asked.
+fn question(arguments: Value) -> Content {
+    match arguments {
+        Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
+            match object.remove(TASK) {
+                Some(Value::String(task)) => Content::text(task),
+                _ => Content::text(""),
+            }
+        }
+        arguments => Content::json(arguments),
+    }
+}
+
+fn context(cx: &ToolContext) -> RunContext {
+    let run = cx.run();
+    let progress = run.progress.clone().map(|host| {
+        let relay = Relay { host, call_id: cx.call_id().to_owned() };
+        Arc::new(relay) as Arc<dyn ProgressSink>
+    });
+    RunContext {
+        run_id: if run.run_id.is_empty() {
+            String::new()
+        } else {
+            format!("{}/{}", run.run_id, cx.call_id())
+        },
+        cancellation: run.cancellation.child_token(),
+        progress,
+        ..run.clone()
+    }
+}
+
+/// What is under way inside the child is progress of the call.
+struct Relay {
+    host: Arc<dyn ProgressSink>,
+    call_id: String,
+}
+
+impl ProgressSink for Relay {
+    fn report(&self, _call_id: &str, progress: Progress) {
+        self.host.report(&self.call_id, progress);
+    }
+}
+
+fn output(answer: RunAnswer) -> ToolOutput {
+    let mut output = ToolOutput::from(answer.text);
+    if !answer.outputs.is_empty() {
+        output.structured = Some(Value::Object(answer.outputs));
+    }
+    if answer.stop_reason == StopReason::LimitReached {
+        output.warnings.push("it had to answer before it was done".to_owned());
+    }
+    output
+}
+
+fn failure(error: AgentError) -> ToolError {
+    match *error.kind {
+        AgentErrorKind::Cancelled => ToolError::Cancelled,
+        _ => ToolError::Failed {
+            message: format!("the agent came to no answer: {error}"),
+            source: Some(error.into()),
+        },
+    }
+}
+
+/// Calls that wait, and those inside them, with other ids: unique in the whole tree of runs, or those of the child again.
+fn rooted(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
+    let calls = pending.iter().cloned().map(|mut waits| {
+        waits.call.id = id(&waits.call.id);
+        if let PendingKind::Nested { pending } = &mut waits.pending.kind {
+            *pending = rooted(pending, id);
+        }
+        waits
+    });
+    calls.collect()
+}
+
+/// An id as the child knows it.
+fn within(call_id: &str, id: &str) -> String {
+    let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
+    inner.unwrap_or(id).to_owned()
+}

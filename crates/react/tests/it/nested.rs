@@ -1,0 +1,172 @@
+//! Agents as tools of agents.
+
+use expect_test::expect;
+use haft_core::{
+    Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Parked,
+    PendingCall, PendingKind, RunInput, RunLimits, Schema, ToolDefinition, ToolExt as _, ToolName,
+    ToolSourceExt as _, Toolset, json, testing::ScriptedModel,
+};
+use haft_react::ReactAgent;
+
+use crate::{pairing::assert_paired, tools::calculator};
+
+fn tool(name: &str) -> DynamicTool {
+    let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+    let name = name.to_owned();
+    DynamicTool::new(definition, move |_, _| {
+        let text = format!("{name} is done");
+        async move { text }
+    })
+}
+
+/// `pay` needs an approval, `ship` is done elsewhere.
+fn shop() -> Toolset {
+    let tools = Toolset::new().with(tool("pay")).with(tool("ship"));
+    let tools = tools.approval_required(|it| *it.name() == *"pay").external(|it| *it.name() == *"ship");
+    Toolset::new().with_source(tools)
+}
+
+fn agent(model: ScriptedModel, tools: Toolset) -> ReactAgent {
+    ReactAgent::new(model, tools).unwrap()
+}
+
+/// A parent that has one child, under the name `buy`.
+fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
+    agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
+}
+
+fn saved(parked: &Parked) -> Parked {
+    serde_json::from_str(&serde_json::to_string(parked).unwrap()).unwrap()
+}
+
+fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
+    pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
+}
+
+fn answers<const N: usize>(answers: [(&str, Answer); N]) -> Answers {
+    answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect()
+}
+
+#[tokio::test]
+async fn a_child_is_asked_and_answers() {
+    let child = agent(
+        ScriptedModel::new().calls([("1", "add", r#"{"x":1,"y":2}"#)]).text("It costs 3."),
+        calculator(),
+    );
+    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought for 3.");
+    let answer = parent(model.clone(), child).run("Buy a pen.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "Bought for 3.");
+    assert_eq!(answer.steps[0].result.model_text(), "It costs 3.");
+    let definition = model.requests()[0].tools.get("buy").unwrap().definition().to_string();
+    expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
+}
+
+/// DESIGN §3: a child that parks makes its call pending; ids are unique in the whole tree, and an answer finds its way down.
+#[tokio::test]
+async fn a_child_that_parks_parks_its_parent() {
+    let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
+    let child = agent(script().text("Paid and shipped."), shop());
+    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
+    let agent = parent(model, child);
+
+    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&parked.pending), ["1/1", "1/2"]);
+    assert_eq!(parked.pending[0].call.name, "buy");
+    let PendingKind::Nested { pending } = &parked.pending[0].pending.kind else { panic!() };
+    assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
+
+    // In parts, in another process.
+    let resume = RunInput::resume(saved(&parked), answers([("1/2", Answer::output("shipped"))]));
+    let parked = agent.run(resume).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&parked.pending), ["1/1"]);
+    let resume = RunInput::resume(saved(&parked), answers([("1/1", Answer::approved())]));
+    let answer = agent.run(resume).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "Bought.");
+    assert_eq!(answer.steps[0].result.model_text(), "Paid and shipped.");
+    assert_paired(&answer.transcript);
+}
+
+#[tokio::test]
+async fn answers_come_at_once_and_go_deep() {
+    let grandchild =
+        agent(ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "pay", "{ }")]).text("Paid."), shop());
+    let child = agent(
+        ScriptedModel::new()
+            .calls([("1", "buy", r#"{"task":"Pay."}"#), ("2", "ship", "{}")])
+            .text("All done."),
+        Toolset::new()
+            .with(grandchild.into_tool("buy", ""))
+            .with_source(shop().filtered(|it| *it.name() != *"pay")),
+    );
+    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
+    let agent = parent(model, child);
+    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2", "1/2"]);
+    let all = answers([
+        ("1/1/1", Answer::approved()),
+        ("1/1/2", Answer::denied("twice")),
+        ("1/2", Answer::output("shipped")),
+    ]);
+    let output = agent.run(RunInput::resume(saved(&parked), all)).await.unwrap();
+    assert_eq!(output.text(), "Bought.");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_is_told_at_once() {
+    let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
+    let agent = parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
+    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    let error = async |id: &str, answer: Answer| {
+        let error = agent.run(RunInput::resume(saved(&parked), answers([(id, answer)]))).await.unwrap_err();
+        assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
+        error.to_string()
+    };
+    expect![[r#"the run cannot begin: the answer for the call "1/1" does not fit: it waits for an approval or a denial, which this answer is not"#]].assert_eq(&error("1/1", Answer::output("paid")).await);
+    expect![[r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1"#]].assert_eq(&error("1/7", Answer::approved()).await);
+    expect![[r#"the run cannot begin: the answer for the call "1" does not fit: it waits for answers to the calls inside it, which this answer is not"#]].assert_eq(&error("1", Answer::approved()).await);
+}
+
+/// Who is asked may refuse the child as a whole.
+#[tokio::test]
+async fn a_child_that_waits_can_be_denied() {
+    let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
+    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Not bought.");
+    let agent = parent(model, child);
+    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    let denied = RunInput::resume(parked, answers([("1", Answer::denied("no money"))]));
+    let answer = agent.run(denied).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
+}
+
+/// A child's error is a failed call, not the end of the parent.
+#[tokio::test]
+async fn a_child_that_fails_is_a_call_that_failed() {
+    let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "add", "{}")]))
+        .tools(calculator())
+        .limits(RunLimits { requests: Some(1), ..RunLimits::default() })
+        .build()
+        .unwrap();
+    let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("I could not.");
+    let answer = parent(model, child).run("Buy a pen.".into()).await.unwrap().into_answer().unwrap();
+    expect!["the agent came to no answer: the limit of 1 model requests is reached"].assert_eq(&answer.steps[0].result.model_text());
+}
+
+/// A child with named inputs takes them as its arguments, and gives its outputs as data.
+#[tokio::test]
+async fn a_child_takes_fields() {
+    let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
+    let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "finish", r#"{"y":2}"#)]))
+        .inputs(question.clone())
+        .outputs(Schema::new(json!({"properties": {"y": {"type": "integer"}}})).unwrap())
+        .build()
+        .unwrap();
+    let double = child.into_tool("double", "Doubles.").with_definition(|it| it.with_input_schema(question));
+    let model = ScriptedModel::new().calls([("1", "double", r#"{"x":1}"#)]).text("2");
+    let answer = agent(model, Toolset::new().with(double))
+        .run("Twice 1?".into())
+        .await
+        .unwrap()
+        .into_answer()
+        .unwrap();
+    assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
+}
