@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::error::{SchemaError, SchemaFault};
 use super::guarded::guarded;
 use super::listing::Listing;
 use super::preflight::Graph;
-use super::{effort, explain, listing, metered, preflight};
+use super::{effort, explain, foreign, listing, metered, preflight};
 use crate::limits::VALUE_DEPTH;
 
 /// How many parts a value may have for all of its errors to be listed. Each part may have several, and they take
@@ -166,6 +167,13 @@ fn without_id(schema: &Value) -> Option<Value> {
 /// The compiler's refusal, as a violation of what a schema must be.
 fn refused(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let pointer = error.instance_path().as_str();
+    // Of alternatives there, which only the keyword has: a property of that name has a schema, which is no text.
+    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. })
+        && pointer.ends_with("/type")
+        && let Some(words) = foreign::explain(error.instance())
+    {
+        return SchemaError::new(pointer, SchemaFault::Invalid(words));
+    }
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let words =
         violations.as_slice().first().map_or_else(|| error.to_string(), |first| first.message().to_owned());

@@ -222,9 +222,9 @@ fn depth_is_refused_and_dropped_without_recursion() {
 #[test]
 fn a_schema_that_breaks_the_rules_is_told_where() {
     check_refused(
-        json!({"properties": {"x": {"type": "strnig"}}}),
+        json!({"properties": {"x": {"type": "widget"}}}),
         expect![[
-            r#"invalid schema at /properties/x/type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "strnig""#
+            r#"invalid schema at /properties/x/type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "widget""#
         ]],
     );
     check_refused(
@@ -248,4 +248,51 @@ fn a_schema_that_breaks_the_rules_is_told_where() {
         expect![[r#"invalid schema at /: expected boolean or object, received string "object""#]],
     );
     check_refused(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
+}
+
+/// A type of another language, as many catalogues have them.
+#[test]
+fn a_foreign_type_is_told_with_the_one_that_is_meant() {
+    check_refused(
+        json!({"type": "dict"}),
+        expect![[r#"invalid schema at /type: "dict" is no type of JSON Schema, expected "object""#]],
+    );
+    check_refused(
+        json!({"properties": {"x": {"type": "float"}}}),
+        expect![[
+            r#"invalid schema at /properties/x/type: "float" is no type of JSON Schema, expected "number""#
+        ]],
+    );
+    check_refused(
+        json!({"properties": {"type": {"type": ["String", "null"]}}}),
+        expect![[
+            r#"invalid schema at /properties/type/type: "String" is no type of JSON Schema, expected "string""#
+        ]],
+    );
+    check_refused(
+        json!({"items": {"type": "tuple"}}),
+        expect![[r#"invalid schema at /items/type: "tuple" is no type of JSON Schema, expected "array""#]],
+    );
+    check_refused(
+        json!({"items": {"type": "any"}}),
+        expect![[
+            r#"invalid schema at /items/type: "any" is no type of JSON Schema, leave `type` out where any value fits"#
+        ]],
+    );
+    check_refused(
+        json!({"type": "strnig"}),
+        expect![[r#"invalid schema at /type: "strnig" is no type of JSON Schema, expected "string""#]],
+    );
+    check_refused(
+        json!({"properties": {"type": "dict"}}),
+        expect![[
+            r#"invalid schema at /properties/type: expected boolean or object, received string "dict""#
+        ]],
+    );
+    check_refused(
+        json!({"type": "dict".repeat(100)}),
+        expect![[
+            r#"invalid schema at /type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "dictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdict"… (400 characters)"#
+        ]],
+    );
 }
