@@ -23,7 +23,7 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
         let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
         Ok(Box::new(Toll(cost)))
     });
-    options.build(&flat(&graph)).ok()
+    options.build(&flat(&graph, draft)).ok()
 }
 
 /// How regular expressions are matched: such that one text costs little, whatever the expression.
@@ -43,21 +43,29 @@ impl<'i> Keyword<'i> for Toll {
     }
 }
 
-/// The same schema with each subschema in a place of its own, behind its toll.
-fn flat(graph: &Graph<'_>) -> Value {
-    let tolled = |(number, node): (usize, &Node<'_>)| {
-        let then = apart(graph, node).unwrap_or_else(|| node.schema.clone());
-        (number.to_string(), json!({"if": {TOLL: number}, "then": then, "else": false}))
-    };
-    let all: Map<_, _> = graph.nodes().iter().enumerate().map(tolled).collect();
+/// The same schema with each subschema in a place of its own, behind its toll. What nothing leads to is left out: the
+/// compiler has not seen it, and might refuse it now.
+fn flat(graph: &Graph<'_>, draft: Draft) -> Value {
+    let mut all = Map::new();
+    let mut open = vec![0];
+    while let Some(number) = open.pop() {
+        let Some(node) = graph.node_at(number).filter(|_| !all.contains_key(&number.to_string())) else {
+            continue;
+        };
+        let then = apart(graph, node, draft, &mut open).unwrap_or_else(|| node.schema.clone());
+        all.insert(number.to_string(), json!({"if": {TOLL: number}, "then": then, "else": false}));
+    }
     json!({"$ref": path(0), "$defs": all})
 }
 
-/// A subschema with references in place of those that it consists of.
-fn apart(graph: &Graph<'_>, node: &Node<'_>) -> Option<Value> {
-    let place = |schema: &Value| graph.number(schema).map_or_else(|| schema.clone(), to);
+/// A subschema with references in place of those that it consists of, which are noted.
+fn apart(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, noted: &mut Vec<usize>) -> Option<Value> {
+    let mut to = |number| {
+        noted.push(number);
+        json!({"$ref": path(number)})
+    };
     let mut keywords = Map::new();
-    for (keyword, value) in node.schema.as_object()? {
+    for (keyword, value) in node.schema.as_object()?.iter().filter(|(keyword, _)| counts(draft, keyword)) {
         let is_kept = !keyword.starts_with('$') || keyword == "$schema";
         let holds = preflight::subschemas("", keyword, value);
         let Some(first) = holds.first() else {
@@ -66,6 +74,7 @@ fn apart(graph: &Graph<'_>, node: &Node<'_>) -> Option<Value> {
             }
             continue;
         };
+        let mut place = |schema: &Value| graph.number(schema).map_or_else(|| schema.clone(), &mut to);
         let value = match value {
             _ if first.place == Place::Nowhere => continue,
             Value::Object(_) if std::ptr::eq(first.schema, value) => place(value),
@@ -78,8 +87,8 @@ fn apart(graph: &Graph<'_>, node: &Node<'_>) -> Option<Value> {
         keywords.insert(keyword.clone(), value);
     }
     for edge in &node.edges {
-        match edge.reference {
-            Some("$ref") => drop(keywords.insert("$ref".to_owned(), Value::from(path(edge.node)))),
+        match edge.reference.filter(|keyword| counts(draft, keyword)) {
+            Some("$ref") => drop(keywords.insert("$ref".to_owned(), to(edge.node)["$ref"].take())),
             Some(_) => {
                 let all = keywords.entry("allOf").or_insert_with(|| json!([]));
                 all.as_array_mut()?.push(to(edge.node));
@@ -90,8 +99,15 @@ fn apart(graph: &Graph<'_>, node: &Node<'_>) -> Option<Value> {
     Some(Value::Object(keywords))
 }
 
-fn to(number: usize) -> Value {
-    json!({"$ref": path(number)})
+/// Whether a keyword with subschemas is known to a dialect. The graph has those of both.
+fn counts(draft: Draft, keyword: &str) -> bool {
+    match draft {
+        Draft::Draft7 => !matches!(
+            keyword,
+            "$dynamicRef" | "prefixItems" | "dependentSchemas" | "unevaluatedProperties" | "unevaluatedItems"
+        ),
+        _ => keyword != "additionalItems",
+    }
 }
 
 fn path(number: usize) -> String {

@@ -245,3 +245,29 @@ fn deep_parts_that_refer_to_each_other_are_refused() {
         assert_eq!(error, "invalid schema at /: nested deeper than 33 levels", "{definitions} of {depth}");
     }
 }
+
+/// What the compiler ignores is not held against a value that takes counting, nor compiled for it.
+#[test]
+fn keywords_of_the_other_dialect_do_not_count() {
+    let no_schema = json!({"properties": {"a": 1}});
+    let draft_7 = |keyword: &str, value: Value| {
+        let mut schema = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "definitions": {"text": {"type": "string"}},
+            "uniqueItems": true,
+        });
+        schema[keyword] = value;
+        schema
+    };
+    for (schema, value) in [
+        (json!({"additionalItems": no_schema, "uniqueItems": true}), json!([1])),
+        (json!({"additionalItems": {"type": "string"}, "items": {}, "uniqueItems": true}), json!([1])),
+        (draft_7("prefixItems", json!([no_schema])), json!([1])),
+        (draft_7("unevaluatedProperties", no_schema.clone()), json!({"b": 1})),
+        (draft_7("$defs", json!({"a": no_schema})), json!({"b": 1})),
+        (draft_7("$dynamicRef", json!("#/definitions/text")), json!({"b": 1})),
+    ] {
+        let schema = Schema::new(schema).unwrap();
+        assert_eq!(schema.validate(&value), Ok(()), "{schema:?}");
+    }
+}
