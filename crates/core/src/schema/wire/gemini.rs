@@ -74,7 +74,7 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
     let is_said = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
     let said: Vec<_> = names.iter().copied().filter(is_said).collect();
     let mut sent = match said.as_slice() {
-        [] => return Map::from_iter([("type".to_owned(), json!("null"))]),
+        [] => return null(inline, &flat),
         [name] => plain(inline, &flat, name, told),
         said => {
             let bare = flat.bare();
@@ -103,8 +103,6 @@ fn any_of<'s>(
     union: &Entry<'s>,
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
-    let is_null =
-        |it: &Value| it.get("type").is_some_and(|it| it == "null") || it.get("const") == Some(&Value::Null);
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
     let mut is_nullable = !nulls.is_empty();
     let mut sent = if others.len() > 1 {
@@ -132,12 +130,32 @@ fn any_of<'s>(
         inline.merge(&mut flat, part, union.name);
         inline.emit(flat)
     } else {
-        return Map::from_iter([("type".to_owned(), json!("null"))]);
+        return null(inline, &flat);
     };
     if is_nullable {
         sent.insert("nullable".to_owned(), json!(true));
     }
     sent
+}
+
+/// Whether a schema says that a value is `null`, and nothing else of it.
+fn is_null(schema: &Value) -> bool {
+    let is_silent = |(name, value): (&String, &Value)| match name.as_str() {
+        "type" => value == "null",
+        "const" => value.is_null(),
+        name => !is_assertion(name),
+    };
+    let says_so = schema.get("type").or_else(|| schema.get("const")).is_some();
+    says_so && schema.as_object().is_some_and(|it| it.iter().all(is_silent))
+}
+
+fn null(inline: &mut Inline<'_>, flat: &Flat<'_>) -> Map<String, Value> {
+    let is_rule = |name: &str| {
+        is_assertion(name) && subject(name).is_none() && !matches!(name, "type" | "enum" | "const")
+    };
+    let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
+    inline.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Dropped)));
+    Map::from_iter([("type".to_owned(), json!("null"))])
 }
 
 /// What is sent for any value: there is no word for that.

@@ -55,7 +55,11 @@ impl<'s> Union<'s> {
                     }
                 }
                 ("required", Value::Array(names)) if is_certain => {
-                    self.required.extend(names.iter().filter_map(Value::as_str));
+                    for name in names.iter().filter_map(Value::as_str) {
+                        if !self.required.contains(&name) {
+                            self.required.push(name);
+                        }
+                    }
                 }
                 ("$ref", Value::String(reference)) => self.add_target(reference, is_certain),
                 ("allOf", Value::Array(parts)) => self.add_all(&join(at, keyword), parts, is_certain),
@@ -67,8 +71,10 @@ impl<'s> Union<'s> {
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
                 // What the root says besides is sent, and that it is an object.
-                ("type", types) if is_object(types) => {}
-                ("required", _) => {}
+                ("type", types) if !is_object(types) => {
+                    self.losses.push(Loss::new(at, keyword, LossKind::Dropped));
+                }
+                ("type" | "required", _) => {}
                 (name, _) if at.is_empty() && REFUSED.contains(&name) => {
                     self.losses.push(self.told.tell(at, name, value));
                 }

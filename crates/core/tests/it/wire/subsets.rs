@@ -300,6 +300,30 @@ fn contradictions() {
     );
 }
 
+/// What else is said of a `null` is not said with it.
+#[test]
+fn rules_about_null() {
+    let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
+    check_profile(
+        Gemini,
+        rule,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"null"}}}, not strict
+        `not` at /properties/a: left out"#]],
+    );
+}
+
+/// A property that two parts require is required once: twice it would be no schema.
+#[test]
+fn required_by_several_parts() {
+    let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
+    check_profile(
+        OpenAi,
+        parts,
+        &expect![[r#"{"type":"object","properties":{"a":{}},"required":["a"]}, not strict"#]],
+    );
+}
+
 /// A long description ends with a sentence.
 #[test]
 fn descriptions_for_small_models() {
