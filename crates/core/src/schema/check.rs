@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
@@ -166,16 +165,13 @@ fn without_id(schema: &Value) -> Option<Value> {
 
 /// The compiler's refusal, as a violation of what a schema must be.
 fn refused(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
-    let pointer = error.instance_path().as_str();
-    // Of alternatives there, which only the keyword has: a property of that name has a schema, which is no text.
-    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. })
-        && pointer.ends_with("/type")
-        && let Some(words) = foreign::explain(error.instance())
-    {
-        return SchemaError::new(pointer, SchemaFault::Invalid(words));
-    }
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
-    let words =
-        violations.as_slice().first().map_or_else(|| error.to_string(), |first| first.message().to_owned());
-    SchemaError::new(pointer, SchemaFault::Invalid(words))
+    let Some(first) = violations.as_slice().first() else {
+        return SchemaError::new(error.instance_path().as_str(), SchemaFault::Invalid(error.to_string()));
+    };
+    // Only of the keyword `type` these are the values. A property of that name has a schema.
+    let is_type = first.expected.starts_with("one of \"array\"");
+    let foreign = schema.pointer(&first.pointer).filter(|_| is_type).and_then(foreign::explain);
+    let words = foreign.unwrap_or_else(|| first.message().to_owned());
+    SchemaError::new(first.pointer.as_str(), SchemaFault::Invalid(words))
 }

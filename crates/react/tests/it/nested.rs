@@ -122,7 +122,10 @@ async fn an_answer_that_does_not_fit_is_told_at_once() {
         error.to_string()
     };
     expect![[r#"the run cannot begin: the answer for the call "1/1" does not fit: it waits for an approval or a denial, which this answer is not"#]].assert_eq(&error("1/1", Answer::output("paid")).await);
-    expect![[r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1"#]].assert_eq(&error("1/7", Answer::approved()).await);
+    expect![[
+        r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1"#
+    ]]
+    .assert_eq(&error("1/7", Answer::approved()).await);
     expect![[r#"the run cannot begin: the answer for the call "1" does not fit: it waits for answers to the calls inside it, which this answer is not"#]].assert_eq(&error("1", Answer::approved()).await);
 }
 
@@ -148,7 +151,8 @@ async fn a_child_that_fails_is_a_call_that_failed() {
         .unwrap();
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("I could not.");
     let answer = parent(model, child).run("Buy a pen.".into()).await.unwrap().into_answer().unwrap();
-    expect!["the agent came to no answer: the limit of 1 model requests is reached"].assert_eq(&answer.steps[0].result.model_text());
+    expect!["the agent came to no answer: the limit of 1 model requests is reached"]
+        .assert_eq(&answer.steps[0].result.model_text());
 }
 
 /// A child with named inputs takes them as its arguments, and gives its outputs as data.

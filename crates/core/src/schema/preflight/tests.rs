@@ -266,7 +266,7 @@ fn a_foreign_type_is_told_with_the_one_that_is_meant() {
     check_refused(
         json!({"properties": {"type": {"type": ["String", "null"]}}}),
         expect![[
-            r#"invalid schema at /properties/type/type: "String" is no type of JSON Schema, expected "string""#
+            r#"invalid schema at /properties/type/type/0: "String" is no type of JSON Schema, expected "string""#
         ]],
     );
     check_refused(
@@ -294,5 +294,14 @@ fn a_foreign_type_is_told_with_the_one_that_is_meant() {
         expect![[
             r#"invalid schema at /type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "dictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdict"… (400 characters)"#
         ]],
+    );
+    let draft_7 = "http://json-schema.org/draft-07/schema#";
+    check_refused(
+        json!({"$schema": draft_7, "items": {"type": "dict"}}),
+        expect![[r#"invalid schema at /items/type: "dict" is no type of JSON Schema, expected "object""#]],
+    );
+    check_refused(
+        json!({"$schema": draft_7, "items": {"type": ["null", "float"]}}),
+        expect![[r#"invalid schema at /items/type/1: "float" is no type of JSON Schema, expected "number""#]],
     );
 }
