@@ -163,7 +163,7 @@ impl Schema {
     ///
     /// [`SchemaFault::NotAnObject`] for a root that cannot be an object.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
-        match arguments::object_root(self.as_value())? {
+        match arguments::object_root(self.as_value(), self.0.check.draft())? {
             Some(value) => self.with_root(value),
             None => Ok(self),
         }

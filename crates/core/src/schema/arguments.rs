@@ -3,24 +3,31 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use jsonschema::Draft;
+use serde_json::{Map, Value, json};
 
 use super::error::{SchemaError, SchemaFault};
 use super::reference;
+use super::wire::is_assertion;
 
 /// Keywords that may bring properties of their own, so that an empty `properties` beside them would mislead.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// The root with `"type": "object"` and `properties` in front, where it needs them.
-pub(super) fn object_root(root: &Value) -> Result<Option<Value>, SchemaError> {
+pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(given) = root else { return Err(not_an_object()) };
-    if !allows_object(root) || !allows_object(reference::follow(root, root)) {
+    let target = reference::follow(root, root);
+    if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());
     }
-    let is_typed = given.get("type").is_some_and(|it| it == "object");
+    // What stands beside `$ref` does not count in draft-07.
+    let is_alone = draft == Draft::Draft7 && given.contains_key("$ref");
+    if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
+        return Ok(Some(object_beside_reference(given)));
+    }
     let lists_properties =
         given.contains_key("properties") || COMBINATORS.iter().any(|it| given.contains_key(*it));
-    if is_typed && lists_properties {
+    if is_object(root) && lists_properties {
         return Ok(None);
     }
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
@@ -31,6 +38,23 @@ pub(super) fn object_root(root: &Value) -> Result<Option<Value>, SchemaError> {
         given.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())),
     );
     Ok(Some(Value::Object(object)))
+}
+
+/// The root with its reference in a place beside which the type counts, and nothing else that did not.
+fn object_beside_reference(given: &Map<String, Value>) -> Value {
+    let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
+    for (key, value) in given {
+        match key.as_str() {
+            "$ref" => drop(object.insert("allOf".to_owned(), json!([{"$ref": value}]))),
+            key if is_assertion(key) => {}
+            key => drop(object.insert(key.to_owned(), value.clone())),
+        }
+    }
+    Value::Object(object)
+}
+
+fn is_object(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|it| it == "object")
 }
 
 fn allows_object(schema: &Value) -> bool {

@@ -74,11 +74,15 @@ impl Check {
 
     /// Compiles another schema in the dialect of this one.
     pub(super) fn of_same_draft(&self, schema: &Value) -> Result<Self, SchemaError> {
-        let draft = match self {
+        Self::compile(schema, self.draft())
+    }
+
+    /// The dialect of the schema.
+    pub(super) fn draft(&self) -> Draft {
+        match self {
             Self::AnyObject => Draft::Draft202012,
             Self::Compiled(compiled) => compiled.draft,
-        };
-        Self::compile(schema, draft)
+        }
     }
 
     /// How deep a value may be nested that is held against this schema.

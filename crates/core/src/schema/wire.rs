@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::Schema;
 
+pub(super) use self::flat::is_assertion;
 pub use self::loss::{Loss, LossKind};
 
 /// What a provider can read of a schema.

@@ -1,5 +1,5 @@
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{Schema, SchemaFault};
 
@@ -29,4 +29,29 @@ fn a_root_of_arguments_is_an_object() {
     assert!(object.is_valid(&json!({"any": 1})));
     expect!["/: expected object, received array [1]"]
         .assert_eq(&object.validate(&json!([1])).unwrap_err().to_string());
+}
+
+/// What stands beside `$ref` does not count in draft-07, so that a type there would not make an object of it.
+#[test]
+fn a_reference_of_draft_07_is_an_object() {
+    let root = |target: Value| {
+        json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/a",
+            "required": ["never asked for"],
+            "definitions": {"a": target, "b": {"$ref": "#/definitions/a", "type": "object"}},
+        })
+    };
+    let open = Schema::arguments(root(json!({"properties": {"x": {"type": "integer"}}}))).unwrap();
+    expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","allOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"properties":{"x":{"type":"integer"}}},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&open.as_value().to_string());
+    let typed = Schema::arguments(root(json!({"type": "object"}))).unwrap();
+    expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","required":["never asked for"],"definitions":{"a":{"type":"object"},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&typed.as_value().to_string());
+    for schema in [open, typed] {
+        assert!(schema.is_valid(&json!({"x": 1})));
+        assert!(!schema.is_valid(&json!("text")));
+        assert_eq!(schema.clone().into_arguments().unwrap(), schema);
+    }
+    let mut chain = root(json!(true));
+    chain["$ref"] = json!("#/definitions/b");
+    assert!(!Schema::arguments(chain).unwrap().is_valid(&json!("text")));
 }

@@ -97,7 +97,8 @@ pub(super) struct Reader<'s> {
     given_up: Option<RefCell<Vec<Loss>>>,
 }
 
-pub(super) fn is_assertion(keyword: &str) -> bool {
+/// Whether a keyword says which values fit.
+pub(in crate::schema) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
