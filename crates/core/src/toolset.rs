@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use serde::Serialize;
 
-use asked::Asked;
+pub(crate) use asked::Asked;
 use gathered::{Gathered, Identity, identity};
 use selected::{Selected, Selection};
 

@@ -103,10 +103,10 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let parts = match content.get("parts") {
         Some(Value::Array(parts)) => parts.as_slice(),
         // A reply may be empty.
-        None if content.is_object() => &[],
+        None | Some(Value::Null) if content.is_object() => &[],
         _ => return Err(ModelError::InvalidResponse("it has no `parts`, which is a list".to_owned())),
     };
-    let calls = parts.iter().filter_map(|part| part.get("functionCall"));
+    let calls = parts.iter().filter_map(|part| part.get("functionCall").filter(|call| !call.is_null()));
     calls
         .map(|call| {
             let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -121,15 +121,19 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
 
 /// Puts the results of the calls of one reply into the content that follows it, in the order of the calls.
 ///
-/// What is data goes as data, under `output`; what failed is told under `error`. A picture is described.
+/// What is data goes as data, under `output`, where that is what a model is to read: not if it was shortened, has a warning, or
+/// is told in other words. What failed is told under `error`. A picture is described.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})
 }
 
 fn tool_result(result: &ToolResult) -> Value {
-    let structured = result.output().and_then(|output| output.structured.clone());
-    let said = structured.unwrap_or_else(|| Value::String(result.model_text().into_owned()));
+    let text = result.model_text();
+    let structured = result.output().and_then(|output| output.structured.as_ref());
+    let data =
+        structured.filter(|data| serde_json::from_str::<Value>(&text).is_ok_and(|read| read == **data));
+    let said = data.cloned().unwrap_or_else(|| Value::String(text.into_owned()));
     let key = if result.failure().is_some() { "error" } else { "output" };
     let mut response = json!({"name": result.name, "response": {key: said}});
     if let (false, Value::Object(response)) = (result.call_id.is_empty(), &mut response) {

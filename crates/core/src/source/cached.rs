@@ -39,7 +39,11 @@ impl<S: ToolSource> ToolSource for Cached<S> {
         }
         let asked = Instant::now();
         let list = self.source.tools(cx).await?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((asked, list.clone()));
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of two listings at once the later one counts, whichever ends first.
+        if kept.as_ref().is_none_or(|(since, _)| *since <= asked) {
+            *kept = Some((asked, list.clone()));
+        }
         Ok(list)
     }
 }

@@ -3,33 +3,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 
 use super::{Diagnostic, ListContext, SourceError, ToolList, ToolSource};
-use crate::recent::Recent;
+use crate::{recent::Recent, toolset::Asked};
 
 /// Two sources as one, as [`ToolSourceExt::combined`](crate::ToolSourceExt::combined) makes it.
-pub struct Combined<A, B> {
-    sources: (A, B),
+pub struct Combined {
+    sources: [Asked; 2],
     label: String,
     answers: Mutex<Recent<[Result<u64, String>; 2], ToolList>>,
 }
 
-impl<A: ToolSource, B: ToolSource> Combined<A, B> {
-    pub(super) fn new(one: A, other: B) -> Self {
+impl Combined {
+    pub(super) fn new(one: impl ToolSource + 'static, other: impl ToolSource + 'static) -> Self {
         let label = format!("{}+{}", one.label(), other.label());
-        Self { sources: (one, other), label, answers: Mutex::default() }
+        let sources = [Asked::new(Arc::new(one)), Asked::new(Arc::new(other))];
+        Self { sources, label, answers: Mutex::default() }
     }
 
     fn list(&self, listings: [&Result<ToolList, SourceError>; 2]) -> ToolList {
-        let labels = [self.sources.0.label(), self.sources.1.label()];
         let mut tools = Vec::new();
         let mut diagnostics = Vec::new();
-        for (label, listing) in labels.into_iter().zip(listings) {
+        for (source, listing) in self.sources.iter().zip(listings) {
             match listing {
                 Ok(list) => {
                     diagnostics.extend_from_slice(list.diagnostics());
-                    tools.extend(list.tools().iter().map(|tool| (label, Arc::clone(tool))));
+                    tools.extend(list.tools().iter().map(|tool| (source.label(), Arc::clone(tool))));
                 }
                 Err(error) => diagnostics.push(Diagnostic::SourceFailed {
-                    source_label: label.to_owned(),
+                    source_label: source.label().to_owned(),
                     reason: error.reason.clone(),
                 }),
             }
@@ -39,15 +39,16 @@ impl<A: ToolSource, B: ToolSource> Combined<A, B> {
 }
 
 #[async_trait]
-impl<A: ToolSource, B: ToolSource> ToolSource for Combined<A, B> {
+impl ToolSource for Combined {
     fn label(&self) -> &str {
         &self.label
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        let (one, other) = futures::join!(self.sources.0.tools(cx), self.sources.1.tools(cx));
+        let [one, other] = &self.sources;
+        let (one, other) = futures::join!(one.list(cx), other.list(cx));
         if let (Err(one), Err(other)) = (&one, &other) {
-            let reason = format!("{}; {}: {}", one.reason, other.label, other.reason);
+            let reason = format!("{}: {}; {}: {}", one.label, one.reason, other.label, other.reason);
             return Err(SourceError::new(self.label(), reason));
         }
         let listings = [&one, &other];

@@ -73,7 +73,8 @@ pub trait ToolSourceExt: ToolSource {
         Prefixed::new(self, prefix.into())
     }
 
-    /// Gives tools other names: pairs of the old and the new one. A tool that is not listed is renamed when it is.
+    /// Gives tools other names: pairs of the old and the new one, of which the last for a tool counts. A tool that is not listed is
+    /// renamed when it is.
     ///
     /// # Errors
     ///
@@ -89,7 +90,8 @@ pub trait ToolSourceExt: ToolSource {
         Ok(Renamed::new(self, names.collect::<Result<BTreeMap<_, _>, _>>()?))
     }
 
-    /// Shows only the tools that `keep` says. Another one is unknown to who calls it.
+    /// Shows only the tools that `keep` says. Another one is unknown to who calls it. `keep` is asked once for each snapshot of the
+    /// source; what changes from step to step is for [`prepared`](Self::prepared).
     fn filtered<F>(self, keep: F) -> Filtered<Self, F>
     where
         Self: Sized,
@@ -108,7 +110,9 @@ pub trait ToolSourceExt: ToolSource {
         Mapped::new(self, map)
     }
 
-    /// Asks the source at most once in this time. A failure is not kept.
+    /// Lists what the source listed last, until that is older than this. A failure is not kept.
+    ///
+    /// There is one list for all callers: what depends on who asks goes around it, `source.cached(…).prepared(…)`, not into it.
     fn cached(self, time_to_live: Duration) -> Cached<Self>
     where
         Self: Sized,
@@ -117,7 +121,7 @@ pub trait ToolSourceExt: ToolSource {
     }
 
     /// Lets the tools that `which` says wait for a person's permission: it sets their [policy](crate::Policy), which the
-    /// pipeline's gate goes by.
+    /// pipeline's gate goes by. `which` is asked once for each snapshot of the source.
     fn approval_required<F>(self, which: F) -> ApprovalRequired<Self, F>
     where
         Self: Sized,
@@ -126,7 +130,8 @@ pub trait ToolSourceExt: ToolSource {
         ApprovalRequired::new(self, which)
     }
 
-    /// Leaves the tools that `which` says to the host program: a call of one waits for its result.
+    /// Leaves the tools that `which` says to the host program: a call of one waits for its result. `which` is asked once for each
+    /// snapshot of the source.
     fn external<F>(self, which: F) -> External<Self, F>
     where
         Self: Sized,
@@ -136,10 +141,10 @@ pub trait ToolSourceExt: ToolSource {
     }
 
     /// Puts another source behind this one. Where both have a tool of one name, that of the first is offered; where one
-    /// fails, the other's tools are there.
-    fn combined<B: ToolSource>(self, other: B) -> Combined<Self, B>
+    /// fails or keeps one waiting, the other's tools are there.
+    fn combined(self, other: impl ToolSource + 'static) -> Combined
     where
-        Self: Sized,
+        Self: Sized + 'static,
     {
         Combined::new(self, other)
     }

@@ -18,7 +18,7 @@ use crate::{ListContext, SourceError, State, ToolList, ToolSource, deadline, lim
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A source that is asked for its tools, and waited for by nobody: what it lists too late is there next time.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) source: Arc<dyn ToolSource>,
     memory: Mutex<Option<Memory>>,
 }
@@ -33,16 +33,16 @@ struct Memory {
 }
 
 impl Asked {
-    pub(super) fn new(source: Arc<dyn ToolSource>) -> Self {
+    pub(crate) fn new(source: Arc<dyn ToolSource>) -> Self {
         Self { source, memory: Mutex::new(None) }
     }
 
-    pub(super) fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         self.source.label()
     }
 
     /// What the source lists; where it keeps silent, what it listed last.
-    pub(super) async fn list(&self, cx: &ListContext) -> Listing {
+    pub(crate) async fn list(&self, cx: &ListContext) -> Listing {
         let listing = match self.overdue(cx) {
             Some(overdue) if overdue.is_finished() => joined(overdue, self.label()).await,
             Some(overdue) => return self.put_off(cx, overdue),

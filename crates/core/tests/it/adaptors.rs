@@ -189,7 +189,7 @@ async fn two_sources_are_one() {
     let half = list(&combined).await;
     expect!["tool source counting has no tools: not yet"].assert_eq(&half.diagnostics()[0].to_string());
     assert_eq!(half.len(), 1);
-    expect!["tool source counting+counting: not yet; counting: not yet"]
+    expect!["tool source counting+counting: counting: not yet; counting: not yet"]
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 

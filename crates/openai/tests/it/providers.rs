@@ -66,8 +66,22 @@ fn gemini_both_ways() {
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
     ]]
     .assert_eq(&pretty(gemini::tool_results([&data])));
+    // What a model reads is what is sent: nothing that was cut, and no warning is lost.
+    let said = |result: ToolResult| {
+        gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
+    };
+    let cut = ToolOutput {
+        content: vec![Content::text("{\"n\":3 [cut]")],
+        ..ToolOutput::structured(json!({"n": 3}))
+    };
+    assert_eq!(said(ToolResult::done("", "count", cut)), json!("{\"n\":3 [cut]"));
+    let warned = ToolOutput::structured(json!({"n": 3})).with_warning("rounded");
+    assert_eq!(said(ToolResult::done("", "count", warned)), json!("{\"n\":3}\nWarning: rounded"));
+    let both =
+        ToolOutput { content: vec![Content::text("{\"n\": 3}")], ..ToolOutput::structured(json!({"n": 3})) };
+    assert_eq!(said(ToolResult::done("", "count", both)), json!({"n": 3}));
     let content = json!({"parts": [
-        {"text": "I look."},
+        {"text": "I look.", "functionCall": null},
         {"functionCall": {"name": "ping"}},
         {"functionCall": {"id": "b", "name": "search_files", "args": {"pattern": "*.rs"}}},
     ]});
@@ -75,6 +89,7 @@ fn gemini_both_ways() {
         [ToolCall::new("", "ping", "{}"), ToolCall::new("b", "search_files", r#"{"pattern":"*.rs"}"#)];
     assert_eq!(gemini::tool_calls(&content).unwrap(), calls);
     assert_eq!(gemini::tool_calls(&json!({"role": "model"})).unwrap(), []);
+    assert_eq!(gemini::tool_calls(&json!({"role": "model", "parts": null})).unwrap(), []);
     refused(
         gemini::tool_calls,
         &[json!("Hi"), json!({"parts": 1}), json!({"parts": [{"functionCall": {}}]})],
