@@ -1,6 +1,7 @@
 //! The run: the agent loop as data, without I/O.
 
 mod calls;
+mod compact;
 mod config;
 mod context;
 mod effect;
@@ -13,10 +14,11 @@ mod limits;
 mod mark;
 mod outputs;
 mod park;
+mod pieces;
 mod saved;
 mod steps;
 
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 use haft_core::{
     AgentError, AgentErrorKind, Answer, Content, FailureKind, Limit, Message, MessageBody, ModelError,
@@ -34,6 +36,7 @@ pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
+pub(crate) use mark::summarised;
 pub use mark::{is_hint, is_unusable};
 pub(crate) use steps::{arguments, steps, thought};
 
@@ -85,6 +88,8 @@ struct Head {
     config: RunConfig,
     /// How many messages of the transcript are from before this run.
     start: usize,
+    /// How many are there when its own first message is made.
+    first: usize,
     /// The time of the last step.
     now: Timestamp,
     phase: Phase,
@@ -98,7 +103,6 @@ struct Head {
     /// In how many replies in a row each tool asked for another try.
     retries: BTreeMap<String, u32>,
     /// What the model is shown.
-    #[serde(default)]
     shown: Shown,
     /// Whether the model has ended its work and is asked for the outputs.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -165,7 +169,8 @@ impl Run {
             AgentError::from(kind).with_run(earlier, Usage::default())
         })?;
         let ids = CallIds::of(transcript.messages());
-        Ok(Self { transcript, head: Head::new(config, start), ids })
+        let head = Head::new(config, transcript.messages(), start);
+        Ok(Self { transcript, head, ids })
     }
 
     /// The conversation so far. While calls are open their results are not in it.
@@ -178,7 +183,7 @@ impl Run {
         self.head.usage
     }
 
-    /// How often the model was asked.
+    /// How often the model was asked for a step. Summaries are asked for beside that, and count for the limit too.
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
@@ -360,7 +365,7 @@ impl Run {
     }
 
     fn ask(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
-        if let (false, Some(limit)) = (self.head.must_answer(), self.exhausted()) {
+        if let (None, Some(limit)) = (self.head.last_request, self.exhausted()) {
             self.reach(limit)?;
         }
         if let Some(compaction) = self.keep_within_tokens() {
@@ -441,10 +446,11 @@ impl Run {
 }
 
 impl Head {
-    fn new(config: RunConfig, start: usize) -> Self {
+    fn new(config: RunConfig, messages: &[Arc<Message>], start: usize) -> Self {
         Self {
             config,
             start,
+            first: messages.len(),
             now: Timestamp::default(),
             phase: Phase::Asking,
             usage: Usage::default(),
@@ -453,7 +459,7 @@ impl Head {
             unusable_replies: 0,
             identical_calls: 0,
             retries: BTreeMap::new(),
-            shown: Shown::default(),
+            shown: Shown::of(messages, start),
             is_extracting: false,
             last_request: None,
         }

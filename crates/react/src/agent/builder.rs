@@ -203,9 +203,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Summarises by this model what there is [too much](ContextConfig::compaction) of. Default: by the agent's own.
+    /// Summarises by this model what there is [too much](ContextConfig::compaction) of, whatever [`context`](Self::context) says
+    /// of that. Default: no summaries, or by the agent's own model where the context says that there are some.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
-        self.config.context.compaction = true;
         self.compactor = Some(Arc::new(model));
         self
     }
@@ -232,6 +232,7 @@ impl ReactAgentBuilder {
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
+        config.context.compaction |= self.compactor.is_some();
         let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;

@@ -1,16 +1,18 @@
 //! What of the conversation a model is shown. The conversation itself keeps everything.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
-use haft_core::{AgentErrorKind, ChatResponse, MessageBody, ModelError, Usage, View};
+use haft_core::{AgentErrorKind, Message, ModelError, View};
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Phase, Run, RunError, is_hint, mark};
+use super::{Effect, Run, mark::summarised, pieces};
 
 /// How much of a conversation a model is shown.
 ///
 /// What is left out is left out whole: a turn of an earlier run, with all that was called in it, or a step, which is a reply
-/// with the results of its calls. The question of the run and its last step are always shown.
+/// with calls, their results and what was said without a call after them. The question of the run (all messages that it was
+/// given) and its last step are always shown. Of the summaries only the latest is shown, in the place of what it stands for; a later
+/// run of the conversation goes on from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
@@ -21,10 +23,12 @@ pub struct ContextConfig {
     /// as the model takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// How often in a row the oldest is left out when there is too much for the model. Default: 3.
+    /// How often in a row the oldest is left out when there is too much for the model; with 0 it never is, whether there are
+    /// summaries or not. Default: 3.
     pub omissions: u32,
-    /// Whether all but the last step is [summarised](Effect::Compact) when there is too much, once, in place of leaving the
-    /// oldest out. Where that fails, the oldest is left out. Default: no.
+    /// Whether all but the last step is [summarised](Effect::Compact) when there is too much, once in a row, before the oldest is
+    /// left out. A summary is a request, which the [limits](super::RunConfig::limits) must allow. Where it fails or is not enough,
+    /// the oldest is left out. Default: no.
     pub compaction: bool,
 }
 
@@ -39,37 +43,54 @@ impl Default for ContextConfig {
 #[serde(default)]
 pub(super) struct Shown {
     /// From which message on, of those before the run.
-    earlier: usize,
+    pub(super) earlier: usize,
     /// From which message on, of the steps of the run.
-    steps: usize,
+    pub(super) steps: usize,
     /// The message that stands for what is not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<usize>,
+    pub(super) summary: Option<usize>,
     /// How often in a row something was left out.
     omissions: u32,
+    /// Whether a summary was asked for since the last reply.
+    pub(super) is_summarised: bool,
+    /// How often a summary was asked for.
+    pub(super) summaries: u32,
     /// How many tokens the last request had with its reply.
     tokens: u64,
+}
+
+impl Shown {
+    /// What a run begins with: its question, and all that was said before it, or the last summary and what that does not
+    /// stand for.
+    pub(super) fn of(messages: &[Arc<Message>], start: usize) -> Self {
+        let earlier = messages.iter().take(start);
+        let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarised(it)?))).last();
+        let earlier = summary.map_or(0, |(index, spared)| usize::saturating_sub(index, spared));
+        Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
+    }
 }
 
 impl Run {
     /// What the model is shown.
     pub(super) fn view(&self) -> View {
-        let Shown { earlier, steps, summary, .. } = self.head.shown;
-        let (start, first, end) = (self.head.start, self.first_step(), self.transcript.len());
-        let (earlier, steps) = self.within_latest(earlier.min(start), steps.max(first));
-        let shown = [earlier..start, start..first, steps..end];
-        let Some(summary) = summary else { return self.transcript.view_of(shown) };
-        let around = |range: Range<usize>| {
-            [range.start..range.end.min(summary), range.start.max(summary + 1)..range.end]
-        };
-        let shown = shown.into_iter().flat_map(around).filter(|range| range.start < range.end);
-        self.transcript.view_of(std::iter::once(summary..summary + 1).chain(shown))
+        let (earlier, steps) = self.within_latest();
+        self.view_of(earlier, steps..self.transcript.len())
+    }
+
+    /// The summary, the turns from `earlier` on, the question, and these steps.
+    pub(super) fn view_of(&self, earlier: usize, steps: Range<usize>) -> View {
+        let (start, first) = (self.head.start, self.head.first);
+        let shown = [earlier..start, start..first, steps].into_iter();
+        let messages = self.transcript.messages();
+        let shown = shown.flat_map(|range| pieces::without_summaries(messages, range));
+        let summary = self.head.shown.summary.map(|summary| summary..summary + 1);
+        self.transcript.view_of(summary.into_iter().chain(shown))
     }
 
     /// Notes how much the model has read and written.
     pub(super) fn note_tokens(&mut self, tokens: u64) {
-        self.head.shown.tokens = tokens;
-        self.head.shown.omissions = 0;
+        let shown = &mut self.head.shown;
+        (shown.tokens, shown.omissions, shown.is_summarised) = (tokens, 0, false);
     }
 
     /// Shows less where the last request had too many tokens. Whatever cannot be left out is sent.
@@ -88,124 +109,49 @@ impl Run {
         if self.reduce() { Ok(()) } else { Err(error.into()) }
     }
 
-    /// Asks for a summary where one is due.
-    pub(super) fn compact(&mut self) -> Option<Effect> {
-        let Phase::Compacting { to } = self.head.phase else { return None };
-        let Shown { earlier, steps, summary, .. } = self.head.shown;
-        let (start, first) = (self.head.start, self.first_step());
-        let summary = summary.map(|summary| summary..summary + 1);
-        let parts =
-            summary.into_iter().chain([earlier.min(start)..start, start..first, steps.max(first)..to]);
-        Some(Effect::Compact(self.transcript.view_of(parts)))
-    }
-
-    /// Tells of the summary that was [asked for](Effect::Compact). If there is none, the oldest step is left out instead.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no summary was asked for, and with the model's error when nothing can be left out.
-    pub fn on_compact(&mut self, summary: Result<ChatResponse, ModelError>) -> Result<(), AgentErrorKind> {
-        let Phase::Compacting { to } = self.head.phase else {
-            return Err(RunError::NoCompaction.into());
-        };
-        self.head.phase = Phase::Asking;
-        let usage = summary.as_ref().map(|response| response.usage).unwrap_or_default();
-        self.head.usage += Usage { requests: usage.requests.max(1), ..usage };
-        let text = summary.and_then(|response| {
-            let text = response.message.text();
-            if text.trim().is_empty() { Err(ModelError::EmptyResponse) } else { Ok(text) }
-        });
-        match text {
-            Ok(text) => {
-                self.push(mark::summary(text));
-                let shown = &mut self.head.shown;
-                shown.summary = Some(self.transcript.len() - 1);
-                (shown.earlier, shown.steps) = (self.head.start, to);
-                Ok(())
-            }
-            Err(error) => {
-                tracing::warn!(%error, "what was said cannot be summarised");
-                if self.omit() { Ok(()) } else { Err(error.into()) }
-            }
-        }
-    }
-
-    /// Leaves something out, or has it summarised first; whether there was anything.
+    /// Has something summarised, or leaves it out; whether there was anything.
     fn reduce(&mut self) -> bool {
-        let shown = self.head.shown;
-        if shown.omissions >= self.head.config.context.omissions {
-            return false;
-        }
-        if !self.head.config.context.compaction {
-            return self.omit();
-        }
-        let steps = self.steps_from(shown.steps.max(self.first_step()));
-        let to = steps.last().map_or(self.transcript.len(), |last| last.start);
-        if shown.omissions > 0 || (steps.len() < 2 && shown.earlier >= self.head.start) {
-            return false;
-        }
-        self.head.shown.omissions += 1;
-        self.head.phase = Phase::Compacting { to };
-        true
+        (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }
 
-    /// Leaves out the oldest turn or step.
-    fn omit(&mut self) -> bool {
-        let Shown { earlier, steps, .. } = self.head.shown;
-        let turns = self.turns_from(earlier);
-        let steps = self.steps_from(steps.max(self.first_step()));
+    /// Leaves out the oldest turn or step; whether there was one that may be.
+    pub(super) fn omit(&mut self) -> bool {
+        if self.head.shown.omissions >= self.head.config.context.omissions {
+            return false;
+        }
+        let turns = self.turns_from(self.head.shown.earlier);
+        let steps = self.steps_from(self.head.shown.steps);
+        let shown = &mut self.head.shown;
         match (turns.first(), steps.as_slice()) {
-            (Some(oldest), _) => self.head.shown.earlier = oldest.end,
-            (None, [oldest, _, ..]) => self.head.shown.steps = oldest.end,
+            (Some(oldest), _) => shown.earlier = oldest.end,
+            (None, [oldest, _, ..]) => shown.steps = oldest.end,
             _ => return false,
         }
-        self.head.shown.omissions += 1;
+        shown.omissions += 1;
         tracing::warn!("there is too much for the model: it is no longer shown the oldest step");
         true
     }
 
-    /// The later of these beginnings and those of the latest turns and steps, where only they are shown.
-    fn within_latest(&self, earlier: usize, steps: usize) -> (usize, usize) {
+    /// Where what is shown of the earlier turns and of the steps begins, when only the latest are.
+    fn within_latest(&self) -> (usize, usize) {
+        let Shown { earlier, steps, .. } = self.head.shown;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
         let (turns, own) = (self.turns_from(earlier), self.steps_from(steps));
         let too_many = (turns.len() + own.len()).saturating_sub(latest.max(1));
-        let turns_left = turns.get(too_many..).unwrap_or_default();
-        let own_left = own.get(too_many.saturating_sub(turns.len())..).unwrap_or_default();
-        let beginning = |left: &[Range<usize>], end| left.first().map_or(end, |first| first.start);
+        let from = |pieces: &[Range<usize>], number: usize| pieces.get(number).map(|piece| piece.start);
         (
-            beginning(turns_left, self.head.start),
-            if own.is_empty() { steps } else { beginning(own_left, steps) },
+            from(&turns, too_many).unwrap_or(self.head.start),
+            from(&own, too_many.saturating_sub(turns.len())).unwrap_or(steps),
         )
     }
 
-    /// Where the first step of the run begins.
-    fn first_step(&self) -> usize {
-        let new = self.transcript.messages().iter().skip(self.head.start);
-        let said = new.take_while(|message| !matches!(message.body(), MessageBody::Assistant(_)));
-        self.head.start + said.count()
+    /// The steps of the run from a message on.
+    pub(super) fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
+        pieces::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
-    /// The steps of the run from a message on: each begins with a reply.
-    fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
-        self.pieces(from..self.transcript.len(), |body, _| matches!(body, MessageBody::Assistant(_)))
-    }
-
-    /// The turns before the run from a message on: each begins with what a person said.
+    /// The turns before the run from a message on.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
-        self.pieces(from..self.head.start, |body, is_hint| {
-            matches!(body, MessageBody::User { .. }) && !is_hint
-        })
-    }
-
-    fn pieces(&self, range: Range<usize>, begins: impl Fn(&MessageBody, bool) -> bool) -> Vec<Range<usize>> {
-        let messages = self.transcript.messages().get(range.clone()).unwrap_or_default();
-        let mut pieces: Vec<Range<usize>> = Vec::new();
-        for (index, message) in (range.start..).zip(messages) {
-            match pieces.last_mut() {
-                Some(piece) if !begins(message.body(), is_hint(message)) => piece.end = index + 1,
-                _ => pieces.push(index..index + 1),
-            }
-        }
-        pieces
+        pieces::turns(self.transcript.messages(), from..self.head.start)
     }
 }

@@ -7,8 +7,9 @@ use super::{AtLimit, Head, Phase, Run, mark};
 impl Run {
     /// The limit that leaves no request, if there is one.
     pub(super) fn exhausted(&self) -> Option<Limit> {
-        let Head { config, requests, usage, .. } = &self.head;
-        let of_requests = config.limits.requests.filter(|limit| requests >= limit).map(Limit::Requests);
+        let Head { config, requests, usage, shown, .. } = &self.head;
+        let requests = requests.saturating_add(shown.summaries);
+        let of_requests = config.limits.requests.filter(|limit| requests >= *limit).map(Limit::Requests);
         let total_tokens = usage.total_tokens();
         let of_tokens = config.limits.total_tokens.filter(|limit| total_tokens >= *limit);
         of_requests.or(of_tokens.map(Limit::TotalTokens))

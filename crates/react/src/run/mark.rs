@@ -8,7 +8,7 @@ const HINT: &str = "hint";
 /// The key of what a model said and nobody could use.
 const UNUSABLE: &str = "unusable";
 
-/// The key of what stands for a part of the conversation.
+/// The key of what stands for a part of the conversation: how many messages right before it are no part of that.
 const SUMMARY: &str = "summary";
 
 /// Makes what a run tells the model by itself: what is wrong with a reply, or that it must answer now.
@@ -16,12 +16,17 @@ pub(super) fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
 }
 
-/// Makes what stands for a part of the conversation that the model is no longer shown.
-pub(super) fn summary(text: impl Into<String>) -> Message {
+/// Makes what stands for the conversation so far without its last messages, `spared` in number.
+pub(super) fn summary(text: impl Into<String>, spared: usize) -> Message {
     let text = format!("Summary of the conversation so far:\n{}", text.into());
-    let message = Message::user(text);
-    message
-        .with_metadata([HINT, SUMMARY].map(|key| (key.to_owned(), Value::Bool(true))).into_iter().collect())
+    let marks = [(HINT.to_owned(), Value::Bool(true)), (SUMMARY.to_owned(), Value::from(spared))];
+    Message::user(text).with_metadata(Map::from_iter(marks))
+}
+
+/// Of a summary, how many messages right before it are no part of what it stands for.
+pub(crate) fn summarised(message: &Message) -> Option<usize> {
+    let spared = message.metadata().get(SUMMARY).filter(|_| is_hint(message));
+    spared?.as_u64()?.try_into().ok()
 }
 
 /// Notes that a reply is neither calls nor an answer.

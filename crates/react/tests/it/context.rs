@@ -4,8 +4,8 @@ use expect_test::expect;
 use haft_core::{
     Agent as _, AgentErrorKind, Message, ModelError, RunInput, Transcript, Usage, testing::ScriptedModel,
 };
-use haft_core::{AssistantMessage, ChatResponse, ToolCall};
-use haft_react::{ContextConfig, JsonReact, ReactAgent, ReactAgentBuilder, TextReact};
+use haft_core::{AssistantMessage, ChatResponse, FinishReason, Limit, RunLimits, Schema, ToolCall, json};
+use haft_react::{ContextConfig, JsonReact, OutputsBy, ReactAgent, ReactAgentBuilder, TextReact};
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, lines},
@@ -196,4 +196,181 @@ async fn dialects_show_what_the_run_shows() {
     let agent = builder(&model).dialect(JsonReact::new()).build().unwrap();
     assert_eq!(agent.run("Add.".into()).await.unwrap().text(), "5");
     assert_eq!(model.requests()[3].messages.len(), 3);
+}
+
+/// Only the current summary is shown, and only once, also to who writes the next.
+#[tokio::test]
+async fn a_summary_takes_the_place_of_the_one_before() {
+    let compactor = ScriptedModel::new().text("One.").text("Two.").text("Three.");
+    let model = adding(ScriptedModel::new().fail(too_long()), 1..4).fail(too_long());
+    let model = adding(model, 4..6).fail(too_long()).text("Done.");
+    let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
+    let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+    assert_paired(&answer.transcript);
+    assert_eq!(answer.usage.requests, 9 + 3);
+    let requests = model.requests();
+    requests.iter().for_each(assert_request_paired);
+    expect![[r#"
+        user: Summary of the conversation so far:
+        One.
+        user: Add.
+    "#]]
+    .assert_eq(&lines(&requests[1]));
+    expect![[r#"
+        user: Summary of the conversation so far:
+        Three.
+        user: Add.
+        assistant: 5a add{"x":5,"y":1}; 5b add{"x":5,"y":2}
+        tool: 5a 6
+        tool: 5b 7
+    "#]]
+    .assert_eq(&lines(requests.last().unwrap()));
+    expect![[r#"
+        user: user: Summary of the conversation so far:
+        Two.
+        user: Add.
+        assistant calls add: {"x":3,"y":1}
+        assistant calls add: {"x":3,"y":2}
+        result of add: 4
+        result of add: 5
+        assistant calls add: {"x":4,"y":1}
+        assistant calls add: {"x":4,"y":2}
+        result of add: 5
+        result of add: 6
+
+    "#]]
+    .assert_eq(&lines(&compactor.requests()[2]));
+}
+
+/// The next run goes on from the summary, and from what that does not stand for.
+#[tokio::test]
+async fn a_run_after_a_summary_begins_there() {
+    let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
+    let model = adding(ScriptedModel::new(), 1..3).fail(too_long()).text("Done.").text("You are welcome.");
+    let agent = builder(&model).compactor(compactor).build().unwrap();
+    let first = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+    agent.run(RunInput::following(first.transcript, "Thanks.")).await.unwrap();
+    expect![[r#"
+        user: Summary of the conversation so far:
+        1+1=2, 1+2=3.
+        assistant: 2a add{"x":2,"y":1}; 2b add{"x":2,"y":2}
+        tool: 2a 3
+        tool: 2b 4
+        assistant: Done.
+        user: Thanks.
+    "#]]
+    .assert_eq(&lines(model.requests().last().unwrap()));
+}
+
+/// What stands last in a summary is what is still to do; a long record must fit where it did not fit before.
+#[tokio::test]
+async fn a_record_is_bounded_and_keeps_the_summary_whole() {
+    let long = format!("{} STILL TO DO", "x".repeat(9_000));
+    let compactor = ScriptedModel::new().text(long).text("Two.");
+    let said = "y".repeat(3_000);
+    let many = (0..300).flat_map(|_| [Message::user(said.clone()), Message::assistant(said.clone())]);
+    let mut transcript: Transcript = many.collect();
+    transcript.push(Message::user("The last."));
+    transcript.push(Message::assistant("Yes."));
+    let model = adding(ScriptedModel::new().fail(too_long()), 1..3).fail(too_long()).text("Done.");
+    let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
+    agent.run(RunInput::following(transcript, "Add.")).await.unwrap();
+    let records: Vec<_> = compactor.requests().iter().map(lines).collect();
+    assert!(records[0].len() <= 101_000, "{}", records[0].len());
+    assert!(records[0].ends_with("user: The last.\nassistant: Yes.\nuser: Add.\n\n"));
+    assert!(records[1].contains("STILL TO DO"));
+}
+
+/// BEHAVIOUR C27: where no summary can be had, as much is left out as without one.
+#[tokio::test]
+async fn without_a_summary_the_oldest_is_left_out_at_most_three_times() {
+    let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };
+    for compactor in [ScriptedModel::new().fail(too_long()), ScriptedModel::new().reply(cut)] {
+        let model = adding(ScriptedModel::new(), 1..5);
+        let model = (0..3).fold(model, |model, _| model.fail(too_long())).text("Done.");
+        let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
+        let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+        assert_eq!((&*answer.text, compactor.requests().len()), ("Done.", 1));
+        assert!(!lines(model.requests().last().unwrap()).contains("Summary"));
+        assert_eq!(model.requests().last().unwrap().messages.len(), 1 + 3);
+    }
+}
+
+/// What is left out and whether there are summaries are two settings, in any order.
+#[tokio::test]
+async fn a_compactor_summarises_whatever_else_is_set() {
+    let context = ContextConfig { omissions: 0, ..ContextConfig::default() };
+    let compactor = ScriptedModel::new().text("Sums.").text("Sums.");
+    let script = || adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    let (one, other) = (script(), script());
+    let agents = [
+        builder(&one).compactor(compactor.clone()).context(context),
+        builder(&other).context(context).compactor(compactor.clone()),
+    ];
+    for agent in agents {
+        assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "Done.");
+    }
+    assert_eq!(compactor.requests().len(), 2);
+}
+
+/// A summary is a request like any other.
+#[tokio::test]
+async fn summaries_count_as_requests() {
+    let limited = |compactor: &ScriptedModel, model: &ScriptedModel, requests| {
+        let limits = RunLimits { requests: Some(requests), ..RunLimits::default() };
+        builder(model).compactor(compactor.clone()).limits(limits).build().unwrap()
+    };
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
+    let compactor = ScriptedModel::new().text("Sums.");
+    let error = limited(&compactor, &model, 5).run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
+    assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
+
+    // The last request is not spent on one.
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
+    let compactor = ScriptedModel::new();
+    let error = limited(&compactor, &model, 4).run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(4))), "{error}");
+    assert!(compactor.requests().is_empty());
+}
+
+/// What a model said without a call is no step: the last observation is still there.
+#[tokio::test]
+async fn what_is_no_step_takes_no_place_of_one() {
+    let outputs =
+        Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
+    let model = adding(ScriptedModel::new(), 1..3)
+        .text("That is all.")
+        .calls([("f", "finish", r#"{"sum":"many"}"#)])
+        .calls([("g", "finish", r#"{"sum":4}"#)]);
+    let context = ContextConfig { latest: Some(1), ..ContextConfig::default() };
+    let agent = builder(&model).outputs(outputs).outputs_by(OutputsBy::Extraction).context(context);
+    agent.build().unwrap().run("Add.".into()).await.unwrap();
+    expect![[r#"
+        user: Add.
+        assistant: 2a add{"x":2,"y":1}; 2b add{"x":2,"y":2}
+        tool: 2a 3
+        tool: 2b 4
+        assistant: That is all.
+        user: Now give the outputs, from what was said and found.
+        assistant: {"sum":"many"}
+        user: The answer does not have the form that it must have:
+        /sum: expected integer, received string "many"
+        Give it again.
+    "#]]
+    .assert_eq(&lines(model.requests().last().unwrap()));
+}
+
+/// What a run is given is its question, whoever said it.
+#[tokio::test]
+async fn all_new_messages_are_the_question() {
+    let given: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();
+    let mut input = RunInput::new("Add.");
+    let haft_core::RunStart::New { messages, .. } = &mut input.start else { panic!() };
+    messages.splice(0..0, given);
+    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    builder(&model).build().unwrap().run(input).await.unwrap();
+    let last = lines(model.requests().last().unwrap());
+    assert!(last.contains("user: Nothing?") && last.contains("user: Add."), "{last}");
+    assert_eq!(model.requests().last().unwrap().messages.len(), 7 + 2 * 3);
 }

@@ -2,8 +2,9 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, Content, DynamicTool, ModelProfile, RunInput, RunLimits, Schema, StopReason,
-    ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, json, testing::ScriptedModel,
+    Agent as _, AgentErrorKind, ChatResponse, Content, DynamicTool, Limit, ModelProfile, RunInput, RunLimits,
+    Schema, StopReason, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, Usage, json,
+    testing::ScriptedModel,
 };
 use haft_react::{AtLimit, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
 
@@ -155,6 +156,29 @@ async fn without_iterations_only_the_extraction_runs() {
         let answer = agent.run(ask().with_limits(requests(0))).await.unwrap().into_answer().unwrap();
         assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(42), 1));
     }
+}
+
+/// BEHAVIOUR C33: the request for the outputs is one of those that are allowed, and so is each other try.
+#[tokio::test]
+async fn an_extraction_keeps_within_the_limits() {
+    for (allowed, at_limit, expected) in
+        [(1, AtLimit::Fail, 1), (2, AtLimit::Fail, 2), (1, AtLimit::Answer, 2), (3, AtLimit::Answer, 4)]
+    {
+        let wrong = r#"{"sum":"many"}"#;
+        let model = ScriptedModel::new().text("Known.");
+        let model = (1..expected).fold(model, |model, _| model.calls([("a", "finish", wrong)]));
+        let agent = builder(&model).outputs_by(OutputsBy::Extraction).at_limit(at_limit).build().unwrap();
+        let error = agent.run(ask().with_limits(requests(allowed))).await.unwrap_err();
+        assert!(matches!(*error.kind, AgentErrorKind::LimitReached(_)), "{error}");
+        assert_eq!(model.requests().len(), expected, "{allowed} {at_limit:?}");
+        assert_paired(&error.transcript);
+    }
+    let tokens = RunLimits { total_tokens: Some(5), ..RunLimits::default() };
+    let costly = ChatResponse { usage: Usage::of_request(9, 1), ..ChatResponse::new("Known.") };
+    let model = ScriptedModel::new().reply(costly);
+    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let error = agent.run(ask().with_limits(tokens)).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
 
 /// A run that is saved while its outputs are asked for goes on with that.
