@@ -12,7 +12,7 @@ use super::loss::{Loss, LossKind};
 const EFFORT: usize = 20_000;
 
 /// How many are read before references are left out, where each is written out.
-const WRITTEN_OUT: usize = 3_000;
+const WRITTEN_OUT: usize = 12_000;
 
 /// The keywords that say which values fit. All others describe.
 const ASSERTIONS: [&str; 42] = [
@@ -102,6 +102,12 @@ pub(in crate::schema) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
+/// Whether a schema only says which properties must be there.
+pub(super) fn is_requirement(schema: &Value) -> bool {
+    let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
+}
+
 impl<'s> Reader<'s> {
     /// A reader that puts parts together only where that says exactly the same.
     pub(super) fn exact(root: &'s Value) -> Self {
@@ -122,7 +128,8 @@ impl<'s> Reader<'s> {
 
     /// A subschema. A mere reference is left as it is.
     pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
-        self.spend(at).or_else(|loss| self.give_up(|| loss, None))?;
+        let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+        self.spend(at, 1 + properties / 8).or_else(|loss| self.give_up(|| loss, None))?;
         let Some(members) = schema.as_object() else {
             let is_none = schema == &Value::Bool(false);
             let what = if is_none { "no value fits" } else { "any value fits" };
@@ -216,7 +223,7 @@ impl<'s> Reader<'s> {
     fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, Loss> {
         let Some(reference) = flat.reference else { return Ok(flat) };
         let mut described = Flat { reference: None, ..flat };
-        let target = self.spend(&described.at).and_then(|()| self.target(&described.at, reference));
+        let target = self.spend(&described.at, 1).and_then(|()| self.target(&described.at, reference));
         let (pointer, target) = match target {
             Ok(target) => target,
             Err(loss) => {
@@ -229,8 +236,8 @@ impl<'s> Reader<'s> {
         Ok(described)
     }
 
-    fn spend(&self, at: &str) -> Result<(), Loss> {
-        let left = self.effort.get().checked_sub(1);
+    fn spend(&self, at: &str, cost: usize) -> Result<(), Loss> {
+        let left = self.effort.get().checked_sub(cost);
         self.effort
             .set(left.ok_or_else(|| Loss::not_strict(at, "$ref", "its references stand for too much"))?);
         Ok(())

@@ -4,14 +4,20 @@ use serde_json::{Map, Value, json};
 
 use super::super::preflight::pattern::backtracks;
 use super::super::reference::join;
-use super::flat::{Entry, Flat, is_assertion};
+use super::flat::{Entry, Flat, is_assertion, is_requirement};
 use super::inline::{Inline, any_value};
 use super::kinds::{constants, is_of, subject, types};
 use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
 
-/// The formats that do not fail a request.
-const FORMATS: [&str; 5] = ["date-time", "int32", "int64", "float", "double"];
+/// The formats that do not fail a request, each for its type.
+const FORMATS: [(&str, &str); 5] = [
+    ("string", "date-time"),
+    ("integer", "int32"),
+    ("integer", "int64"),
+    ("number", "float"),
+    ("number", "double"),
+];
 
 /// What is sent of a schema, and what is lost.
 pub(super) fn derive(root: &Value) -> (Value, Vec<Loss>) {
@@ -19,17 +25,28 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<Loss>) {
     let mut flat = inline.read("", root);
     make_one_object(&mut inline, &mut flat);
     let sent = inline.emit(flat);
-    (Value::Object(sent), inline.losses)
+    (Value::Object(sent), inline.into_losses())
 }
 
-/// Gives the root the properties of all its alternatives: it must be one object.
+/// Gives the root the properties of all its alternatives: it must be one object. What all of them require it requires.
 fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
+    let mut told = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
+        let alternatives = alternatives(&union);
+        if alternatives.iter().all(|(_, it)| is_requirement(it)) {
+            told.push(union);
+            continue;
+        }
         inline.lose(&union.at, union.name, LossKind::Flattened);
-        for (at, alternative) in alternatives(&union) {
+        let mut required: Option<Vec<&str>> = None;
+        for (at, alternative) in alternatives {
             let mut part = inline.read(&at, alternative);
             make_one_object(inline, &mut part);
             flat.targets.extend(part.targets);
+            match &mut required {
+                Some(required) => required.retain(|name| part.required.contains(name)),
+                None => required = Some(part.required),
+            }
             for property in part.properties {
                 let is_known = |it: &Entry<'_>| it.name == property.name && it.value == property.value;
                 if !flat.properties.iter().any(is_known) {
@@ -39,7 +56,11 @@ fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
             let rules = part.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
             inline.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Dropped)));
         }
+        let new = required.into_iter().flatten().filter(|name| !flat.required.contains(name));
+        let new: Vec<_> = new.collect();
+        flat.required.extend(new);
     }
+    flat.keywords.extend(told);
 }
 
 fn alternatives<'s>(union: &Entry<'s>) -> Vec<(String, &'s Value)> {
@@ -50,12 +71,9 @@ fn alternatives<'s>(union: &Entry<'s>) -> Vec<(String, &'s Value)> {
 fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
     let mut told = Told::default();
     if let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
-        // Which properties must be there cannot be an alternative: each has a type.
-        let is_rule = |it: &Value| {
-            it.get("required").is_some() && it.get("type").is_none() && it.get("properties").is_none()
-        };
         let alternatives = alternatives(&union);
-        if !alternatives.iter().all(|(_, it)| is_rule(it)) {
+        // Which properties must be there cannot be an alternative: each has a type.
+        if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
             return any_of(inline, flat, &union, alternatives);
         }
         inline.losses.push(told.tell(&union.at, union.name, union.value));
@@ -68,7 +86,12 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
             types.names
         }
         Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, told),
-        Err(_) => vec!["object"],
+        Err(_) => {
+            if !is_object(&flat) {
+                inline.lose(&flat.at, "type", LossKind::TypeAssumed);
+            }
+            vec!["object"]
+        }
     };
     // A whole number is a number.
     let is_said = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
@@ -104,6 +127,8 @@ fn any_of<'s>(
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
+    // What fits nothing is no alternative.
+    others.retain(|(_, it)| *it != &Value::Bool(false));
     let mut is_nullable = !nulls.is_empty();
     let mut sent = if others.len() > 1 {
         if union.name == "oneOf" {
@@ -116,11 +141,7 @@ fn any_of<'s>(
             inline.merge(&mut part, common.clone(), union.name);
             let mut part = inline.emit(part);
             is_nullable |= part.shift_remove("nullable").is_some();
-            // Each alternative has a type, so that there are none within one.
-            match part.shift_remove("anyOf") {
-                Some(Value::Array(parts)) => each.extend(parts),
-                _ => each.push(Value::Object(part)),
-            }
+            splice(part, &mut each);
         }
         let mut sent = head(&flat, Told::default(), &mut inline.losses);
         sent.insert("anyOf".to_owned(), Value::Array(each));
@@ -155,7 +176,9 @@ fn null(inline: &mut Inline<'_>, flat: &Flat<'_>) -> Map<String, Value> {
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
     inline.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Dropped)));
-    Map::from_iter([("type".to_owned(), json!("null"))])
+    let mut sent = head(flat, Told::default(), &mut inline.losses);
+    sent.insert("type".to_owned(), json!("null"));
+    sent
 }
 
 /// What is sent for any value: there is no word for that.
@@ -163,6 +186,9 @@ fn anything<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, mut told: Told) -> Map
     inline.lose(&flat.at, "type", LossKind::Narrowed);
     let rules = flat.keywords.iter().filter(|it| is_assertion(it.name));
     inline.losses.extend(rules.map(|it| told.tell(&it.at, it.name, it.value)));
+    if !flat.required.is_empty() {
+        inline.lose(&flat.at, "required", LossKind::Dropped);
+    }
     let mut sent = head(flat, told, &mut inline.losses);
     if let Value::Object(any) = any_value() {
         sent.extend(any);
@@ -173,10 +199,12 @@ fn anything<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, mut told: Told) -> Map
 /// A schema of one type.
 fn plain<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, name: &str, mut told: Told) -> Map<String, Value> {
     let mut rules = Map::new();
-    let is_about =
-        |keyword| subject(keyword).is_none_or(|it| it == name || it == "number" && name == "integer");
+    let is_about = |keyword| {
+        keyword == "format"
+            || subject(keyword).is_none_or(|it| it == name || it == "number" && name == "integer")
+    };
     for entry in flat.keywords.iter().filter(|it| is_assertion(it.name) && is_about(it.name)) {
-        match fate(entry) {
+        match fate(entry, name) {
             Fate::Kept => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
             Fate::Silent => {}
             Fate::Dropped => inline.lose(&entry.at, entry.name, LossKind::Dropped),
@@ -204,13 +232,13 @@ enum Fate {
     Told,
 }
 
-fn fate(entry: &Entry<'_>) -> Fate {
+fn fate(entry: &Entry<'_>, name: &str) -> Fate {
     let text = entry.value.as_str().unwrap_or_default();
     match entry.name {
         "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
         | "maxProperties" => Fate::Kept,
         "pattern" if !backtracks(text) => Fate::Kept,
-        "format" if FORMATS.contains(&text) => Fate::Kept,
+        "format" if FORMATS.contains(&(name, text)) => Fate::Kept,
         "type" | "enum" | "const" | "items" | "prefixItems" => Fate::Silent,
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
@@ -255,6 +283,9 @@ fn items<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
     let rest = flat.keyword("items").filter(|it| !it.value.is_array() && it.value != &Value::Bool(false));
+    if let Some(none) = flat.keyword("items").filter(|it| it.value == &Value::Bool(false)) {
+        inline.lose(&none.at, none.name, LossKind::Dropped);
+    }
     let mut each = Vec::new();
     if let Some(tuple) = tuple {
         inline.lose(&tuple.at, tuple.name, LossKind::AnyOf);
@@ -288,17 +319,34 @@ fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<Stri
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
         }
     }
-    let is_declared = |name: &&&str| properties.contains_key(**name);
-    let required: Vec<_> = flat.required.iter().filter(is_declared).collect();
-    if required.len() < flat.required.len() {
-        inline.lose(&flat.at, "required", LossKind::Dropped);
+    // What is required must be declared, and can then be given.
+    for name in &flat.required {
+        if !properties.contains_key(*name) {
+            inline.lose(&flat.at, "required", LossKind::Narrowed);
+            properties.insert((*name).to_owned(), any_value());
+        }
     }
-    let required = json!(required);
     if !properties.is_empty() {
         sent.insert("properties".to_owned(), Value::Object(properties));
     }
-    if required.as_array().is_some_and(|it| !it.is_empty()) {
-        sent.insert("required".to_owned(), required);
+    if !flat.required.is_empty() {
+        sent.insert("required".to_owned(), json!(flat.required));
+    }
+}
+
+/// Adds an alternative to others. Each has a type, so that there are none within one: what describes it is said of each of its own.
+fn splice(mut part: Map<String, Value>, each: &mut Vec<Value>) {
+    let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
+        each.push(Value::Object(part));
+        return;
+    };
+    for mut inner in parts {
+        if let Value::Object(inner) = &mut inner {
+            for (name, value) in &part {
+                inner.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        each.push(inner);
     }
 }
 
@@ -307,19 +355,21 @@ fn either(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<Str
     if one == other {
         return one;
     }
-    if let (Some(Value::Array(values)), Some(Value::Array(more))) = (one.get_mut("enum"), other.get("enum")) {
+    let is_list =
+        |it: &Map<String, Value>| it.keys().all(|name| matches!(name.as_str(), "type" | "format" | "enum"));
+    if is_list(&one)
+        && is_list(&other)
+        && let (Some(Value::Array(values)), Some(Value::Array(more))) =
+            (one.get_mut("enum"), other.get("enum"))
+    {
         let new: Vec<_> = more.iter().filter(|it| !values.contains(it)).cloned().collect();
         values.extend(new);
         return one;
     }
     let is_nullable = [&mut one, &mut other].map(|it| it.shift_remove("nullable").is_some()).contains(&true);
     let mut each = Vec::new();
-    for mut part in [one, other] {
-        match part.shift_remove("anyOf") {
-            Some(Value::Array(parts)) => each.extend(parts),
-            _ => each.push(Value::Object(part)),
-        }
-    }
+    splice(one, &mut each);
+    splice(other, &mut each);
     let mut sent = Map::from_iter([("anyOf".to_owned(), Value::Array(each))]);
     if is_nullable {
         sent.insert("nullable".to_owned(), json!(true));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::error::Place;
 
 /// One thing that a schema says and its [`Wire`](super::Wire) form does not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
     /// The JSON pointer of the subschema in the original. The root is the empty pointer.
     pub pointer: String,
@@ -19,7 +19,7 @@ pub struct Loss {
 }
 
 /// What became of a keyword.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossKind {

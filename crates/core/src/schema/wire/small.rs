@@ -38,15 +38,21 @@ const KEPT: [&str; 17] = [
 /// What is sent of a schema, and what is lost.
 pub(super) fn derive(root: &Value) -> (Value, Vec<Loss>) {
     let mut inline = Inline::new(root, form);
-    let sent = inline.schema("", root);
-    (Value::Object(sent), inline.losses)
+    let mut sent = inline.schema("", root);
+    // A tool without arguments says so.
+    if !["anyOf", "oneOf"].iter().any(|union| sent.contains_key(*union)) {
+        sent.entry("properties").or_insert_with(|| json!({}));
+    }
+    (Value::Object(sent), inline.into_losses())
 }
 
 fn form<'s>(inline: &mut Inline<'s>, flat: Flat<'s>) -> Map<String, Value> {
     let mut sent = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = keyword(inline, entry) {
-            sent.insert(entry.name.to_owned(), value);
+            // A tuple of draft-07 has another name in what is sent, which declares no draft.
+            let is_tuple = entry.name == "items" && value.is_array();
+            sent.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
     }
     if !flat.properties.is_empty() {
@@ -127,6 +133,10 @@ fn properties<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Map<String, Value
 /// Takes `null` out of what fits, if anything is left; whether there was one.
 fn refuse_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
+    let options = schema.get("enum").and_then(Value::as_array);
+    if options.is_some_and(|options| options.iter().all(Value::is_null)) {
+        return false;
+    }
     let Some(key) = ["type", "anyOf", "oneOf"].into_iter().find(|key| {
         let list = schema.get(*key).and_then(Value::as_array);
         list.is_some_and(|list| list.len() > 1 && list.iter().any(is_null))

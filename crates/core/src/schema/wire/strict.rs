@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use super::flat::{Entry, Flat, Reader, is_assertion};
+use super::flat::{Entry, Flat, Reader, is_requirement};
 use super::kinds::{Types, types};
 use super::limits;
 use super::loss::{Loss, LossKind};
@@ -153,10 +153,6 @@ impl<'s> Strict<'s> {
             return Err(Loss::not_strict(&flat.at, "oneOf", "it stands beside `anyOf`"));
         }
         let alternatives = union.value.as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_requirement = |it: &Value| {
-            let mut keywords = it.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-            it.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
-        };
         if !alternatives.iter().all(is_requirement) {
             return Ok(Some((union, alternatives)));
         }

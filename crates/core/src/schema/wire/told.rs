@@ -13,10 +13,11 @@ const LENGTH: usize = 200;
 pub(super) struct Told(Vec<String>);
 
 impl Told {
-    /// Takes a rule, if it is not too long to be told.
+    /// Takes a rule, if it is short and can be told without the schema around it.
     pub(super) fn tell(&mut self, at: &str, keyword: &str, value: &Value) -> Loss {
         let text = format!("{keyword}: {value}");
-        let is_short = text.len() <= LENGTH;
+        // A reference leads nowhere where its target is not sent.
+        let is_short = text.len() <= LENGTH && !text.contains("\"$ref\"");
         self.0.extend(is_short.then_some(text));
         Loss::new(at, keyword, if is_short { LossKind::Described } else { LossKind::Dropped })
     }

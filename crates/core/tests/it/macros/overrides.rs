@@ -153,7 +153,10 @@ async fn a_wrong_override_is_a_defect() {
         .assert_eq(&defect(&|it| it.with_input_schema(json!([1]))));
     expect!["its arguments: invalid schema at /: the arguments of a tool must be an object"]
         .assert_eq(&defect(&|it| it.with_input_schema(json!({"type": "string"}))));
-    expect![[r#"its output: invalid schema at /type: "strnig" is no type of JSON Schema, expected "string""#]].assert_eq(&defect(&|it| it.with_output_schema(json!({"type": "strnig"}))));
+    expect![[
+        r#"its output: invalid schema at /type: "strnig" is no type of JSON Schema, expected "string""#
+    ]]
+    .assert_eq(&defect(&|it| it.with_output_schema(json!({"type": "strnig"}))));
 
     let wrong = Add.with_definition(|it| it.with_name("get.sum"));
     let tools = Toolset::new().with(wrong).with(closure());

@@ -288,6 +288,19 @@ fn refused_by_gemini(schema: &Value) -> Option<String> {
         if !ALWAYS.contains(&name.as_str()) && !kind.is_some_and(|kind| about(name).contains(&kind)) {
             return Some(format!("{name} of {kind:?}"));
         }
+        let formats = [
+            "string date-time",
+            "string enum",
+            "integer int32",
+            "integer int64",
+            "number float",
+            "number double",
+        ];
+        if name == "format"
+            && !formats.contains(&format!("{} {}", kind.unwrap(), value.as_str().unwrap()).as_str())
+        {
+            return Some(format!("the format {value} of {kind:?}"));
+        }
         if name == "enum" && !value.as_array()?.iter().all(|it| it.as_str().is_some_and(|it| !it.is_empty()))
         {
             return Some(format!("values {value}"));

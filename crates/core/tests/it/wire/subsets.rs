@@ -1,8 +1,11 @@
 //! Profiles that keep a part of a schema and never refuse it: for Gemini and for small models.
 
 use expect_test::expect;
-use haft_core::schema::WireProfile::{Gemini, OpenAi, Small};
-use serde_json::json;
+use haft_core::schema::{
+    Schema,
+    WireProfile::{Gemini, OpenAi, Small},
+};
+use serde_json::{Map, json};
 
 use super::check_profile;
 
@@ -43,11 +46,11 @@ fn an_order() {
         Gemini,
         order(),
         &expect![[r#"
-        {"title":"OrderArguments","type":"object","properties":{"items":{"description":"What is ordered.","type":"array","minItems":1,"items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer"}},"required":["sku"]}},"note":{"title":"Note","description":"default: null","type":"string","nullable":true},"priority":{"description":"How soon.","type":"string","format":"enum","enum":["low","high"]},"when":{"description":"format: \"date\"","type":"string","nullable":true},"price":{"description":"exclusiveMinimum: 0","type":"number"}},"required":["items"]}, not strict
-        `additionalProperties` at /: left out
-        `default` at /properties/note: only told in the description
-        `format` at /properties/when: only told in the description
-        `exclusiveMinimum` at /properties/price: only told in the description"#]],
+            {"title":"OrderArguments","type":"object","properties":{"items":{"description":"What is ordered.","type":"array","minItems":1,"items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer","format":"int64"}},"required":["sku"]}},"note":{"title":"Note","description":"default: null","type":"string","nullable":true},"priority":{"description":"How soon.","type":"string","format":"enum","enum":["low","high"]},"when":{"description":"format: \"date\"","type":"string","nullable":true},"price":{"description":"exclusiveMinimum: 0","type":"number"}},"required":["items"]}, not strict
+            `additionalProperties` at /: left out
+            `default` at /properties/note: only told in the description
+            `format` at /properties/when: only told in the description
+            `exclusiveMinimum` at /properties/price: only told in the description"#]],
     );
     check_profile(
         Small,
@@ -139,11 +142,15 @@ fn alternatives() {
         Gemini,
         root.clone(),
         &expect![[r#"
-            {"type":"object","properties":{"action":{"type":"string","format":"enum","enum":["open","close"]},"path":{"type":"string"},"id":{"type":"integer"}}}, not strict
+            {"type":"object","properties":{"action":{"type":"string","format":"enum","enum":["open","close"]},"path":{"type":"string"},"id":{"type":"integer"}},"required":["action"]}, not strict
             `oneOf` at /: sent as one object with the properties of all alternatives
             `type` at /oneOf/1/properties/action: sent as `anyOf`, so that several alternatives may fit"#]],
     );
-    check_profile(Small, root, &expect!["as given, not strict"]);
+    check_profile(
+        Small,
+        root,
+        &expect!["as given, not strict"],
+    );
 }
 
 /// What fails a request to Gemini where it stands in a schema as it is.
@@ -171,20 +178,21 @@ fn what_gemini_refuses() {
         Gemini,
         refused,
         &expect![[r#"
-        {"type":"object","properties":{"any":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"anything":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"pair":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"integer"}]}},"level":{"description":"enum: [1,2,3]","type":"integer"},"empty":{"type":"string","format":"enum","enum":["a"]},"mixed":{"anyOf":[{"type":"string","format":"enum","enum":["a"]},{"description":"enum: [\"a\",1,null]","type":"integer"}],"nullable":true},"url":{"description":"format: \"uri\"","type":"string"},"types":{"description":"A number, or its name.","anyOf":[{"type":"string"},{"type":"number"}],"nullable":true},"nested":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"boolean"}],"nullable":true},"map":{"description":"additionalProperties: {\"type\":\"integer\"}","type":"object"},"step":{"description":"multipleOf: 5; exclusiveMaximum: 100","type":"integer"},"code":{"description":"pattern: \"^(?!x)\"","type":"string"},"object":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"nullable":{"type":"object","properties":{"a":{"type":"string"}},"nullable":true},"nothing":{"type":"null"}}}, not strict
-        `type` at /properties/any: only some of the values that fit are offered
-        `type` at /properties/anything: only some of the values that fit are offered
-        `type` at /properties/list: only some of the values that fit are offered
-        `prefixItems` at /properties/pair: sent as `anyOf`, so that several alternatives may fit
-        `enum` at /properties/level: only told in the description
-        `enum` at /properties/empty: only some of the values that fit are offered
-        `enum` at /properties/mixed: only told in the description
-        `format` at /properties/url: only told in the description
-        `additionalProperties` at /properties/map: only told in the description
-        `multipleOf` at /properties/step: only told in the description
-        `exclusiveMaximum` at /properties/step: only told in the description
-        `pattern` at /properties/code: only told in the description
-        `required` at /properties/object: left out"#]],
+            {"type":"object","properties":{"any":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"anything":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"pair":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"integer"}]}},"level":{"description":"enum: [1,2,3]","type":"integer"},"empty":{"type":"string","format":"enum","enum":["a"]},"mixed":{"anyOf":[{"type":"string","format":"enum","enum":["a"]},{"description":"enum: [\"a\",1,null]","type":"integer"}],"nullable":true},"url":{"description":"format: \"uri\"","type":"string"},"types":{"description":"A number, or its name.","anyOf":[{"type":"string"},{"type":"number"}],"nullable":true},"nested":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"boolean"}],"nullable":true},"map":{"description":"additionalProperties: {\"type\":\"integer\"}","type":"object"},"step":{"description":"multipleOf: 5; exclusiveMaximum: 100","type":"integer"},"code":{"description":"pattern: \"^(?!x)\"","type":"string"},"object":{"type":"object","properties":{"a":{"type":"string"},"b":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"required":["a","b"]},"nullable":{"type":"object","properties":{"a":{"type":"string"}},"nullable":true},"nothing":{"type":"null"}}}, not strict
+            `type` at /properties/any: only some of the values that fit are offered
+            `type` at /properties/anything: only some of the values that fit are offered
+            `type` at /properties/list: only some of the values that fit are offered
+            `items` at /properties/pair: left out
+            `prefixItems` at /properties/pair: sent as `anyOf`, so that several alternatives may fit
+            `enum` at /properties/level: only told in the description
+            `enum` at /properties/empty: only some of the values that fit are offered
+            `enum` at /properties/mixed: only told in the description
+            `format` at /properties/url: only told in the description
+            `additionalProperties` at /properties/map: only told in the description
+            `multipleOf` at /properties/step: only told in the description
+            `exclusiveMaximum` at /properties/step: only told in the description
+            `pattern` at /properties/code: only told in the description
+            `required` at /properties/object: only some of the values that fit are offered"#]],
     );
     let tuple = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -287,8 +295,8 @@ fn contradictions() {
         Gemini,
         json!({"const": 2}),
         &expect![[r#"
-        {"description":"const: 2","type":"object"}, not strict
-        `const` at /: only told in the description"#]],
+            {"description":"const: 2","type":"object"}, not strict
+            `const` at /: only told in the description"#]],
     );
     check_profile(
         OpenAi,
@@ -322,6 +330,32 @@ fn required_by_several_parts() {
         parts,
         &expect![[r#"{"type":"object","properties":{"a":{}},"required":["a"]}, not strict"#]],
     );
+}
+
+/// FAULTS S2: what is small as it is written stays small where each part is written out.
+#[test]
+fn what_is_written_out_is_bounded() {
+    let mut doubled = json!({"type": "string"});
+    for _ in 0..8 {
+        let rules: Vec<_> = (0..10).map(|number| json!({"minProperties": number})).collect();
+        doubled = json!({"type": "object", "properties": {"p": doubled}, "anyOf": rules});
+    }
+    let long = "x".repeat(100_000);
+    let names: Map<_, _> =
+        (0..1_000).map(|number| (format!("p{number}"), json!({"$ref": "#/$defs/long"}))).collect();
+    let alternatives: Vec<_> = (0..500).map(|number| json!({"title": number.to_string()})).collect();
+    for schema in [
+        json!({"properties": {"x": doubled}}),
+        json!({"properties": names, "$defs": {"long": {"enum": [long]}}}),
+        json!({"properties": {"x": {"anyOf": alternatives, "oneOf": alternatives, "properties": names, "type": "object"}}, "$defs": {"long": {}}}),
+    ] {
+        let schema = Schema::arguments(schema).unwrap();
+        for profile in [Gemini, Small] {
+            let wire = schema.wire(profile);
+            assert!(wire.value.to_string().len() < 2_000_000, "{profile:?}");
+            assert!(wire.losses.len() < 50_000);
+        }
+    }
 }
 
 /// A long description ends with a sentence.
