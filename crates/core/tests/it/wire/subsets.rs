@@ -146,11 +146,7 @@ fn alternatives() {
             `oneOf` at /: sent as one object with the properties of all alternatives
             `type` at /oneOf/1/properties/action: sent as `anyOf`, so that several alternatives may fit"#]],
     );
-    check_profile(
-        Small,
-        root,
-        &expect!["as given, not strict"],
-    );
+    check_profile(Small, root, &expect!["as given, not strict"]);
 }
 
 /// What fails a request to Gemini where it stands in a schema as it is.
