@@ -93,7 +93,7 @@ impl Form for Json {
         json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
     }
 
-    fn read(text: &str, outputs: Option<&Schema>) -> Option<Step> {
+    fn read(text: &str, _is_whole: bool, outputs: Option<&Schema>) -> Option<Step> {
         read::step(text, outputs)
     }
 

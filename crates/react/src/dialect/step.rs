@@ -3,16 +3,18 @@
 mod example;
 mod offer;
 mod render;
+mod told;
 
 use std::sync::Arc;
 
 use haft_core::{
-    ChatRequest, ChatResponse, Content, ResponseFormat, Schema, ToolCall, ToolDefinition, Value,
+    ChatRequest, ChatResponse, Content, FinishReason, ResponseFormat, Schema, ToolCall, ToolDefinition, Value,
 };
 
 use super::{FINISH, Prompt, take_finish};
 use crate::Reply;
 use offer::Offer;
+pub(super) use told::Told;
 
 /// The name of the answer among the arguments of [`FINISH`], where no outputs are declared.
 pub(super) const ANSWER: &str = "answer";
@@ -28,8 +30,9 @@ pub(super) trait Form: Send + Sync + 'static {
     /// Writes a step.
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
-    /// Reads the first step of what a model wrote. `outputs` is the form of the answer, where it is data.
-    fn read(text: &str, outputs: Option<&Schema>) -> Option<Step>;
+    /// Reads the first step of what a model wrote; `is_whole` says whether the model ended it by itself. `outputs` is the
+    /// form of the answer, where it is data.
+    fn read(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Option<Step>;
 
     /// What a reply is constrained to: a step with one of these tools.
     fn format(_offered: &[&ToolDefinition]) -> ResponseFormat {
@@ -51,6 +54,8 @@ pub(super) enum Action {
     Call { name: String, arguments: String },
     /// It ends the run, with these arguments.
     Finish(Value),
+    /// It ends the run, with this text.
+    Answer(String),
 }
 
 /// Puts a request together.
@@ -80,13 +85,17 @@ pub(super) fn fold<F: Form>(response: ChatResponse, outputs: Option<&Schema>) ->
         }
         return reply;
     }
-    let Some(step) = F::read(&reply.message.text(), outputs) else {
+    let is_whole = reply.finish_reason == FinishReason::Stop;
+    let Some(step) = F::read(&reply.message.text(), is_whole, outputs) else {
         let shape = F::shape("why", &format!("a tool, or {FINISH}"));
         reply.problem = Some(format!("Your reply cannot be read. Write {}:\n{shape}", F::WRITTEN));
         return reply;
     };
     if let Some(thought) = step.thought.filter(|thought| !thought.trim().is_empty()) {
-        reply.message.reasoning = Some(thought);
+        let reasoning = reply.message.reasoning.take().filter(|reasoning| !reasoning.is_empty());
+        // What the server takes as thinking is kept beside what the model calls a thought.
+        reply.message.reasoning =
+            Some(reasoning.map_or_else(|| thought.clone(), |reasoning| told::joined(&reasoning, &thought)));
     }
     match step.action {
         Action::Call { name, arguments } => {
@@ -94,6 +103,7 @@ pub(super) fn fold<F: Form>(response: ChatResponse, outputs: Option<&Schema>) ->
             reply.message.tool_calls = vec![ToolCall::new("", name, arguments)];
         }
         Action::Finish(arguments) => finish::<F>(&mut reply, arguments, outputs),
+        Action::Answer(text) => conclude::<F>(&mut reply, plain(Value::String(text)).map(Content::text)),
     }
     reply
 }
@@ -105,6 +115,10 @@ fn finish<F: Form>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>
         Some(_) => Some(Content::Json { value: arguments }),
         None => answer(arguments).map(Content::text),
     };
+    conclude::<F>(reply, answer);
+}
+
+fn conclude<F: Form>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
         None => {
@@ -133,7 +147,8 @@ fn answer(arguments: Value) -> Option<String> {
     }
 }
 
-fn plain(answer: Value) -> Option<String> {
+/// An answer as text, if it says anything.
+pub(super) fn plain(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,
         Value::String(text) => Some(text).filter(|text| !text.trim().is_empty()),

@@ -1,9 +1,12 @@
 //! ReAct as plain text: thought, action and arguments, a line each.
 
+mod label;
 mod listen;
+mod nesting;
 mod read;
 mod relaxed;
 mod sections;
+mod spoken;
 
 use haft_core::{ChatRequest, ChatResponse, Schema, Value};
 
@@ -14,15 +17,19 @@ use super::{
 use crate::Reply;
 use listen::TextListener;
 
-/// What the model would go on with by itself: what a tool returned, which it cannot know.
-const STOP: &str = "\nObservation";
+/// What the model would go on with by itself: what a tool returned, which it cannot know. A thought about observations is
+/// none of them.
+const STOP: [&str; 2] = ["\nObservation from", "\nObservation:"];
+
+/// How many stop sequences servers take at most.
+const STOPS: usize = 4;
 
 /// Thought, action and arguments as lines of plain text, for any model that writes.
 ///
 /// The reply ends where the model would write the observation by itself, by a stop sequence. What models write all the same
 /// is tolerated: code fences, words around the lines, other names for the parts, bold ones, the markers of DSPy, a step as JSON;
 /// and in the arguments single quotes, trailing commas, Python's constants, missing last braces. What goes on behind the first
-/// step is left out. Text that is cut within a string is no call.
+/// step is left out. Arguments that may be cut are not completed: the tool refuses them. An answer is taken as it is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 
@@ -33,7 +40,10 @@ impl Dialect for TextReact {
 
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<Text>(prompt);
-        request.settings.stop.push(STOP.to_owned());
+        let stop = &mut request.settings.stop;
+        // Those of the caller count: where the reply goes on, it is left out all the same.
+        let free = STOPS.saturating_sub(stop.len());
+        stop.extend(STOP.into_iter().take(free).map(str::to_owned));
         request
     }
 
@@ -66,8 +76,8 @@ impl Form for Text {
         lines(&thought.join(" "), tool_name, &tool_args.to_string())
     }
 
-    fn read(text: &str, outputs: Option<&Schema>) -> Option<Step> {
-        read::step(text, outputs)
+    fn read(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Option<Step> {
+        read::step(text, is_whole, outputs)
     }
 }
 

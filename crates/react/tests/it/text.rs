@@ -68,7 +68,7 @@ async fn a_run_in_plain_text() {
         Thought: I know this without a tool.
         Action: finish
         Arguments: {"answer":"Leonardo da Vinci painted the Mona Lisa."}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
-    assert_eq!(requests[0].settings.stop, ["\nObservation"]);
+    assert_eq!(requests[0].settings.stop, ["\nObservation from", "\nObservation:"]);
     assert!(requests.iter().all(|request| request.tools.is_empty()));
     expect![[r#"
         user: What is 17 plus 25?

@@ -6,39 +6,58 @@ use serde_json::{Map, Number};
 /// How deep values may be inside each other.
 const DEPTH: usize = 64;
 
-/// Reads an object of which the text begins with the first brace, whatever comes behind it.
+pub(super) type Object = Map<String, Value>;
+
+/// An object as it was read.
+pub(super) struct Read<'t> {
+    pub(super) object: Object,
+    /// Whether it ends by itself, so that nothing can be missing.
+    pub(super) is_whole: bool,
+    pub(super) behind: &'t str,
+}
+
+/// Reads an object of which the text begins with the first brace.
 ///
 /// Single quotes, names without quotes, commas before a bracket, Python's constants, line breaks in strings and brackets that
-/// are missing at the end are tolerated. A string without its end is not: nobody knows the rest of it.
-pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
+/// are missing at the end are tolerated. A string, a number or a list of members that is cut is not: nobody knows the rest.
+pub(super) fn object(text: &str) -> Option<Read<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
-        return Some(object);
+        let behind = text.get(strict.byte_offset()..).unwrap_or_default();
+        return Some(Read { object, is_whole: true, behind });
     }
-    match (Reader { rest: text }).value(DEPTH)? {
-        Value::Object(object) => Some(object),
+    let mut reader = Reader { rest: text, is_whole: true };
+    match reader.value(DEPTH)? {
+        Value::Object(object) => Some(reader.read(object)),
         _ => None,
     }
 }
 
 /// Reads arguments as Python writes them in a call: `x=17, y="a"`.
-pub(super) fn keywords(text: &str) -> Option<Map<String, Value>> {
-    let mut reader = Reader { rest: text };
-    let object = reader.members(DEPTH, ')')?;
-    (!object.is_empty() && reader.rest.trim().is_empty()).then_some(object)
+pub(super) fn keywords(text: &str) -> Option<Read<'_>> {
+    let mut reader = Reader { rest: text, is_whole: true };
+    let object = reader.members(DEPTH, ')', &['='])?;
+    let is_all =
+        reader.rest.trim_matches(|letter: char| letter.is_whitespace() || "`;.".contains(letter)).is_empty();
+    (!object.is_empty() && is_all).then(|| reader.read(object))
 }
 
 struct Reader<'t> {
     rest: &'t str,
+    is_whole: bool,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn read(self, object: Object) -> Read<'t> {
+        Read { object, is_whole: self.is_whole, behind: self.rest }
+    }
+
     fn value(&mut self, depth: usize) -> Option<Value> {
         let depth = depth.checked_sub(1)?;
         match self.peek()? {
             '{' => {
                 self.next();
-                self.members(depth, '}').map(Value::Object)
+                self.members(depth, '}', &[':', '=']).map(Value::Object)
             }
             '[' => {
                 self.next();
@@ -52,64 +71,78 @@ impl Reader<'_> {
         }
     }
 
-    /// The members of an object up to its end, which may be missing.
-    fn members(&mut self, depth: usize, end: char) -> Option<Map<String, Value>> {
+    /// The members of an object up to its end, which may be missing behind one of them.
+    fn members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
-        while let Some(next) = self.peek() {
-            if next == end {
-                self.next();
-                break;
-            }
-            let name = match next {
-                '"' | '\'' => {
+        loop {
+            let name = match self.peek()? {
+                next if next == end => {
                     self.next();
-                    self.string(next)?
+                    return Some(members);
+                }
+                quote @ ('"' | '\'') => {
+                    self.next();
+                    self.string(quote)?
                 }
                 _ => self.word().filter(|word| !word.is_empty())?.to_owned(),
             };
-            if !matches!(self.peek()?, ':' | '=') {
+            if !equals.contains(&self.peek()?) {
                 return None;
             }
             self.next();
             let value = self.value(depth)?;
             members.insert(name, value);
-            self.separator(end)?;
+            if !self.separator(end)? {
+                return Some(members);
+            }
         }
-        Some(members)
     }
 
     fn items(&mut self, depth: usize) -> Option<Vec<Value>> {
         let mut items = Vec::new();
-        while let Some(next) = self.peek() {
-            if next == ']' {
+        loop {
+            if self.peek()? == ']' {
                 self.next();
-                break;
+                return Some(items);
             }
             items.push(self.value(depth)?);
-            self.separator(']')?;
+            if !self.separator(']')? {
+                return Some(items);
+            }
         }
-        Some(items)
     }
 
-    /// A comma, or nothing before the end.
-    fn separator(&mut self, end: char) -> Option<()> {
+    /// Whether more may come: behind a comma or before the end, but not where the text ends.
+    fn separator(&mut self, end: char) -> Option<bool> {
         match self.peek() {
             Some(',') => {
                 self.next();
-                Some(())
+                Some(true)
             }
-            None => Some(()),
-            Some(next) => (next == end).then_some(()),
+            Some(next) => (next == end).then_some(true),
+            None => {
+                self.is_whole = false;
+                Some(false)
+            }
         }
     }
 
     fn string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
+        // A backslash that is no escape is meant as it stands, but then those that are one may be meant so as well.
+        let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {
-                end if end == quote => return Some(text),
-                '\\' => text.push(self.escaped()?),
-                written => text.push(written),
+                end if end == quote => return (!has_escape || !has_backslash).then_some(text),
+                '\\' if self.rest.starts_with(['"', '\'', '\\', '/']) => text.extend(self.next()),
+                '\\' if self.rest.starts_with(['n', 't', 'r', 'b', 'f', 'u']) => {
+                    has_escape = true;
+                    text.push(self.escaped()?);
+                }
+                written => {
+                    has_backslash |= written == '\\';
+                    text.push(written);
+                }
             }
         }
     }
@@ -121,7 +154,7 @@ impl Reader<'_> {
             'r' => '\r',
             'b' => '\u{8}',
             'f' => '\u{c}',
-            'u' => {
+            _ => {
                 let unit = self.unit()?;
                 if !(0xD800..0xDC00).contains(&unit) {
                     return char::from_u32(unit);
@@ -130,14 +163,14 @@ impl Reader<'_> {
                 let low = self.unit()?.checked_sub(0xDC00)?;
                 return char::from_u32(0x1_0000 + ((unit - 0xD800) << 10) + low);
             }
-            other => other,
         })
     }
 
     fn unit(&mut self) -> Option<u32> {
         let digits = self.rest.get(..4)?;
         self.rest = self.rest.get(4..)?;
-        u32::from_str_radix(digits, 16).ok()
+        let is_digits = digits.chars().all(|digit| digit.is_ascii_hexdigit());
+        u32::from_str_radix(digits, 16).ok().filter(|_| is_digits)
     }
 
     fn constant(&mut self) -> Option<Value> {
@@ -145,12 +178,16 @@ impl Reader<'_> {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
-            number => Value::Number(number.parse::<Number>().ok()?),
+            number => {
+                let number = number.parse::<Number>().ok()?;
+                // More digits may have been to come.
+                (!self.rest.is_empty()).then_some(Value::Number(number))?
+            }
         })
     }
 
     /// A run of letters, digits and what numbers have besides.
-    fn word(&mut self) -> Option<&str> {
+    fn word(&mut self) -> Option<&'t str> {
         let is_part = |letter: char| letter.is_alphanumeric() || "_+-.$".contains(letter);
         let length = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(length)?;

@@ -1,162 +1,242 @@
 //! Tells the parts of a step apart, while it comes.
 
-/// How long the name of a part may be with what stands around it, in bytes.
-const LABEL: usize = 48;
+use std::mem;
 
-/// A part of what a model writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
-    /// What comes before the first name of a part.
-    Preamble,
-    Thought,
-    Action,
-    Arguments,
-    Answer,
-    /// What is not the model's to write: an observation, another question.
-    Others,
+use super::{
+    label::{self, Label, Line, Section},
+    nesting::Nesting,
+    read::called,
+};
+
+/// Between these a model thinks before it writes a step.
+const THINKING: (&str, &str) = ("<think>", "</think>");
+
+/// What stands in each part of a step, without the names of the parts.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub(super) preamble: String,
+    pub(super) thought: String,
+    /// More than one, where a model named a tool again before it gave arguments.
+    pub(super) actions: Vec<String>,
+    pub(super) arguments: String,
+    pub(super) answer: String,
+    /// Whether a call stands right behind an answer, so that nobody knows which is meant.
+    pub(super) is_unclear: bool,
 }
 
-/// The names of parts that models are known to use, in lower case.
-const NAMES: [(&str, Section); 28] = [
-    ("thought", Section::Thought),
-    ("thoughts", Section::Thought),
-    ("next_thought", Section::Thought),
-    ("reasoning", Section::Thought),
-    ("action", Section::Action),
-    ("action_name", Section::Action),
-    ("tool", Section::Action),
-    ("tool_name", Section::Action),
-    ("tool_call", Section::Action),
-    ("next_tool_name", Section::Action),
-    ("function", Section::Action),
-    ("arguments", Section::Arguments),
-    ("args", Section::Arguments),
-    ("action_input", Section::Arguments),
-    ("action_arguments", Section::Arguments),
-    ("action_args", Section::Arguments),
-    ("tool_args", Section::Arguments),
-    ("tool_arguments", Section::Arguments),
-    ("tool_input", Section::Arguments),
-    ("next_tool_args", Section::Arguments),
-    ("parameters", Section::Arguments),
-    ("input", Section::Arguments),
-    ("answer", Section::Answer),
-    ("final_answer", Section::Answer),
-    ("observation", Section::Others),
-    ("observations", Section::Others),
-    ("question", Section::Others),
-    ("completed", Section::Others),
-];
-
-/// Takes a text piece by piece and gives what stands in each part of its first step, without the names of the parts.
+/// Takes a text piece by piece, up to the end of its first step.
 ///
 /// How a text is cut into pieces makes no difference.
 pub(super) struct Sections {
+    parts: Parts,
     current: Section,
-    /// The start of a line, until it is known whether it is the name of a part.
-    line: Option<String>,
-    /// Whether the name of a part has just ended, behind which the second half of its bold may stand.
-    is_behind_name: bool,
-    has_action: bool,
-    is_over: bool,
+    place: Place,
+    nesting: Nesting,
+    doubt: Doubt,
+    /// What belongs to the answer, unless the doubt proves right.
+    held: String,
 }
 
-enum Line {
-    Undecided,
-    Content,
-    Label(Section),
+/// Where in the text the next character stands.
+enum Place {
+    /// At the start, where a model may begin to think.
+    Start(String),
+    /// Among what it thinks; behind this beginning of the tag that ends it.
+    Thinking(String),
+    /// At the start of a line, until it is known whether it is the name of a part.
+    Line(String),
+    /// Behind a bold name, where the second half of its marks may stand.
+    BehindName,
+    Within,
+    /// What comes behind a step depends on its observation, which nobody knows yet.
+    Over,
+}
+
+/// What stands in an answer and may be the next step as well.
+#[derive(Clone, Copy)]
+enum Doubt {
+    None,
+    Question,
+    Thought,
+    Action,
 }
 
 impl Default for Sections {
     fn default() -> Self {
         Self {
+            parts: Parts::default(),
             current: Section::Preamble,
-            line: Some(String::new()),
-            is_behind_name: false,
-            has_action: false,
-            is_over: false,
+            place: Place::Start(String::new()),
+            nesting: Nesting::default(),
+            doubt: Doubt::None,
+            held: String::new(),
         }
     }
 }
 
 impl Sections {
+    /// What was taken so far; of an answer, what is no longer in doubt.
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// Takes more of the text.
-    pub(super) fn take(&mut self, text: &str, mut tell: impl FnMut(Section, &str)) {
+    pub(super) fn take(&mut self, text: &str) {
         for written in text.chars().filter(|written| *written != '\r') {
-            if self.is_over {
-                return;
+            let place = mem::replace(&mut self.place, Place::Over);
+            self.place = self.follow(place, written);
+        }
+    }
+
+    /// Takes what is left at the end of the text, and gives all parts.
+    pub(super) fn end(&mut self) -> &Parts {
+        match mem::replace(&mut self.place, Place::Over) {
+            Place::Start(line) | Place::Line(line) => self.push(&line),
+            Place::Thinking(tag) => self.parts.thought.push_str(&tag),
+            Place::BehindName | Place::Within | Place::Over => {}
+        }
+        self.parts.answer.push_str(&mem::take(&mut self.held));
+        &self.parts
+    }
+
+    fn follow(&mut self, place: Place, written: char) -> Place {
+        match place {
+            Place::Start(mut line) => {
+                line.push(written);
+                match line.trim_start() {
+                    tag if tag == THINKING.0 => Place::Thinking(String::new()),
+                    tag if THINKING.0.starts_with(tag) => Place::Start(line),
+                    _ => {
+                        let start = Place::Line(String::new());
+                        line.chars().fold(start, |place, written| self.follow(place, written))
+                    }
+                }
             }
-            self.is_behind_name &= written == '*';
-            let Some(line) = &mut self.line else {
-                if self.is_behind_name {
-                    continue;
-                }
-                tell(self.current, written.encode_utf8(&mut [0; 4]));
-                self.line = (written == '\n').then(String::new);
-                continue;
-            };
-            line.push(written);
-            match decide(line, self.current) {
-                Line::Undecided => {}
-                Line::Content => {
-                    tell(self.current, line);
-                    self.line = (written == '\n').then(String::new);
-                }
-                Line::Label(section) => {
-                    self.line = None;
-                    self.is_behind_name = true;
-                    self.enter(section);
-                }
+            Place::Thinking(tag) => self.think(tag, written),
+            Place::Line(mut line) => {
+                line.push(written);
+                self.line(line)
+            }
+            Place::BehindName if written == '*' => Place::BehindName,
+            Place::BehindName | Place::Within => {
+                self.push(written.encode_utf8(&mut [0; 4]));
+                self.behind(written)
+            }
+            Place::Over => Place::Over,
+        }
+    }
+
+    fn think(&mut self, mut tag: String, written: char) -> Place {
+        if written == '<' {
+            self.parts.thought.push_str(&mem::take(&mut tag));
+        }
+        tag.push(written);
+        if tag == THINKING.1 {
+            self.parts.thought.push('\n');
+            return Place::Line(String::new());
+        }
+        if !THINKING.1.starts_with(&tag) {
+            self.parts.thought.push_str(&mem::take(&mut tag));
+        }
+        Place::Thinking(tag)
+    }
+
+    /// Goes on with a line of which this is known.
+    fn line(&mut self, line: String) -> Place {
+        match label::begin(&line) {
+            Line::Undecided => Place::Line(line),
+            Line::Label(label) if self.may_begin(label) => self.enter(label, &line),
+            Line::Label(_) | Line::Content => {
+                self.push(&line);
+                line.chars().next_back().map_or(Place::Within, |last| self.behind(last))
             }
         }
     }
 
-    /// Gives what is left at the end of the text.
-    pub(super) fn end(&mut self, mut tell: impl FnMut(Section, &str)) {
-        if let (false, Some(line)) = (self.is_over, self.line.take()) {
-            tell(self.current, &line);
+    fn behind(&self, written: char) -> Place {
+        // In a string no line is the name of a part.
+        if written == '\n' && !self.nesting.is_string() { Place::Line(String::new()) } else { Place::Within }
+    }
+
+    fn push(&mut self, text: &str) {
+        let part = match self.current {
+            Section::Preamble => Some(&mut self.parts.preamble),
+            Section::Thought => Some(&mut self.parts.thought),
+            Section::Action => self.parts.actions.last_mut(),
+            Section::Arguments => Some(&mut self.parts.arguments),
+            Section::Answer if matches!(self.doubt, Doubt::None) => Some(&mut self.parts.answer),
+            Section::Answer => Some(&mut self.held),
+            Section::Question | Section::End => None,
+        };
+        if let Some(part) = part {
+            part.push_str(text);
+        }
+        if matches!(self.current, Section::Action | Section::Arguments) {
+            text.chars().for_each(|written| self.nesting.take(written));
         }
     }
 
-    fn enter(&mut self, section: Section) {
-        let is_next = match section {
-            Section::Others => true,
-            Section::Thought | Section::Action => self.has_action || self.current == Section::Answer,
+    /// Whether what looks like the name of a part is one here.
+    fn may_begin(&self, label: Label) -> bool {
+        if self.nesting.is_open() {
+            return label.is_bracketed || (label.is_marked && label.section == Section::End);
+        }
+        match (self.current, label.section) {
+            (Section::Answer, Section::Answer) => label.is_bracketed,
+            (Section::Answer | Section::Arguments, _) => label.is_marked,
+            // Before there is an action it is a word of the thought.
+            (_, Section::Arguments) => !self.parts.actions.is_empty(),
+            _ => true,
+        }
+    }
+
+    fn enter(&mut self, label: Label, line: &str) -> Place {
+        if self.current == Section::Answer && !label.is_bracketed {
+            let is_blank = self.parts.answer.trim().is_empty();
+            if !is_blank || matches!(label.section, Section::Question | Section::Arguments) {
+                return self.doubt(label.section, line);
+            }
+        }
+        let is_next = match label.section {
+            Section::End => true,
+            Section::Question => !self.parts.actions.is_empty(),
+            Section::Thought | Section::Action => self.is_step_done(),
             _ => false,
         };
-        // What comes behind a step depends on its observation, which nobody knows yet.
-        self.is_over = is_next;
-        self.has_action |= section == Section::Action;
-        self.current = section;
+        if is_next {
+            return Place::Over;
+        }
+        self.nesting = Nesting::default();
+        self.current = label.section;
+        if label.section == Section::Action {
+            self.parts.actions.push(String::new());
+        }
+        if line.contains('*') { Place::BehindName } else { Place::Within }
     }
-}
 
-/// What a line begins with, as far as it is known.
-fn decide(line: &str, within: Section) -> Line {
-    if line.ends_with('\n') {
-        return Line::Content;
+    fn is_step_done(&self) -> bool {
+        let has_inline = || self.parts.actions.last().is_some_and(|action| !called(action).1.is_empty());
+        !self.parts.answer.trim().is_empty() || !self.parts.arguments.trim().is_empty() || has_inline()
     }
-    let is_bracketed = line.trim_start().starts_with("[[");
-    let name = if is_bracketed { line.strip_suffix("]]") } else { line.strip_suffix(':') };
-    if let Some(name) = name {
-        // Among arguments a name in small letters is one of them.
-        let may_be = within != Section::Arguments || is_bracketed || is_capital(name);
-        return section(name).filter(|_| may_be).map_or(Line::Content, Line::Label);
-    }
-    let is_possible = |letter: char| letter.is_ascii_alphanumeric() || " \t_*#>-`.[]".contains(letter);
-    if line.len() > LABEL || !line.chars().all(is_possible) { Line::Content } else { Line::Undecided }
-}
 
-/// The part that is named so, whatever marks and numbers stand around the name.
-fn section(name: &str) -> Option<Section> {
-    let is_mark = |letter: char| !letter.is_ascii_alphabetic();
-    let name = name.trim_matches(is_mark).to_ascii_lowercase().replace([' ', '-'], "_");
-    if name.starts_with("observation_from") {
-        return Some(Section::Others);
+    /// Goes on in an answer, behind what may be its own words or the start of the next step.
+    fn doubt(&mut self, section: Section, line: &str) -> Place {
+        self.doubt = match (section, self.doubt) {
+            (Section::End | Section::Arguments, Doubt::Action) => {
+                self.parts.is_unclear = true;
+                return Place::Over;
+            }
+            (Section::End, _) => return Place::Over,
+            (Section::Action, Doubt::Thought) => {
+                self.held.clear();
+                return Place::Over;
+            }
+            (Section::Action, _) => Doubt::Action,
+            (Section::Thought, Doubt::None | Doubt::Question) => Doubt::Thought,
+            (Section::Question, Doubt::None) => Doubt::Question,
+            (_, doubt) => doubt,
+        };
+        self.push(line);
+        Place::Within
     }
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, section)| *section)
-}
-
-fn is_capital(name: &str) -> bool {
-    name.chars().find(char::is_ascii_alphabetic).is_some_and(|letter| letter.is_ascii_uppercase())
 }

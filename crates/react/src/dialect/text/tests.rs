@@ -1,9 +1,13 @@
-use haft_core::{AssistantMessage, ChatEvent, ChatResponse, Content, Schema};
-use proptest::{collection::vec, prelude::*, test_runner::Config};
+use haft_core::{AssistantMessage, ChatEvent, ChatResponse, Content, FinishReason, Schema};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, TestCaseError},
+};
 use serde_json::json;
 
 use super::*;
-use crate::Delta;
+use crate::{Delta, JsonReact};
 
 fn fold(text: &str) -> AssistantMessage {
     let reply = TextReact.fold(ChatResponse::new(text), None);
@@ -29,9 +33,10 @@ fn a_call_is_read_however_it_is_written() {
         "```\n{\"x\": 17,\n \"y\": 25}```",
         "{'x': 17, 'y': 25}",
         r#"{"x": 17, "y": 25,}"#,
-        r#"{"x": 17, "y": 25"#,
+        "{\"x\": 17, \"y\": 25\n",
+        "{\"x\": 17, \"y\": 25\nObservation: 42",
         "{x: 17, y: 25}",
-        "x=17, y=25",
+        "x=17, y=25\n",
         "(x=17, y=25)",
         "{\"x\": 17, \"y\": 25}\nObservation: 43\nThought: So it is 43.\nAction: finish\nArguments: {}",
         "{\"x\": 17, \"y\": 25}\n\nThat will add them.",
@@ -62,7 +67,36 @@ fn a_call_is_read_however_it_is_written() {
         Some("I add."),
         both,
     );
-    check_call("Thought: I add.\nAction: add\nAction: sub\nArguments: {}", Some("I add."), "{}");
+    check_call("Action: ```add```\nArguments: ```json\n{\"x\": 17, \"y\": 25}\n```", None, both);
+    check_call("Action: add\nAction: add\nArguments: {\"x\": 17, \"y\": 25}", None, both);
+    check_call("Action: add\nThought: I add.\nArguments: {\"x\": 17, \"y\": 25}", Some("I add."), both);
+    check_call("Action: add(x=17, y=25)\nAction: add(x=1, y=2)", None, both);
+    check_call("Thought：I add.\nAction：add\nArguments：{\"x\": 17, \"y\": 25}", Some("I add."), both);
+    check_call("Question: 17+25?\nThought: I add.\nAction: add", Some("I add."), "{}");
+    check_call("Thought: I add.\nCompleted: no\nAction: add", Some("I add.\nCompleted: no"), "{}");
+    check_call("Thought: I have a\n- tool: hammer\nAction: add", Some("I have a\n- tool: hammer"), "{}");
+}
+
+/// What a model thinks of is not what it does.
+#[test]
+fn a_thought_is_no_call() {
+    check_call(
+        "Thought: It had\nparameters: {\"x\": 99}\nAction: add\nArguments: {\"x\": 1}",
+        Some("It had\nparameters: {\"x\": 99}"),
+        r#"{"x":1}"#,
+    );
+    check_call(
+        "<think>\nAction: sub\nArguments: {}\n</think>\nThought: I add.\nAction: add",
+        Some("Action: sub\nArguments: {}\n\n I add."),
+        "{}",
+    );
+    for text in [
+        "<think>Action: add\nArguments: {}",
+        "<think>{\"tool_name\": \"add\", \"tool_args\": {}}",
+        "Action: add\nAction: sub\nArguments: {}",
+    ] {
+        assert!(TextReact.fold(ChatResponse::new(text), None).problem.is_some(), "{text}");
+    }
 }
 
 /// What a tool takes may look like a part of a step, and may hold anything.
@@ -77,6 +111,28 @@ fn arguments_are_kept_as_they_are() {
         None,
         r#"{"a":"tab\t é 🦀","b":true,"c":null,"d":[1,-2000.0],"e":{"f":""}}"#,
     );
+    let lines = "{\n Title: \"x\",\n Question: \"y\",\n Priority: 1\n}";
+    check_call(
+        &format!("Action: add\nArguments: {lines}"),
+        None,
+        r#"{"Title":"x","Question":"y","Priority":1}"#,
+    );
+    check_call(
+        "Action: add\nArguments: {\"faq\": \"\nQuestion: it's {\nFinal Answer: 2\nObservation: 3\"}\nFinal Answer: 4",
+        None,
+        r#"{"faq":"\nQuestion: it's {\nFinal Answer: 2\nObservation: 3"}"#,
+    );
+    check_call(
+        "Action: add\nArguments: {'text': '```{\"x\": 1}```'}",
+        None,
+        r#"{"text":"```{\"x\": 1}```"}"#,
+    );
+    check_call(
+        r#"Action: add
+Arguments: {"pattern": "\d+\s\\"}"#,
+        None,
+        r#"{"pattern":"\\d+\\s\\"}"#,
+    );
 }
 
 /// Half an argument is none: the tool's error says so, and the model writes it again.
@@ -89,12 +145,42 @@ fn what_is_cut_is_not_completed() {
         "{'path': '/home",
         "path=",
         r#"{"a": tru"#,
+        r#"{"paths": ["a"], "#,
+        r#"{"paths": ["a", "#,
+        r#"{"to":"bob","amount": 1"#,
+        "{",
+        "x=1, y=2",
+        "x='1',",
+        "title: 'x'",
         "whatever",
+        // Which of them, or what of them, nobody knows.
+        r#"[{"path":"a"},{"path":"b"}]"#,
+        r#"{"path":"a"}, {"path":"b"}"#,
+        r#"{"a":{"b":1}}, "c": 2}"#,
+        r#"print({"a": 1})"#,
+        r"{'path': 'C:\Users\bob'}",
+        r"{'path': '\u+041'}",
     ] {
         check_call(&format!("Action: add\nArguments: {cut}"), None, cut.trim());
     }
     let deep = format!("{}'", "{'a':".repeat(100));
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
+}
+
+/// FAULTS M8: a server that stops for a reason of its own may have stopped anywhere.
+#[test]
+fn nothing_is_completed_of_a_reply_that_was_broken_off() {
+    let folded = |text: &str, finish_reason| {
+        TextReact.fold(ChatResponse { finish_reason, ..ChatResponse::new(text) }, None)
+    };
+    let aborted = || FinishReason::Other("abort".to_owned());
+    let cut = "Action: add\nArguments: {\"paths\": [\"a\"]";
+    assert_eq!(folded(cut, FinishReason::Stop).message.tool_calls[0].arguments, r#"{"paths":["a"]}"#);
+    assert_eq!(folded(cut, aborted()).message.tool_calls[0].arguments, r#"{"paths": ["a"]"#);
+    assert_eq!(folded("Action: add\nArguments: x='1'", aborted()).message.tool_calls[0].arguments, "x='1'");
+    assert!(folded("Action: add", aborted()).problem.is_some());
+    let whole = folded("Action: add\nArguments: {'a': 1}", aborted());
+    assert_eq!(whole.message.tool_calls[0].arguments, r#"{"a":1}"#);
 }
 
 #[test]
@@ -104,7 +190,15 @@ fn an_answer_is_read_however_it_is_written() {
         "Action: Finish\nArguments: {'answer': '42'}",
         "Action: finish(answer='42')",
         "Action: finish\nArguments: 42",
-        "Thought: I know.\nFinal Answer: 42\n\nQuestion: And now?",
+        "Action: Finish[42]",
+        "Action: finish(\"42\")",
+        "Action: None\nFinal Answer: 42",
+        "Final Answer: 42\nThought: I check.\nAction: add\nArguments: {}",
+        "Final Answer: 42\n\nQuestion: And now?\nThought: I add.\nAction: add\nArguments: {}",
+        "Action: finish\nArguments: {\"answer\": \"42\"}\n\nThat is it.",
+        "Action: finish\nArguments: {\"answer\": \"42\"}\nFinal Answer: 43",
+        "Answer: ```json\n{\"answer\": \"42\"}\n```",
+        "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]",
         "**Final Answer:** 42",
         "Action: finish\nAnswer: 42",
         "Answer: {\"answer\": \"42\"}",
@@ -121,8 +215,32 @@ fn an_answer_is_read_however_it_is_written() {
 }
 
 #[test]
+fn an_answer_is_taken_as_it_is() {
+    for answer in [
+        "14:30",
+        "x = 5",
+        "The config is {\"port\": 8080}.",
+        "{\"port\": 8080}",
+        "```json\n{\"a\": 1, \"b\": 2}\n```",
+        "Use this:\n```sh\nls\n```\nThat is all.",
+        "Quiz\nQuestion 1: What?\nAnswer: that",
+        "It takes:\nParameters: id\nand returns JSON.",
+        "Minutes\nAction: Bob sends it.\nThought: none",
+        "[1, 2]",
+        "**yes**",
+    ] {
+        assert_eq!(fold(&format!("Final Answer: {answer}")).text(), answer);
+        if !answer.contains("\nAction") && !answer.contains("\nQuestion") && !answer.contains("\nParam") {
+            assert_eq!(fold(&format!("Action: finish\nArguments: {answer}")).text(), answer);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_step_has_a_problem() {
     for text in [
+        "Thought: hm\nAnswer: we need the population first.\nAction: search\nArguments: {}",
+        "Action: finish\nArguments: {\"answer\": \"4",
         "It is 42.",
         "Thought: It is 42.",
         "Action:",
@@ -183,12 +301,38 @@ fn thought_and_answer_are_heard_while_they_come() {
     assert_eq!(heard("Thought: So.\nFinal Answer: It is\n42.\n"), pair("So.", "It is\n42."));
     assert_eq!(heard("Action: finish\nArguments: {'answer': '42'}"), pair("", "42"));
     assert_eq!(heard("It is 42."), pair("", ""));
+    assert_eq!(heard("Action: add\nArguments: {}\nFinal Answer: 43"), pair("", ""));
+    assert_eq!(heard("Action: finish\nArguments: {\"answer\":\"42\"}\nFinal Answer: 43"), pair("", "42"));
+    assert_eq!(heard("Answer: {\"answer\": \"42\"}"), pair("", "42"));
+}
+
+/// What the server takes as thinking and what the model calls a thought are both kept, apart.
+#[test]
+fn reasoning_and_thought_are_both_kept() {
+    for (dialect, text) in [
+        (&TextReact as &dyn Dialect, "Thought: I look.\nAction: search\nArguments: {}"),
+        (&JsonReact::new(), r#"{"thought":"I look.","tool_name":"search","tool_args":{}}"#),
+        (&JsonReact::new(), r#"{"reasoning":"I look.","tool_name":"search","tool_args":{}}"#),
+    ] {
+        let message =
+            AssistantMessage { reasoning: Some("I search.".to_owned()), ..AssistantMessage::from(text) };
+        let response = ChatResponse::new(message);
+        let mut listener = dialect.listener(None);
+        let mut thought = String::new();
+        for delta in response.clone().into_events().flat_map(|event| listener.hear(&event)) {
+            match delta {
+                Delta::Thought(more) => thought += &more,
+                Delta::Text(more) => panic!("{more}"),
+            }
+        }
+        assert_eq!(thought, "I search.\n\nI look.", "{text}");
+        assert_eq!(dialect.fold(response, None).message.reasoning, Some(thought));
+    }
 }
 
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
-    /// Any re-chunking of a reply is heard as the same words, and they are those of the whole reply.
     #[test]
     fn what_is_heard_is_what_is_said(thought in "[a-zA-Z ,.:\n*é]{0,60}", answer in "[^\u{0}]{1,40}", plain: bool, cuts in vec(any::<u8>(), 1..20)) {
         let written = if plain {
@@ -196,28 +340,33 @@ proptest! {
         } else {
             Text::write(&thought, FINISH, &json!({"answer": answer}))
         };
-        let mut chunks = vec![String::new()];
-        let mut cuts = cuts.into_iter().cycle();
-        for char in written.chars() {
-            if cuts.next().is_some_and(|cut| cut % 4 == 0) {
-                chunks.push(String::new());
-            }
-            chunks.last_mut().unwrap().push(char);
-        }
-        let told = heard(chunks);
-        prop_assert_eq!(&told, &heard([written.clone()]));
-        let reply = TextReact.fold(ChatResponse::new(written.as_str()), None);
-        if reply.problem.is_none() && !plain {
-            prop_assert_eq!(told.1, answer.trim());
-            let reasoning = reply.message.reasoning.unwrap_or_default();
-            prop_assert_eq!(told.0, reasoning);
-        }
+        check_heard(&written, cuts)?;
     }
 
-    /// Whatever a model writes, it is read without a panic, and what is read ends.
+    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is read.
     #[test]
-    fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|Thought:|Action:|Arguments:|Answer:|\\\\u|```)*") {
-        let _ = TextReact.fold(ChatResponse::new(text.as_str()), None);
-        let _ = heard([text]);
+    fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
+        check_heard(&text, cuts)?;
     }
+}
+
+/// Any re-chunking of a reply is heard as the same words, and they are those of the whole reply.
+fn check_heard(written: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
+    let mut chunks = vec![String::new()];
+    let mut cuts = cuts.into_iter().cycle();
+    for char in written.chars() {
+        if cuts.next().is_some_and(|cut| cut % 4 == 0) {
+            chunks.push(String::new());
+        }
+        chunks.last_mut().unwrap().push(char);
+    }
+    let told = heard(chunks);
+    prop_assert_eq!(&told, &heard([written.to_owned()]));
+    let reply = TextReact.fold(ChatResponse::new(written), None);
+    if reply.problem.is_none() {
+        let message = reply.message;
+        let answer = if message.tool_calls.is_empty() { message.text() } else { String::new() };
+        prop_assert_eq!(told, (message.reasoning.unwrap_or_default(), answer));
+    }
+    Ok(())
 }
