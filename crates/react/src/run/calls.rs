@@ -123,8 +123,9 @@ impl OpenCalls {
 
     /// Gives a call that waits its answer, so that it can be handed out again.
     pub(super) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
-        let waiting =
-            self.pending().iter().map(|pending| pending.call.id.clone()).collect::<Vec<_>>().join(", ");
+        let pending = self.pending();
+        let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
+        let waiting = leaves.collect::<Vec<_>>().join(", ");
         let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
         let open = self.0.iter_mut().find(|open| open.covers(id)).ok_or_else(not_waiting.clone())?;
         let inside = |mut answers: Answers, answer| {

@@ -24,7 +24,7 @@ pub enum RunError {
     NotWaiting {
         /// The id that the answer is for.
         id: String,
-        /// The ids of the calls that wait.
+        /// The ids of the calls that wait; of a call that waits for others inside it, the ids of those.
         waiting: String,
     },
     /// An answer that is none to what the call waits for.

@@ -123,7 +123,7 @@ async fn an_answer_that_does_not_fit_is_told_at_once() {
     };
     expect![[r#"the run cannot begin: the answer for the call "1/1" does not fit: it waits for an approval or a denial, which this answer is not"#]].assert_eq(&error("1/1", Answer::output("paid")).await);
     expect![[
-        r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1"#
+        r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1/1"#
     ]]
     .assert_eq(&error("1/7", Answer::approved()).await);
     expect![[r#"the run cannot begin: the answer for the call "1" does not fit: it waits for answers to the calls inside it, which this answer is not"#]].assert_eq(&error("1", Answer::approved()).await);
