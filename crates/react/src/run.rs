@@ -1,5 +1,6 @@
 //! The run: the agent loop as data, without I/O.
 
+mod begin;
 mod calls;
 mod compact;
 mod config;
@@ -32,12 +33,14 @@ use calls::OpenCalls;
 use context::Shown;
 use ids::CallIds;
 
+pub(crate) use begin::conversation;
 pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
 pub(crate) use mark::summarised;
 pub use mark::{is_hint, is_unusable};
+pub(crate) use pieces::is_said;
 pub(crate) use steps::{arguments, steps, thought};
 
 /// One run of an agent: a state machine that says which [`Effect`] it wants and is told what came of it.
@@ -145,7 +148,7 @@ impl Run {
     /// what was parked is as good as before, for whoever kept a clone of it.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
-            RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, transcript)?,
+            RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
             RunStart::Resume { parked, answers } => Self::resume(parked, answers)?,
         };
         if let Some(limits) = input.limits {
@@ -154,20 +157,11 @@ impl Run {
         Ok(run)
     }
 
-    fn begin(
-        config: RunConfig,
-        messages: Vec<Message>,
-        mut transcript: Transcript,
-    ) -> Result<Self, AgentError> {
-        let start = transcript.len();
-        transcript.extend(messages.into_iter().map(Into::into));
-        let new = transcript.messages().get(start..).unwrap_or_default();
-        let checked = inputs::check(config.inputs.as_ref(), new).and_then(|()| refuse(&transcript));
-        checked.map_err(|kind| {
-            let mut earlier = Transcript::new();
-            earlier.extend(transcript.messages().iter().take(start).cloned());
-            AgentError::from(kind).with_run(earlier, Usage::default())
-        })?;
+    fn begin(config: RunConfig, new: Vec<Message>, earlier: &Transcript) -> Result<Self, AgentError> {
+        let start = earlier.len();
+        let transcript = conversation(earlier, new)?;
+        inputs::check(config.inputs.as_ref(), transcript.messages(), start)
+            .map_err(|kind| begin::refused(kind, earlier))?;
         let ids = CallIds::of(transcript.messages());
         let head = Head::new(config, transcript.messages(), start);
         Ok(Self { transcript, head, ids })
@@ -474,21 +468,4 @@ impl Head {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// A provider refuses a conversation in which nothing is said, or a call has no result.
-fn refuse(transcript: &Transcript) -> Result<(), AgentErrorKind> {
-    if transcript.is_empty() {
-        return Err(AgentErrorKind::InvalidInput("there is nothing to say".to_owned()));
-    }
-    let open = ids::open_calls(transcript.messages());
-    if open.is_empty() {
-        return Ok(());
-    }
-    let open: Vec<_> = open.iter().map(|call| format!("{:?} ({})", call.id, call.name)).collect();
-    Err(AgentErrorKind::InvalidInput(format!(
-        "calls of the conversation are still open: {}; resume the run that waits with `RunInput::resume` and their \
-         answers, or close them with `Run::cancel` and go on with the transcript of that run",
-        open.join(", ")
-    )))
 }

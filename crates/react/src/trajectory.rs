@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     FINISH,
-    run::{is_hint, is_unusable, steps},
+    run::{is_said, is_unusable, steps},
 };
 
 /// What the observation after the end says.
@@ -84,9 +84,7 @@ impl Trajectory {
 
 /// What came after the last thing that a person said.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
-    let said =
-        |message: &Arc<Message>| matches!(message.body(), MessageBody::User { .. }) && !is_hint(message);
-    let start = messages.iter().rposition(said).unwrap_or_default();
+    let start = messages.iter().rposition(|message| is_said(message)).unwrap_or_default();
     messages.get(start..).unwrap_or_default()
 }
 

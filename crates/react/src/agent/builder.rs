@@ -72,6 +72,15 @@ pub enum BuildError {
     /// The outputs are not an object.
     #[error("the outputs cannot be asked for")]
     Outputs(#[source] SchemaError),
+    /// The outputs cannot have a reasoning beside them.
+    #[error(
+        "the outputs take no reasoning: the part of their schema at {at} takes no other properties; declare `reasoning` there, \
+         or ask for no chain of thought"
+    )]
+    ClosedOutputs {
+        /// The place of that part, as a JSON Pointer.
+        at: String,
+    },
 }
 
 impl ReactAgentBuilder {
@@ -228,7 +237,7 @@ impl ReactAgentBuilder {
     /// # Errors
     ///
     /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
-    /// for state that nobody gives, and when the outputs are not an object. What a source lists later is withheld instead.
+    /// for state that nobody gives, and when the outputs are not an object, or take no reasoning where one is asked for. What a source lists later is withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
@@ -238,6 +247,9 @@ impl ReactAgentBuilder {
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
         let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
         if chain_of_thought {
+            if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_part)) {
+                return Err(BuildError::ClosedOutputs { at });
+            }
             outputs = outputs.and_then(signature::with_reasoning).map(Some);
         }
         config.outputs = outputs.map_err(BuildError::Outputs)?;

@@ -9,6 +9,9 @@ use crate::RunConfig;
 
 const REASONING: &str = "reasoning";
 
+/// How deep parts of the outputs' root are followed: references may go round in circles.
+const DEPTH: usize = 16;
+
 /// The instructions with the fields that are declared.
 pub(super) fn instructions(given: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
     if config.inputs.is_none() {
@@ -26,7 +29,8 @@ fn listed(verb: &str, schema: &Schema) -> String {
     for field in schema.properties() {
         text += &format!("\n- `{}`", field.name);
         if let Some(description) = field.schema.get("description").and_then(Value::as_str) {
-            text += &format!(": {description}");
+            // A list has one line for each.
+            text += &format!(": {}", description.split_whitespace().collect::<Vec<_>>().join(" "));
         }
     }
     text
@@ -52,4 +56,32 @@ pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaEr
         }
     }
     Schema::arguments(value)
+}
+
+/// The place of a part of the outputs that takes no other properties, and so would refuse the reasoning. The root itself
+/// declares it.
+pub(super) fn closed_part(outputs: &Schema) -> Option<String> {
+    closed_within(outputs.as_value(), outputs.as_value(), "", DEPTH)
+}
+
+fn closed_within(root: &Value, part: &Value, at: &str, depth: usize) -> Option<String> {
+    let depth = depth.checked_sub(1)?;
+    let target = part.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    let target = target.and_then(|target| Some((target.to_owned(), root.pointer(target)?)));
+    let one = ["then", "else"].into_iter().filter_map(|key| Some((format!("{at}/{key}"), part.get(key)?)));
+    let several = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| {
+        let parts = part.get(key).and_then(Value::as_array).into_iter().flatten();
+        parts.enumerate().map(move |(index, part)| (format!("{at}/{key}/{index}"), part))
+    });
+    target
+        .into_iter()
+        .chain(one)
+        .chain(several)
+        .find_map(|(at, part)| if is_closed(part) { Some(at) } else { closed_within(root, part, &at, depth) })
+}
+
+fn is_closed(part: &Value) -> bool {
+    let refuses = |key| part.get(key) == Some(&Value::Bool(false));
+    let declares = part.get("properties").is_some_and(|properties| properties.get(REASONING).is_some());
+    !declares && (refuses("additionalProperties") || refuses("unevaluatedProperties"))
 }

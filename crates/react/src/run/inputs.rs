@@ -4,10 +4,19 @@ use std::sync::Arc;
 
 use haft_core::{AgentErrorKind, Content, Message, MessageBody, Schema, Value};
 
-/// Holds the new messages against the declared inputs: the last of them has these as JSON.
-pub(super) fn check(inputs: Option<&Schema>, new: &[Arc<Message>]) -> Result<(), AgentErrorKind> {
-    let (Some(schema), Some(last)) = (inputs, new.last()) else { return Ok(()) };
-    let Some(value) = data(last) else {
+use super::pieces::is_said;
+
+/// Holds a question against the declared inputs: the last message from `start` on has these as JSON, or what a person said last
+/// where there is none.
+pub(super) fn check(
+    inputs: Option<&Schema>,
+    messages: &[Arc<Message>],
+    start: usize,
+) -> Result<(), AgentErrorKind> {
+    let Some(schema) = inputs else { return Ok(()) };
+    let new = messages.get(start..).and_then(<[_]>::last);
+    let last = new.or_else(|| messages.iter().rfind(|message| is_said(message)));
+    let Some(value) = last.and_then(|message| data(message)) else {
         let said = "the inputs must be given as data: one JSON object, by `Content::json`, of the schema";
         return Err(AgentErrorKind::InvalidInput(format!("{said} {}", schema.as_value())));
     };

@@ -33,7 +33,7 @@ pub(super) fn without_summaries(
 }
 
 /// Whether a person said it.
-fn is_said(message: &Message) -> bool {
+pub(crate) fn is_said(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }
 

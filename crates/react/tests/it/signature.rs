@@ -2,11 +2,11 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatResponse, Content, DynamicTool, Limit, ModelProfile, RunInput, RunLimits,
-    Schema, StopReason, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, Usage, json,
-    testing::ScriptedModel,
+    Agent as _, AgentErrorKind, ChatResponse, Content, DynamicTool, Limit, Message, ModelProfile, RunInput,
+    RunLimits, RunStart, Schema, StopReason, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, Usage,
+    json, testing::ScriptedModel,
 };
-use haft_react::{AtLimit, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
+use haft_react::{AtLimit, BuildError, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -76,6 +76,37 @@ async fn inputs_that_do_not_fit_begin_no_run() {
         /digits: expected integer, received string "many""#]]
     .assert_eq(&error(wrong).await);
     assert!(model.requests().is_empty());
+}
+
+/// A run without a new message goes by what was said last, which is held against the inputs as well.
+#[tokio::test]
+async fn inputs_that_were_said_before_must_fit_too() {
+    let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
+    let agent = builder(&model).build().unwrap();
+    let goes_on = |said: Content| {
+        let mut input = RunInput::new("");
+        let transcript = [Message::user(said)].into_iter().collect();
+        input.start = RunStart::New { messages: Vec::new(), transcript };
+        agent.run(input)
+    };
+    let error = goes_on(Content::text("17 plus 25")).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
+    assert!(goes_on(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
+}
+
+/// BEHAVIOUR A3, for the fields of an agent.
+#[tokio::test]
+async fn a_field_is_told_in_one_line() {
+    let inputs = Schema::new(
+        json!({"properties": {"text": {"type": "string", "description": "Words.\n\n- not\n- a list"}}}),
+    );
+    let model = ScriptedModel::new().text("Yes.");
+    let agent = ReactAgent::builder(model.clone()).inputs(inputs.unwrap()).build().unwrap();
+    agent.run(RunInput::new(Content::json(json!({"text": "x"})))).await.unwrap();
+    expect![[r#"
+        You are given:
+        - `text`: Words. - not - a list"#]]
+    .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
 }
 
 /// DSPy's way: the model says that it knows enough, and is then asked for the outputs.
@@ -213,4 +244,29 @@ async fn a_chain_of_thought_comes_before_the_answer() {
     let agent = ReactAgent::builder(model).chain_of_thought().build().unwrap();
     let answer = agent.run("17 plus 25?".into()).await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
+}
+
+/// A part of the outputs that takes no other properties would refuse each reply with a reasoning.
+#[test]
+fn outputs_that_take_no_reasoning_make_no_agent() {
+    let sum =
+        json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "additionalProperties": false});
+    let closed = [
+        json!({"$ref": "#/$defs/sum", "$defs": {"sum": sum}}),
+        json!({"type": "object", "oneOf": [{"type": "object", "required": ["none"]}, sum]}),
+        json!({"type": "object", "allOf": [{"$ref": "#/$defs/sum"}], "$defs": {"sum": sum}}),
+    ];
+    let build = |outputs: &haft_core::Value| {
+        let outputs = Schema::new(outputs.clone()).unwrap();
+        ReactAgent::builder(ScriptedModel::new()).outputs(outputs).chain_of_thought().build()
+    };
+    for outputs in closed {
+        let error = build(&outputs).err();
+        assert!(matches!(error, Some(BuildError::ClosedOutputs { .. })), "{outputs}: {error:?}");
+    }
+    for open in
+        [sum.clone(), json!({"type": "object", "oneOf": [{"required": ["sum"]}, {"required": ["none"]}]})]
+    {
+        assert!(build(&open).is_ok(), "{open}");
+    }
 }
