@@ -13,10 +13,13 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent, AgentError, AgentErrorKind, Message, Parked, RunEvent, RunInput, RunOutput, RunStart, Usage,
+    Agent, AgentError, AgentErrorKind, Parked, RunContext, RunEvent, RunInput, RunOutput, RunStart,
+    Timestamp, Transcript, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::run::conversation;
 
 pub use classifier::{Choice, Classifier};
 pub use keywords::Keywords;
@@ -70,6 +73,9 @@ struct Waiting {
     /// The route; none for the fallback.
     route: Option<String>,
     state: Value,
+    /// What the choice cost.
+    #[serde(default)]
+    usage: Usage,
 }
 
 impl Router {
@@ -77,14 +83,16 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails when a route has no agent, an agent no route, or when the table has no route or two of one name.
+    /// Fails when a route has no agent, an agent no route, when the table has no route, when two routes or two agents have one
+    /// name, or when a keyword can never be found.
     pub fn new<A: Agent + 'static>(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, A)>,
     ) -> Result<Self, RouterError> {
         let agents = agents.into_iter().map(|(name, agent)| (name.into(), Arc::new(agent) as Arc<dyn Agent>));
-        let agents: HashMap<_, _> = agents.collect();
-        table.check(agents.keys().map(String::as_str))?;
+        let agents: Vec<_> = agents.collect();
+        table.check(agents.iter().map(|(name, _)| name.as_str()))?;
+        let agents = agents.into_iter().collect();
         Ok(Self(Arc::new(Parts { table, agents, classifier: Arc::new(Keywords), fallback: None })))
     }
 
@@ -113,30 +121,40 @@ impl Router {
     async fn open(self, mut input: RunInput) -> Result<Events, AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
-                let conversation: Vec<Arc<Message>> = transcript
-                    .messages()
-                    .iter()
-                    .cloned()
-                    .chain(messages.iter().cloned().map(Arc::new))
-                    .collect();
-                let cancellation = input.context.cancellation.clone();
-                let classified = self.0.classifier.classify(&self.0.table, &conversation);
-                let choice = tokio::select! {
-                    biased;
-                    choice = classified => choice?,
-                    () = cancellation.cancelled() => return Err(AgentErrorKind::Cancelled.into()),
-                };
-                self.follow(choice, input)
+                let now = Timestamp::now();
+                for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
+                    *message = message.clone().at(now);
+                }
+                let conversation = conversation(transcript, messages.clone())?;
+                let choice = self.choose(&conversation, &input.context).await;
+                // Nobody has taken the conversation yet: whoever goes on from the error must have it.
+                let choice = choice.map_err(|error| {
+                    let usage = error.usage;
+                    error.with_run(conversation.clone(), usage)
+                })?;
+                self.follow(choice, input, conversation)
             }
             RunStart::Resume { parked, .. } => {
-                let route = self.take_up(parked)?;
+                let (route, usage) = self.take_up(parked)?;
                 let agent = self.agent(route.as_deref())?;
-                Ok(relay(agent, input, route, Usage::default()))
+                Ok(relay(agent, input, route, usage))
             }
         }
     }
 
-    fn follow(self, choice: Choice, input: RunInput) -> Result<Events, AgentError> {
+    async fn choose(&self, conversation: &Transcript, context: &RunContext) -> Result<Choice, AgentError> {
+        if context.cancellation.is_cancelled() {
+            return Err(AgentErrorKind::Cancelled.into());
+        }
+        let classified = self.0.classifier.classify(&self.0.table, conversation.messages());
+        tokio::select! {
+            biased;
+            choice = classified => choice,
+            () = context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled.into()),
+        }
+    }
+
+    fn follow(self, choice: Choice, input: RunInput, conversation: Transcript) -> Result<Events, AgentError> {
         let known = choice.route.filter(|route| self.0.agents.contains_key(route));
         tracing::info!(route = known, reason = choice.reason, "a task is routed");
         let routed = RunEvent::Routed { route: known.clone(), reason: choice.reason };
@@ -145,18 +163,19 @@ impl Router {
             relay(agent, input, known, choice.usage)
         } else {
             let question = clarify::question(&self.0.table, &choice.candidates);
-            clarify::answer(input, question, choice.usage)
+            clarify::answer(conversation, question, choice.usage)
         };
         Ok(stream::iter([Ok(routed)]).chain(events).boxed())
     }
 
-    /// Puts the state of the agent that parked a run in the place of the router's; whose it is.
-    fn take_up(&self, parked: &mut Parked) -> Result<Option<String>, AgentError> {
+    /// Puts the state of the agent that parked a run in the place of the router's; whose it is, and what the choice
+    /// cost.
+    fn take_up(&self, parked: &mut Parked) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("what is parked was not parked by this router".to_owned());
         let waiting = Waiting::deserialize(parked.state.take()).map_err(foreign)?;
         parked.state = waiting.state;
-        Ok(waiting.route)
+        Ok((waiting.route, waiting.usage))
     }
 
     fn agent(&self, route: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
@@ -175,18 +194,20 @@ type Events = BoxStream<'static, Result<RunEvent, AgentError>>;
 
 /// The events of an agent; what it parks says whose it is.
 fn relay(agent: Arc<dyn Agent>, input: RunInput, route: Option<String>, usage: Usage) -> Events {
-    let events = agent.stream(input).map(move |event| {
-        event.map(|event| match event {
-            RunEvent::Done { output: RunOutput::Parked(parked) } => {
-                let state = json!(Waiting { route: route.clone(), state: parked.state });
-                RunEvent::Done { output: RunOutput::Parked(Parked { state, ..parked }) }
-            }
-            RunEvent::Done { output: RunOutput::Answer(mut answer) } => {
-                answer.usage += usage;
-                RunEvent::Done { output: RunOutput::Answer(answer) }
-            }
-            event => event,
-        })
+    let events = agent.stream(input).map(move |event| match event {
+        Ok(RunEvent::Done { output: RunOutput::Parked(parked) }) => {
+            let state = json!(Waiting { route: route.clone(), state: parked.state, usage });
+            Ok(RunEvent::Done { output: RunOutput::Parked(Parked { state, ..parked }) })
+        }
+        Ok(RunEvent::Done { output: RunOutput::Answer(mut answer) }) => {
+            answer.usage += usage;
+            Ok(RunEvent::Done { output: RunOutput::Answer(answer) })
+        }
+        Ok(event) => Ok(event),
+        Err(mut error) => {
+            error.usage += usage;
+            Err(error)
+        }
     });
     events.boxed()
 }

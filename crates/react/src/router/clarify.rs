@@ -1,10 +1,7 @@
 //! The question back.
 
 use futures::{StreamExt as _, stream};
-use haft_core::{
-    Message, RunAnswer, RunEvent, RunInput, RunOutput, RunStart, StopReason, Timestamp, Transcript, Usage,
-    Value,
-};
+use haft_core::{Message, RunAnswer, RunEvent, RunOutput, StopReason, Timestamp, Transcript, Usage, Value};
 use serde_json::Map;
 
 use super::{Events, RouteTable};
@@ -32,18 +29,9 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
 }
 
 /// The events of a run that only asks back.
-pub(super) fn answer(input: RunInput, question: String, usage: Usage) -> Events {
-    let now = Timestamp::now();
-    let mut transcript = Transcript::new();
-    if let RunStart::New { messages, transcript: earlier } = input.start {
-        transcript = earlier;
-        transcript.extend(messages.into_iter().map(|message| {
-            let is_dated = message.created_at().is_some();
-            if is_dated { message.into() } else { message.at(now).into() }
-        }));
-    }
+pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> Events {
     let mark = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
-    transcript.push(Message::assistant(question.as_str()).with_metadata(mark).at(now));
+    transcript.push(Message::assistant(question.as_str()).with_metadata(mark).at(Timestamp::now()));
     let answer = RunAnswer {
         text: question.clone(),
         outputs: Map::new(),

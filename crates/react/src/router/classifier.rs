@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use haft_core::{Message, MessageBody, ModelError, Usage, async_trait};
+use haft_core::{AgentError, Message, MessageBody, Usage, async_trait};
 
 use super::{RouteTable, clarify::is_clarification};
-use crate::is_hint;
+use crate::run::is_said;
 
 /// Decides which route a task takes.
 #[async_trait]
@@ -12,9 +12,9 @@ pub trait Classifier: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails when the model that was asked does.
+    /// Fails when the model that was asked does; the error says what that cost.
     async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
-    -> Result<Choice, ModelError>;
+    -> Result<Choice, AgentError>;
 }
 
 #[async_trait]
@@ -23,7 +23,7 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, ModelError> {
+    ) -> Result<Choice, AgentError> {
         (**self).classify(table, conversation).await
     }
 }
@@ -43,10 +43,25 @@ pub struct Choice {
 
 /// What a person wants now: what was said since the last answer that was one, answers to questions back included.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
-    let since = conversation.iter().rposition(|message| {
-        matches!(message.body(), MessageBody::Assistant(_)) && !is_clarification(message)
-    });
-    let new = conversation.iter().skip(since.map_or(0, |last| last + 1));
-    let said = new.filter(|message| matches!(message.body(), MessageBody::User { .. }) && !is_hint(message));
+    let since = last_answer(conversation).map_or(0, |last| last + 1);
+    let said = conversation.iter().skip(since).filter(|message| is_said(message));
     said.map(|message| message.text()).collect()
+}
+
+/// The same with what it is said to: the last answer and what was said before it, and the questions back.
+pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
+    let answer = last_answer(conversation);
+    let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
+    let asked = earlier.iter().rfind(|message| is_said(message));
+    let since = conversation.iter().skip(answer.unwrap_or_default());
+    let is_part = |message: &&Arc<Message>| is_said(message) || is_reply(message);
+    asked.into_iter().chain(since.filter(is_part))
+}
+
+fn last_answer(conversation: &[Arc<Message>]) -> Option<usize> {
+    conversation.iter().rposition(|message| is_reply(message) && !is_clarification(message))
+}
+
+fn is_reply(message: &Message) -> bool {
+    matches!(message.body(), MessageBody::Assistant(_))
 }

@@ -1,6 +1,6 @@
 use std::{fmt::Write as _, sync::Arc};
 
-use haft_core::{Message, ModelError, async_trait};
+use haft_core::{AgentError, Message, async_trait};
 
 use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::task};
 
@@ -15,7 +15,7 @@ impl Classifier for Keywords {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, ModelError> {
+    ) -> Result<Choice, AgentError> {
         let task = task(conversation);
         // The answer to a question back decides; where it does not, all that was said is one task.
         let last = task.last().map(|last| choose(table, last)).filter(|choice| choice.route.is_some());
@@ -67,9 +67,49 @@ fn explain(score: &Score<'_>) -> String {
     format!("{} has {} by {}", score.route.name, score.weight, found.join(", "))
 }
 
+/// The words of a text: letters and digits, with `+` and `#` behind them and a `.` before them, as in `C++` and `.NET`. Where a
+/// script has no spaces, each sign is a word.
 fn words(text: &str) -> Vec<String> {
-    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect()
+    let mut words = Vec::new();
+    for part in
+        text.to_lowercase().split(|letter: char| !(letter.is_alphanumeric() || "+#.".contains(letter)))
+    {
+        let part = part.trim_end_matches('.');
+        let signs = part.len() - part.trim_end_matches(['+', '#']).len();
+        let (stem, signs) = part.split_at(part.len() - signs);
+        let is_dotted = stem.starts_with('.') && !stem.starts_with("..");
+        let first = words.len();
+        words.extend(stem.split(|letter: char| !letter.is_alphanumeric()).flat_map(spaced));
+        if let (true, Some(word)) = (is_dotted, words.get_mut(first)) {
+            word.insert(0, '.');
+        }
+        if let (true, Some(word)) = (words.len() > first, words.last_mut()) {
+            word.push_str(signs);
+        }
+    }
+    words
+}
+
+/// A word, or its signs one by one where they are written without spaces.
+fn spaced(word: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for letter in word.chars() {
+        let stands_alone = is_without_spaces(letter);
+        match words.last_mut() {
+            Some(last) if is_open && !stands_alone => last.push(letter),
+            _ => words.push(letter.to_string()),
+        }
+        is_open = !stands_alone;
+    }
+    words
+}
+
+/// Whether a letter is of a script that is written without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+fn is_without_spaces(letter: char) -> bool {
+    matches!(letter,
+        '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{2E80}'..='\u{9FFF}'
+        | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{20000}'..='\u{3FFFF}')
 }
 
 /// Whether a phrase stands in these words.

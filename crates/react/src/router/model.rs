@@ -1,16 +1,22 @@
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use haft_core::{
-    ChatModel, ChatRequest, ChatResponse, Message, ModelError, RepairPolicy, ResponseFormat, Schema,
-    ToolName, Usage, Value, async_trait, schema::repair,
+    AgentError, ChatModel, ChatRequest, ChatResponse, Message, RepairPolicy, ResponseFormat, Schema,
+    ToolName, Transcript, Usage, Value, async_trait, schema::repair,
 };
 use serde_json::json;
 
-use super::{Choice, Classifier, RouteTable, classifier::task};
-use crate::dialect::json_object;
+use super::{
+    Choice, Classifier, RouteTable,
+    classifier::{exchange, task},
+};
+use crate::{dialect::json_object, run::is_said};
 
-/// What a model says where no route fits: the first of these that is no route.
-const UNCLEAR: [&str; 2] = ["unclear", "none_of_these"];
+/// What a model says where no route fits.
+const UNCLEAR: &str = "unclear";
+
+/// How much of what was said before is told, in bytes of one message.
+const PIECE: usize = 1_000;
 
 /// How often a model is asked for one choice.
 const TRIES: u32 = 2;
@@ -33,12 +39,15 @@ impl Classifier for ModelClassifier {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, ModelError> {
+    ) -> Result<Choice, AgentError> {
         let form = form(table);
-        let mut messages = vec![Message::user(task(conversation).join("\n"))];
+        let mut messages = vec![Message::user(question(conversation))];
         let mut usage = Usage::default();
         for _ in 0..TRIES {
-            let response = self.0.chat(&self.request(table, &form, messages.clone())).await?;
+            let response = self.0.chat(&self.request(table, &form, messages.clone())).await;
+            let response = response.map_err(|error| {
+                AgentError::from(error).with_run(Transcript::new(), usage + Usage::of_request(0, 0))
+            })?;
             let used = response.usage;
             usage += Usage { requests: used.requests.max(1), ..used };
             match read(table, &form, &response) {
@@ -67,9 +76,28 @@ impl ModelClassifier {
     }
 }
 
-fn unclear(table: &RouteTable) -> &'static str {
-    let [usual, other] = UNCLEAR;
-    if table.names().any(|name| name == usual) { other } else { usual }
+/// [`UNCLEAR`], with a number where a route has that name.
+fn unclear(table: &RouteTable) -> String {
+    let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
+    let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
+    words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
+}
+
+/// What the model goes by: what a person wants, and what that is said to, if there is something.
+fn question(conversation: &[Arc<Message>]) -> String {
+    let said: Vec<_> = exchange(conversation).collect();
+    if said.iter().all(|message| is_said(message)) {
+        return task(conversation).join("\n");
+    }
+    let last = said.iter().rposition(|message| !is_said(message)).unwrap_or_default();
+    let lines = said.iter().enumerate().map(|(place, message)| {
+        let who = if is_said(message) { "user" } else { "assistant" };
+        let text = message.text();
+        let most = if place > last { text.len() } else { PIECE };
+        let start = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
+        format!("{who}: {start}{}\n", if start.len() < text.len() { "…" } else { "" })
+    });
+    format!("This was said last:\n{}\nDecide by what the user wants now.", lines.collect::<String>())
 }
 
 fn instructions(table: &RouteTable, form: &Schema) -> String {
@@ -84,7 +112,7 @@ fn instructions(table: &RouteTable, form: &Schema) -> String {
 }
 
 fn form(table: &RouteTable) -> Schema {
-    let routes: Vec<_> = table.names().chain([unclear(table)]).collect();
+    let routes: Vec<_> = table.names().map(str::to_owned).chain([unclear(table)]).collect();
     let form = json!({
         "type": "object",
         "properties": {"reason": {"type": "string"}, "route": {"type": "string", "enum": routes}},
@@ -102,6 +130,6 @@ fn read(table: &RouteTable, form: &Schema, response: &ChatResponse) -> Result<Ch
     let (value, _) = repair(form, Value::Object(object), RepairPolicy::Default);
     form.validate(&value).map_err(|violations| violations.to_string())?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let route = Some(text("route")).filter(|route| route != unclear(table));
+    let route = Some(text("route")).filter(|route| *route != unclear(table));
     Ok(Choice { route, reason: text("reason"), ..Choice::default() })
 }

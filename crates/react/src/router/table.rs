@@ -26,7 +26,8 @@ pub struct Route {
 
 /// A word or phrase that speaks for a route: a text, or `{"text": …, "weight": …}`.
 ///
-/// It is found as whole words, whatever their case; with `*` at its end, as the beginning of one.
+/// It is found as whole words, whatever their case; with `*` at its end, as the beginning of one. Signs belong to a word as in
+/// `C++`, `C#` and `.NET`. In scripts without spaces, such as Chinese, Japanese and Thai, it is found anywhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Keyword {
@@ -40,7 +41,15 @@ pub struct Keyword {
 #[serde(untagged)]
 enum Written {
     Plain(String),
-    Weighted { text: String, weight: f64 },
+    Weighted {
+        text: String,
+        #[serde(default = "usual_weight")]
+        weight: f64,
+    },
+}
+
+fn usual_weight() -> f64 {
+    1.0
 }
 
 /// Why there can be no router of a table.
@@ -56,6 +65,19 @@ pub enum RouterError {
     /// A route has no agent.
     #[error("the route {0:?} has no agent: give one of that name")]
     NoAgent(String),
+    /// Two agents have one name.
+    #[error("two agents are named {0:?}: rename one, or leave one out")]
+    DuplicateAgent(String),
+    /// A keyword is in no text.
+    #[error(
+        "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
+    )]
+    EmptyKeyword {
+        /// The name of the route.
+        route: String,
+        /// The keyword.
+        keyword: String,
+    },
     /// An agent has no route.
     #[error("there is no route for the agent {agent:?}; routes: {}", .routes.join(", "))]
     UnknownRoute {
@@ -77,18 +99,24 @@ impl RouteTable {
     }
 
     pub(super) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), RouterError> {
-        let agents: HashSet<_> = agents.collect();
+        let agents: Vec<_> = agents.collect();
         if self.routes.is_empty() {
             return Err(RouterError::NoRoute);
         }
         let mut known = HashSet::new();
-        for name in self.names() {
+        for route in &self.routes {
+            let name = route.name.as_str();
             if !known.insert(name) {
                 return Err(RouterError::DuplicateRoute(name.to_owned()));
             }
-            if !agents.contains(name) {
+            if !agents.contains(&name) {
                 return Err(RouterError::NoAgent(name.to_owned()));
             }
+            route.check()?;
+        }
+        let mut named = HashSet::new();
+        if let Some(twice) = agents.iter().find(|agent| !named.insert(**agent)) {
+            return Err(RouterError::DuplicateAgent((*twice).to_owned()));
         }
         match agents.iter().find(|agent| !known.contains(*agent)) {
             None => Ok(()),
@@ -101,6 +129,14 @@ impl RouteTable {
 }
 
 impl Route {
+    fn check(&self) -> Result<(), RouterError> {
+        let empty = self.keywords.iter().find(|keyword| !keyword.text.contains(char::is_alphanumeric));
+        empty.map_or(Ok(()), |keyword| {
+            let (route, keyword) = (self.name.clone(), keyword.text.clone());
+            Err(RouterError::EmptyKeyword { route, keyword })
+        })
+    }
+
     /// Makes a route without keywords.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), keywords: Vec::new() }

@@ -3,10 +3,11 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent, AgentErrorKind, Answer, Answers, ModelProfile, ResponseFormat, RunEvent, RunInput, RunOutput,
-    Toolset, Transcript, json, testing::ScriptedModel,
+    Agent, AgentErrorKind, Answer, Answers, AssistantMessage, Message, ModelError, ModelProfile,
+    ResponseFormat, RunEvent, RunInput, RunOutput, RunStart, ToolCall, Toolset, Transcript, json,
+    testing::ScriptedModel,
 };
-use haft_react::{ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
+use haft_react::{Keyword, ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
 
 use crate::pairing::lines;
 
@@ -229,4 +230,149 @@ fn a_table_is_data_and_is_checked() {
     let twice = RouteTable::new([Route::new("a", ""), Route::new("a", "")]);
     assert_eq!(error(&["a"], &twice), "two routes are named \"a\": rename one");
     assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
+}
+
+/// BEHAVIOUR D36: a router begins a run where an agent does.
+#[tokio::test]
+async fn a_conversation_that_cannot_go_on_is_not_asked_about() {
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new());
+    let call = ToolCall::new("a", "draw", "{}");
+    let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+    let open: Transcript = [Message::user("Draw."), Message::assistant(asks)].into_iter().collect();
+    let error = router.run(RunInput::following(open.clone(), "Hello?")).await.unwrap_err();
+    assert!(error.to_string().contains(r#"still open: "a" (draw)"#), "{error}");
+    assert_eq!(error.transcript, open);
+
+    let mut nothing = RunInput::new("");
+    nothing.start = RunStart::New { messages: Vec::new(), transcript: Transcript::new() };
+    let error = router.run(nothing).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_of_the_choice_keeps_the_conversation() {
+    let classifier = ScriptedModel::new().text("What?").fail(ModelError::Unsupported("busy".to_owned()));
+    let said: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new())
+        .with_classifier(ModelClassifier::new(classifier));
+    let error = router.run(RunInput::following(said.clone(), "Draw.")).await.unwrap_err();
+    assert_eq!((error.transcript.len(), error.usage.requests), (3, 2));
+    assert_eq!(error.transcript.messages()[2].text(), "Draw.");
+
+    let input = RunInput::following(said, "Draw.");
+    input.context.cancellation.cancel();
+    assert_eq!(router.run(input).await.unwrap_err().transcript.len(), 3);
+}
+
+#[tokio::test]
+async fn what_the_choice_cost_is_counted_however_a_run_ends() {
+    let chooses = || {
+        let model = ScriptedModel::new().text(r#"{"reason": "", "route": "architecture"}"#);
+        ModelClassifier::new(model)
+    };
+    let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
+    let model = ScriptedModel::new().calls([("a", "add", "{}")]).text("3.");
+    let other = || agent(ScriptedModel::new());
+    let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
+    let parked =
+        router.clone().with_classifier(chooses()).run("Add".into()).await.unwrap().into_answer().unwrap_err();
+    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let answer = router.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.usage.requests, 1 + 2);
+
+    let model = ScriptedModel::new().fail(ModelError::Unsupported("busy".to_owned()));
+    let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
+    let error = router.with_classifier(chooses()).run("Add".into()).await.unwrap_err();
+    assert_eq!(error.usage.requests, 2);
+}
+
+/// BEHAVIOUR E79: an answer to a question back says little without the question.
+#[tokio::test]
+async fn a_model_that_chooses_knows_what_was_said_last() {
+    let classifier = ScriptedModel::new()
+        .text(r#"{"reason": "", "route": "unclear"}"#)
+        .text(r#"{"reason": "", "route": "architecture"}"#)
+        .text(r#"{"reason": "", "route": "architecture"}"#);
+    let long = format!("[] {}", "x".repeat(5_000));
+    let router = router(&ScriptedModel::new().text(long).text("[blue]"), &ScriptedModel::new())
+        .with_classifier(ModelClassifier::new(classifier.clone()));
+    let asked = events(&router, "Draw.").await;
+    let drawn = events(&router, RunInput::following(transcript(&asked), "The first one.")).await;
+    events(&router, RunInput::following(transcript(&drawn), "Make it blue.")).await;
+    let requests = classifier.requests();
+    expect![[r#"
+        user: This was said last:
+        user: Draw.
+        assistant: Do you want a diagram of the architecture or a sequence diagram?
+        user: The first one.
+
+        Decide by what the user wants now.
+    "#]]
+    .assert_eq(&lines(&requests[1]));
+    let last = lines(&requests[2]);
+    assert!(last.len() < 2_000 && last.contains("user: The first one.\nassistant: [] xxx"), "{last}");
+    assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
+}
+
+#[tokio::test]
+async fn a_model_can_always_choose_none() {
+    let classifier = ScriptedModel::new().text(r#"{"reason": "", "route": "unclear_2"}"#);
+    let table = RouteTable::new([Route::new("unclear", "fog"), Route::new("none_of_these", "nothing")]);
+    let agent = || ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
+    let router = Router::new(table, [("unclear", agent()), ("none_of_these", agent())])
+        .unwrap()
+        .with_classifier(ModelClassifier::new(classifier));
+    expect![[r#"
+        None: 
+        Clarification: Do you want fog or nothing?"#]]
+    .assert_eq(&told(&events(&router, "Draw.").await));
+}
+
+/// Keywords have signs, and stand in texts without spaces.
+#[tokio::test]
+async fn keywords_are_found_in_what_people_write() {
+    let table = || {
+        RouteTable::new([
+            Route::new("c", "").with_keywords(["C"]),
+            Route::new("c++", "").with_keywords(["C++"]),
+            Route::new("c#", "").with_keywords(["c#"]),
+            Route::new(".net", "").with_keywords([".NET"]),
+            Route::new("net", "").with_keywords(["net"]),
+            Route::new("時序", "").with_keywords(["时序图"]),
+            Route::new("design", "").with_keywords(["設計"]),
+        ])
+    };
+    for (text, expected) in [
+        ("Is it C?", "c"),
+        ("Is it C++?", "c++"),
+        ("c#, please", "c#"),
+        ("For .NET", ".net"),
+        ("a net.", "net"),
+        ("a net+rod", "net"),
+        ("请画一个时序图。", "時序"),
+        ("システムの設計をお願いします", "design"),
+    ] {
+        let names: Vec<_> = table().routes.into_iter().map(|route| route.name).collect();
+        let agents = names
+            .into_iter()
+            .map(|name| (name, ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap()));
+        let router = Router::new(table(), agents).unwrap();
+        let mut events = router.stream(text.into());
+        let Some(Ok(RunEvent::Routed { route, reason })) = events.next().await else { panic!("{text}") };
+        assert_eq!(route.as_deref(), Some(expected), "{text}: {reason}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let written: Keyword = serde_json::from_str(r#"{"text":"x"}"#).unwrap();
+    assert_eq!(written, Keyword::from("x"));
+
+    let agent = || ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
+    let never = RouteTable::new([Route::new("a", "").with_keywords(["x", "*"])]);
+    expect![[r#"the keyword "*" of the route "a" can never be found: it has no letter and no digit"#]]
+        .assert_eq(&Router::new(never, [("a", agent())]).unwrap_err().to_string());
+    let table = RouteTable::new([Route::new("a", "")]);
+    expect![[r#"two agents are named "a": rename one, or leave one out"#]]
+        .assert_eq(&Router::new(table, [("a", agent()), ("a", agent())]).unwrap_err().to_string());
 }
