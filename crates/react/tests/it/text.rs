@@ -1,7 +1,10 @@
 //! Runs in plain text, for models without tools.
 
 use expect_test::expect;
-use haft_core::{Agent as _, AgentErrorKind, Limit, ModelProfile, testing::ScriptedModel};
+use haft_core::{
+    Agent as _, AgentErrorKind, ChatResponse, ChatSettings, FinishReason, Limit, ModelProfile,
+    testing::ScriptedModel,
+};
 use haft_react::{ReactAgent, Trajectory, dialect_for};
 
 use crate::{
@@ -124,6 +127,43 @@ async fn half_an_argument_never_runs() {
         Arguments: "{\"x\": 17, \"y\": \"2"
         user: Observation from add: invalid arguments: not JSON: EOF while parsing a string at line 1 column 17; write one JSON object
     "#]].assert_eq(&lines(&model.requests()[1]));
+}
+
+/// FAULTS M8: a server that broke a reply off for a reason of its own may have stopped in the middle of a call.
+#[tokio::test]
+async fn nothing_runs_of_a_reply_that_was_broken_off() {
+    let cut = ChatResponse {
+        finish_reason: FinishReason::Other("abort".to_owned()),
+        ..ChatResponse::new("Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": 25\n")
+    };
+    let model = ScriptedModel::new().with_profile(plain()).reply(cut).text(ADD).text(FINISH);
+    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
+}
+
+/// A list of arguments is none, whatever stands first in it.
+#[tokio::test]
+async fn several_arguments_are_not_the_first_of_them() {
+    let list = "Action: add\nArguments: [{\"x\": 1, \"y\": 2}, {\"x\": 17, \"y\": 25}]";
+    let model = ScriptedModel::new().with_profile(plain()).text(list).text(ADD).text(FINISH);
+    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
+}
+
+/// Servers take four stop sequences at most.
+#[tokio::test]
+async fn the_stops_of_the_caller_come_first() {
+    for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {
+        let stop: Vec<_> = (0..stops).map(|stop| stop.to_string()).collect();
+        let settings = ChatSettings { stop: stop.clone(), ..ChatSettings::default() };
+        let model = ScriptedModel::new().with_profile(plain()).text(FINISH);
+        let agent =
+            ReactAgent::builder(model.clone()).tools(calculator()).settings(settings).build().unwrap();
+        agent.run("17 + 25?".into()).await.unwrap();
+        let requests = model.requests();
+        let asked = &requests[0].settings.stop;
+        assert!(asked.starts_with(&stop) && asked.len() == sent, "{asked:?}");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Told {
         if text.is_empty() {
             return;
         }
-        if !mem::replace(&mut self.has_step, true) && self.thought.length > 0 {
+        if !mem::replace(&mut self.has_step, true) && !self.thought.all.is_empty() {
             self.thought.push(SEPARATOR);
         }
         self.thought.push(text);
@@ -73,19 +73,18 @@ impl Told {
 /// Words, of which some were told.
 #[derive(Default)]
 struct Words {
-    /// All of them, in bytes.
-    length: usize,
+    all: String,
     untold: String,
 }
 
 impl Words {
     fn push(&mut self, text: &str) {
-        self.length += text.len();
+        self.all.push_str(text);
         self.untold.push_str(text);
     }
 
     fn complete(&mut self, all: &str) {
-        if let Some(rest) = all.get(self.length..) {
+        if let Some(rest) = all.strip_prefix(self.all.as_str()) {
             self.push(rest);
         }
     }

@@ -80,3 +80,6 @@ fn is_end(action: &str) -> bool {
     let (name, behind) = called(action);
     name.eq_ignore_ascii_case(FINISH) && behind.is_empty()
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,10 @@ pub(super) fn step(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Opti
         return None;
     }
     if reader.parts.actions.is_empty() && reader.parts.answer.trim().is_empty() {
-        let step = json::read_step(behind_thinking(text), outputs)?;
+        let text = behind_thinking(text);
+        // Among the words of a thought an object is only spoken of.
+        let text = if said.is_some() { from_object(text)? } else { text };
+        let step = json::read_step(text, outputs)?;
         return Some(Step { thought: said.or(step.thought), ..step });
     }
     // What was not called a thought is one if nothing else is.
@@ -37,6 +40,17 @@ fn behind_thinking(text: &str) -> &str {
         Some(thinking) => thinking.split_once("</think>").map_or("", |(_, behind)| behind),
         None => text,
     }
+}
+
+/// A text from the first line that begins with an object, or with a fence.
+fn from_object(text: &str) -> Option<&str> {
+    let mut lines = text.split_inclusive('\n').scan(0, |start, line| {
+        let begin = *start;
+        *start += line.len();
+        Some((begin, line))
+    });
+    let (start, _) = lines.find(|(_, line)| line.trim_start().starts_with(['{', '`']))?;
+    text.get(start..)
 }
 
 struct Reader<'a> {
@@ -122,7 +136,7 @@ impl Reader<'_> {
 
     /// Arguments as they are meant, if that can be said.
     fn arguments(&self, text: &str) -> Option<Object> {
-        let text = unfenced(text).trim_start_matches(|letter| is_mark(letter) && letter != '\'');
+        let text = unfenced(text).trim_start_matches(is_mark);
         let text = text.strip_prefix('(').map_or(text, str::trim_start);
         let read = if text.starts_with('{') { relaxed::object(text) } else { relaxed::keywords(text) }?;
         let behind = read.behind.trim_start();
@@ -151,10 +165,12 @@ fn is_nothing(text: &str) -> bool {
 
 /// An answer that is written as in a call, `Finish[42]`, without what is around it.
 fn unwrapped(given: &str) -> &str {
-    let inside = [('[', ']'), ('(', ')')]
-        .into_iter()
-        .find_map(|(open, close)| given.strip_prefix(open)?.strip_suffix(close));
-    let Some(inside) = inside.filter(|inside| !inside.contains('=') && !inside.contains('{')) else {
+    let closed = given.trim_end_matches(|letter| is_mark(letter) || letter == '.');
+    let inside = |open, close| closed.strip_prefix(open)?.strip_suffix(close);
+    // What has a name is read as arguments.
+    let is_named = |inside: &&str| inside.contains(['=', '{']);
+    let Some(inside) = inside('[', ']').or_else(|| inside('(', ')').filter(|inside| !is_named(inside)))
+    else {
         return given;
     };
     let quoted = |quote: char| inside.strip_prefix(quote)?.strip_suffix(quote);

@@ -101,9 +101,10 @@ impl Sections {
 
     fn follow(&mut self, place: Place, written: char) -> Place {
         match place {
+            Place::Start(line) if line.is_empty() && written.is_whitespace() => Place::Start(line),
             Place::Start(mut line) => {
                 line.push(written);
-                match line.trim_start() {
+                match line.as_str() {
                     tag if tag == THINKING.0 => Place::Thinking(String::new()),
                     tag if THINKING.0.starts_with(tag) => Place::Start(line),
                     _ => {
