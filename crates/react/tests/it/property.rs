@@ -1,82 +1,229 @@
 //! What holds for every order of events.
 
 use haft_core::{
-    AssistantMessage, ChatResponse, RunInput, Timestamp, ToolCall, ToolError, ToolList, ToolOutput,
-    ToolResult,
+    AssistantMessage, ChatRequest, ChatResponse, FinishReason, Message, ModelError, RunInput, Schema,
+    Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, View, json,
 };
-use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, Step};
+use haft_react::{
+    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, Run, RunConfig, Step, TextReact,
+};
 use proptest::{
     collection::vec,
-    prelude::{Just, ProptestConfig, Strategy, any, prop_assert_eq, prop_oneof, proptest},
+    option,
+    prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
     sample::Index,
 };
 
-use crate::pairing::assert_paired;
+use crate::pairing::{assert_paired, assert_request_paired};
 
 /// The calls of one reply: few ids, so that they collide.
 type Calls = Vec<(&'static str, bool)>;
 
+/// What a model says when it is asked.
 #[derive(Clone, Debug)]
-struct Play {
-    replies: Vec<Calls>,
-    /// Which of the open calls is answered next.
-    order: Vec<Index>,
+enum Said {
+    Calls(Calls),
+    Prose,
+    TooLong,
 }
 
-fn plays() -> impl Strategy<Value = Play> {
+#[derive(Clone, Debug)]
+struct Play {
+    replies: Vec<Said>,
+    /// Which of the open calls is answered next.
+    order: Vec<Index>,
+    config: RunConfig,
+    /// Whether the model is spoken to in plain text.
+    in_text: bool,
+    earlier: Transcript,
+    /// Which summaries are whole.
+    summaries: Vec<bool>,
+}
+
+fn calls() -> impl Strategy<Value = Calls> {
     let id = prop_oneof![Just(""), Just("a"), Just("b"), Just("call_1"), Just("call_2")];
-    let calls = vec((id, any::<bool>()), 1..5);
-    (vec(calls, 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Play { replies, order })
+    vec((id, any::<bool>()), 1..5)
+}
+
+/// Plays in which nothing is too much.
+fn plays() -> impl Strategy<Value = Play> {
+    (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Play {
+        replies: replies.into_iter().map(Said::Calls).collect(),
+        order,
+        config: RunConfig { identical_calls: None, ..RunConfig::default() },
+        in_text: false,
+        earlier: Transcript::new(),
+        summaries: Vec::new(),
+    })
+}
+
+/// Plays in which there is too much for the model, which is shown less, and asked for outputs at the end.
+fn long_plays() -> impl Strategy<Value = Play> {
+    let said =
+        prop_oneof![4 => calls().prop_map(Said::Calls), 1 => Just(Said::Prose), 3 => Just(Said::TooLong)];
+    let context = (option::of(1_usize..4), option::of(Just(10)), 0_u32..4, any::<bool>());
+    let context = context.prop_map(|(latest, tokens, omissions, compaction)| ContextConfig {
+        latest,
+        tokens,
+        omissions,
+        compaction,
+    });
+    let setting = (context, any::<bool>(), any::<bool>(), any::<bool>());
+    (plays(), vec(said, 0..10), setting, vec(any::<bool>(), 0..4)).prop_map(
+        |(play, replies, (context, extracts, in_text, follows), summaries)| {
+            let outputs = Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
+            let outputs_by = OutputsBy::Extraction;
+            let config = RunConfig { context, outputs_by, unusable_replies: 20, ..play.config };
+            let config = RunConfig { outputs: extracts.then_some(outputs), ..config };
+            let earlier = if follows { earlier() } else { Transcript::new() };
+            Play { replies, config, in_text, earlier, summaries, ..play }
+        },
+    )
+}
+
+fn earlier() -> Transcript {
+    let call = ToolCall::new("a", "tool", "goes well");
+    let asks = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };
+    let now = Timestamp::default();
+    let result =
+        Message::tool(ToolResult { call_id: "a".to_owned(), name: "tool".to_owned(), ..result(&call, now) });
+    let said = [Message::user("Begin."), Message::assistant(asks), result, Message::assistant("Begun.")];
+    said.into_iter().chain([Message::user("And?"), Message::assistant("Yes.")]).collect()
+}
+
+impl Play {
+    fn dialect(&self) -> &'static dyn Dialect {
+        if self.in_text { &TextReact } else { &NativeCalls }
+    }
+
+    fn reply(&self, said: Option<&Said>, run: &Run) -> Result<ChatResponse, ModelError> {
+        let reply = match said {
+            Some(Said::TooLong) => return Err(ModelError::ContextTooLong("too much".to_owned())),
+            Some(Said::Calls(calls)) if self.in_text => {
+                let fails = calls.iter().any(|(_, fails)| *fails);
+                ChatResponse::new(format!("Thought: So.\nAction: tool\nArguments: {{\"fails\": {fails}}}"))
+            }
+            Some(Said::Calls(calls)) => calling(calls),
+            Some(Said::Prose) => ChatResponse::new("Hm."),
+            None if run.outputs().is_some() && self.in_text => {
+                ChatResponse::new("Thought: So.\nAction: finish\nArguments: {\"sum\": 1}")
+            }
+            None if run.outputs().is_some() => {
+                let tool_calls = vec![ToolCall::new("f", "finish", r#"{"sum":1}"#)];
+                ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
+            }
+            None if self.in_text => ChatResponse::new("Answer: Done."),
+            None => ChatResponse::new("Done."),
+        };
+        Ok(ChatResponse { usage: Usage::of_request(20, 0), ..reply })
+    }
+}
+
+/// A run that is played, until so many events have happened. `between` is done to it after each.
+struct Stage<'p, F> {
+    play: &'p Play,
+    order: std::slice::Iter<'p, Index>,
+    events: usize,
+    clock: i64,
+    between: F,
+}
+
+impl<F: Fn(Run) -> Run> Stage<'_, F> {
+    /// Whether the play goes on.
+    fn happens(&mut self, run: &mut Run) -> bool {
+        self.clock += 1;
+        *run = (self.between)(run.clone());
+        self.events.checked_sub(1).map(|left| self.events = left).is_some()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_millis(self.clock)
+    }
+
+    fn make(&mut self, run: &mut Run, batch: CallBatch) -> bool {
+        let mut open = batch.calls;
+        while !open.is_empty() {
+            let place = self.order.next().map_or(0, |index| index.index(open.len()));
+            let call = open.remove(place);
+            run.on_result(&call.id, result(&call, self.now())).unwrap();
+            assert!(run.on_result(&call.id, result(&call, self.now())).is_err(), "one result a call");
+            if !self.happens(run) {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// Plays to the end, or until so many events have happened. `between` is done to the run after each.
-fn perform(play: &Play, mut events: usize, between: impl Fn(Run) -> Run) -> Run {
-    let config = RunConfig { identical_calls: None, ..RunConfig::default() };
-    let mut run = Run::new(&config, RunInput::new("Go.")).unwrap();
-    let (mut replies, mut order) = (play.replies.iter(), play.order.iter());
+fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
+    let mut run = Run::new(&play.config, RunInput::following(play.earlier.clone(), "Go.")).unwrap();
+    let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
+    let mut stage = Stage { play, order: play.order.iter(), events, clock: 0, between };
     let tools = ToolList::default();
-    let mut clock = 0;
-    let mut happens = |run: Run| {
-        clock += 1;
-        (
-            between(run),
-            Timestamp::from_unix_millis(clock),
-            events.checked_sub(1).map(|left| events = left).is_some(),
-        )
-    };
-    loop {
-        let (taken, now, goes_on) = happens(run);
-        run = taken;
-        if !goes_on {
-            return run;
-        }
-        match run.next(&Step { tools: &tools, dialect: &NativeCalls, instructions: None, now }).unwrap() {
+    while stage.happens(&mut run) {
+        let dialect = stage.play.dialect();
+        let step = Step { tools: &tools, dialect, instructions: None, now: stage.now() };
+        match run.next(&step).unwrap() {
             Effect::Chat(request) => {
-                crate::pairing::assert_request_paired(&request);
-                run.on_chat(Ok(NativeCalls.fold(reply(replies.next()), None))).unwrap();
+                assert_shown(play, &run, &request);
+                let reply = play.reply(replies.next(), &run);
+                let reply = reply.map(|reply| dialect.fold(reply, run.outputs()));
+                if let Err(error) = run.on_chat(reply) {
+                    assert!(error.to_string().contains("too much"), "{error}");
+                    return run;
+                }
+            }
+            Effect::Compact(part) => {
+                assert_summarised(&run, &part);
+                let finish_reason = match summaries.next() {
+                    Some(true) => FinishReason::Stop,
+                    _ => FinishReason::Length,
+                };
+                run.on_compact(Ok(ChatResponse { finish_reason, ..ChatResponse::new("Sums.") })).unwrap();
             }
             Effect::Call(batch) => {
-                let mut open = batch.calls;
-                while !open.is_empty() {
-                    let place = order.next().map_or(0, |index| index.index(open.len()));
-                    let call = open.remove(place);
-                    run.on_result(&call.id, result(&call, now)).unwrap();
-                    assert!(run.on_result(&call.id, result(&call, now)).is_err(), "one result a call");
-                    let (taken, _, goes_on) = happens(run);
-                    run = taken;
-                    if !goes_on {
-                        return run;
-                    }
+                if !stage.make(&mut run, batch) {
+                    return run;
                 }
             }
             Effect::Done(_) => return run,
             other => panic!("{other:?}"),
         }
     }
+    run
 }
 
-fn reply(calls: Option<&Calls>) -> ChatResponse {
-    let Some(calls) = calls else { return ChatResponse::new("Done.") };
+/// What is shown is what a provider takes, with the question, the last observation and the last summary alone.
+#[track_caller]
+fn assert_shown(play: &Play, run: &Run, request: &ChatRequest) {
+    assert_request_paired(request);
+    let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
+    assert!(texts.iter().any(|text| text.contains("Go.")), "the question is not shown: {texts:?}");
+    let is_summarised = run.transcript().messages().iter().any(|message| is_summary(message));
+    let summaries = texts.iter().filter(|text| text.starts_with("Summary of")).count();
+    assert_eq!(summaries, usize::from(is_summarised), "{texts:?}");
+    if !play.in_text {
+        let own = run.transcript().messages().iter().skip(play.earlier.len());
+        let last = own.rev().find(|message| !message.tool_calls().is_empty());
+        assert!(last.is_none_or(|last| request.messages.iter().any(|shown| shown == last)), "{texts:?}");
+    }
+}
+
+#[track_caller]
+fn assert_summarised(run: &Run, part: &View) {
+    let messages: Vec<_> = part.iter().map(|message| (**message).clone()).collect();
+    assert_request_paired(&ChatRequest::new(messages.clone()));
+    let latest = run.transcript().messages().iter().rfind(|message| is_summary(message));
+    let told: Vec<_> = messages.iter().filter(|message| is_summary(message)).collect();
+    assert_eq!(told, latest.map(|message| &**message).into_iter().collect::<Vec<_>>());
+}
+
+fn is_summary(message: &Message) -> bool {
+    message.text().starts_with("Summary of")
+}
+
+fn calling(calls: &Calls) -> ChatResponse {
     let arguments = |fails: bool| if fails { "fails" } else { "goes well" };
     let tool_calls = calls.iter().map(|(id, fails)| ToolCall::new(*id, "tool", arguments(*fails))).collect();
     ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
@@ -105,7 +252,8 @@ proptest! {
     fn every_call_has_one_result_in_call_order(play in plays()) {
         let run = perform(&play, usize::MAX, |run| run);
         assert_paired(run.transcript());
-        let calls: usize = play.replies.iter().map(Vec::len).sum();
+        let calls = |said: &Said| if let Said::Calls(calls) = said { calls.len() } else { 0 };
+        let calls: usize = play.replies.iter().map(calls).sum();
         prop_assert_eq!(run.transcript().len(), 1 + play.replies.len() + calls + 1);
     }
 
@@ -120,6 +268,30 @@ proptest! {
     /// BEHAVIOUR D39: saved and loaded between any two steps, a run comes to the same end.
     #[test]
     fn saved_anywhere_the_outcome_is_the_same(play in plays(), events in 0_usize..30) {
+        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The same with overflows, summaries, views of the latest and extractions: whatever is shown is shown whole, and the next
+    /// run of the conversation can begin.
+    #[test]
+    fn what_is_shown_is_shown_whole(play in long_plays(), events in 0_usize..40) {
+        for events in [events, usize::MAX] {
+            let mut run = perform(&play, events, |run| run);
+            run.cancel();
+            assert_paired(run.transcript());
+            let next = Play { replies: vec![Said::TooLong], earlier: run.transcript().clone(), ..play.clone() };
+            let next = perform(&next, usize::MAX, |run| run);
+            assert_paired(next.transcript());
+            prop_assert!(next.transcript().messages().starts_with(run.transcript().messages()));
+        }
+    }
+
+    #[test]
+    fn saved_anywhere_the_same_is_shown(play in long_plays(), events in 0_usize..40) {
         prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
     }
 }
