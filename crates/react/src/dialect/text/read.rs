@@ -82,19 +82,24 @@ impl Reader<'_> {
         if name.eq_ignore_ascii_case("none") && given.trim().is_empty() {
             return self.answer();
         }
+        let has_both = !arguments.is_empty() && self.arguments(behind).is_some();
+        // A call with two sets of arguments, or one without any before an answer: nobody knows which is meant.
+        if has_both || (given.is_empty() && !self.parts.answer.trim().is_empty()) {
+            return None;
+        }
         self.call(name, given)
     }
 
     fn call(&self, name: &str, given: &str) -> Option<Action> {
-        let arguments = if is_nothing(given) {
-            // They may have been to come.
-            (self.is_whole || !given.is_empty()).then(|| "{}".to_owned())?
-        } else {
-            match self.arguments(given) {
-                Some(arguments) => Value::Object(arguments).to_string(),
-                // The tool's error says what is wrong with it.
-                None => given.trim().to_owned(),
+        let is_closed = given.contains(')');
+        let arguments = match self.arguments(given) {
+            Some(arguments) => Value::Object(arguments).to_string(),
+            None if is_nothing(given) && (is_closed || !given.contains('(')) => {
+                // They may have been to come.
+                (self.is_whole || is_closed).then(|| "{}".to_owned())?
             }
+            // The tool's error says what is wrong with it.
+            None => given.trim().to_owned(),
         };
         Some(Action::Call { name: name.to_owned(), arguments })
     }

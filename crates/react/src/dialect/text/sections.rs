@@ -58,7 +58,8 @@ enum Doubt {
     None,
     Question,
     Thought,
-    Action,
+    /// An action, of which the name begins here in what is held.
+    Action(usize),
 }
 
 impl Default for Sections {
@@ -94,6 +95,11 @@ impl Sections {
             Place::Start(line) | Place::Line(line) => self.push(&line),
             Place::Thinking(tag) => self.parts.thought.push_str(&tag),
             Place::BehindName | Place::Within | Place::Over => {}
+        }
+        if let Doubt::Action(start) = self.doubt {
+            let (name, behind) = called(self.held.get(start..).unwrap_or_default());
+            let is_call = behind.is_empty() || behind.starts_with(['(', '[', '{']);
+            self.parts.is_unclear |= !name.is_empty() && is_call;
         }
         self.parts.answer.push_str(&mem::take(&mut self.held));
         &self.parts
@@ -200,8 +206,7 @@ impl Sections {
         }
         let is_next = match label.section {
             Section::End => true,
-            Section::Question => !self.parts.actions.is_empty(),
-            Section::Thought | Section::Action => self.is_step_done(),
+            Section::Thought | Section::Action | Section::Question => self.is_step_done(),
             _ => false,
         };
         if is_next {
@@ -223,7 +228,7 @@ impl Sections {
     /// Goes on in an answer, behind what may be its own words or the start of the next step.
     fn doubt(&mut self, section: Section, line: &str) -> Place {
         self.doubt = match (section, self.doubt) {
-            (Section::End | Section::Arguments, Doubt::Action) => {
+            (Section::End | Section::Arguments, Doubt::Action(_)) => {
                 self.parts.is_unclear = true;
                 return Place::Over;
             }
@@ -232,7 +237,7 @@ impl Sections {
                 self.held.clear();
                 return Place::Over;
             }
-            (Section::Action, _) => Doubt::Action,
+            (Section::Action, _) => Doubt::Action(self.held.len() + line.len()),
             (Section::Thought, Doubt::None | Doubt::Question) => Doubt::Thought,
             (Section::Question, Doubt::None) => Doubt::Question,
             (_, doubt) => doubt,

@@ -63,6 +63,7 @@ fn a_call_is_read_however_it_is_written() {
     );
     check_call("Action: ```add```\nArguments: ```json\n{\"x\": 17, \"y\": 25}\n```", None, both);
     check_call("Action: add\nAction: add\nArguments: {\"x\": 17, \"y\": 25}", None, both);
+    check_call("Action: add\nQuestion: 17+25?\nArguments: {\"x\": 17, \"y\": 25}", None, both);
     check_call("Action: add\nThought: I add.\nArguments: {\"x\": 17, \"y\": 25}", Some("I add."), both);
     check_call("Action: add(x=17, y=25)\nAction: add(x=1, y=2)", None, both);
     check_call("Thought：I add.\nAction：add\nArguments：{\"x\": 17, \"y\": 25}", Some("I add."), both);
@@ -93,6 +94,10 @@ fn a_thought_is_no_call() {
         "<think>Action: add\nArguments: {}",
         "<think>{\"tool_name\": \"add\", \"tool_args\": {}}",
         "Action: add\nAction: sub\nArguments: {}",
+        "Action: add(x=1)\nArguments: {\"y\": 2}",
+        "Action: add\nFinal Answer: 42",
+        "Answer: I look first.\nAction: search",
+        "Answer: I look first.\nAction: search(q=\"x\")",
         "Thought: I must not send {\"tool\": \"delete_all\"}.",
     ] {
         assert!(TextReact.fold(ChatResponse::new(text), None).problem.is_some(), "{text}");
@@ -179,6 +184,8 @@ fn nothing_is_completed_of_a_reply_that_was_broken_off() {
     assert_eq!(folded(cut, aborted()).message.tool_calls[0].arguments, r#"{"paths": ["a"]"#);
     assert_eq!(folded("Action: add\nArguments: x='1'", aborted()).message.tool_calls[0].arguments, "x='1'");
     assert!(folded("Action: add", aborted()).problem.is_some());
+    assert_eq!(folded("Action: add(", aborted()).message.tool_calls[0].arguments, "(");
+    assert_eq!(folded("Action: add()", aborted()).message.tool_calls[0].arguments, "{}");
     let whole = folded("Action: add\nArguments: {'a': 1}", aborted());
     assert_eq!(whole.message.tool_calls[0].arguments, r#"{"a":1}"#);
 }
