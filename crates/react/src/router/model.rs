@@ -18,6 +18,9 @@ const UNCLEAR: &str = "unclear";
 /// How much of what was said before is told, in bytes of one message.
 const PIECE: usize = 1_000;
 
+/// How many messages are told, the latest: questions back can be many.
+const LATEST: usize = 12;
+
 /// How often a model is asked for one choice.
 const TRIES: u32 = 2;
 
@@ -86,6 +89,7 @@ fn unclear(table: &RouteTable) -> String {
 /// What the model goes by: what a person wants, and what that is said to, if there is something.
 fn question(conversation: &[Arc<Message>]) -> String {
     let said: Vec<_> = exchange(conversation).collect();
+    let said = said.get(said.len().saturating_sub(LATEST)..).unwrap_or_default();
     if said.iter().all(|message| is_said(message)) {
         return task(conversation).join("\n");
     }

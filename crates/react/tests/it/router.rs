@@ -314,6 +314,21 @@ async fn a_model_that_chooses_knows_what_was_said_last() {
     assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
 }
 
+/// However often it is asked back, the request stays small.
+#[tokio::test]
+async fn a_model_that_chooses_is_told_the_latest_alone() {
+    let unclear = r#"{"reason": "", "route": "unclear"}"#;
+    let classifier = (0..20).fold(ScriptedModel::new(), |model, _| model.text(unclear));
+    let router = router(&ScriptedModel::new(), &ScriptedModel::new())
+        .with_classifier(ModelClassifier::new(classifier.clone()));
+    let mut said = Transcript::new();
+    for number in 0..20 {
+        said = transcript(&events(&router, RunInput::following(said, format!("Hm {number}."))).await);
+    }
+    let last = lines(classifier.requests().last().unwrap());
+    assert_eq!((last.matches("Hm").count(), last.contains("Hm 19.")), (6, true), "{last}");
+}
+
 #[tokio::test]
 async fn a_model_can_always_choose_none() {
     let classifier = ScriptedModel::new().text(r#"{"reason": "", "route": "unclear_2"}"#);
