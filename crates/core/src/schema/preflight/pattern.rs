@@ -6,8 +6,11 @@
 /// What a class of Unicode such as `\p{L}` takes, which has hundreds of ranges.
 const UNICODE_CLASS: usize = 500;
 
-/// What a class takes that goes through all of UTF-8, such as `.` or `\S`.
-const WIDE_CLASS: usize = 10;
+/// What a class takes that goes through all of UTF-8, such as `.` or `\D`.
+const WIDE_CLASS: usize = 12;
+
+/// What a class takes that is all but the spaces, which are many and far apart.
+const NO_SPACE: usize = 22;
 
 /// A rough count of the states that a regular expression takes. An expression that is not one may get any count.
 pub(in crate::schema) fn states(pattern: &str) -> usize {
@@ -77,7 +80,8 @@ impl Counter {
         let escaped = rest.chars().nth(1);
         let states = match escaped {
             Some('p' | 'P') => UNICODE_CLASS,
-            Some('w' | 'W' | 'd' | 'D' | 's' | 'S') => WIDE_CLASS,
+            Some('S') => NO_SPACE,
+            Some('w' | 'W' | 'd' | 'D' | 's') => WIDE_CLASS,
             _ => 1,
         };
         self.atom(states, 1 + escaped.map_or(0, char::len_utf8))
@@ -93,7 +97,9 @@ impl Counter {
         let length = end.map_or(rest.len(), |(end, _)| end + 1);
         let class = rest.get(..length).unwrap_or_default();
         let unicode = class.matches("\\p").count() + class.matches("\\P").count();
-        self.atom(unicode.saturating_mul(UNICODE_CLASS).saturating_add(length.max(WIDE_CLASS)), length)
+        let spaces = class.matches("\\s").count() + class.matches("\\S").count();
+        let states = unicode.saturating_mul(UNICODE_CLASS).saturating_add(spaces.saturating_mul(NO_SPACE));
+        self.atom(states.saturating_add(length.max(WIDE_CLASS)), length)
     }
 
     /// `{3}`, `{3,}` or `{1,3}`; other braces stand for themselves.

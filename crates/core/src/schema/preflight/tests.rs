@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use expect_test::{Expect, expect};
 use serde_json::{Map, Value, json};
 
-use super::super::Schema;
+use super::super::{Schema, SchemaFault};
 
 fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
@@ -184,6 +184,17 @@ fn patterns_that_explode_cost_only_their_own_schema() {
     let backtracking = schema(json!({"pattern": "^(?=.*b)(a|a)+$"}));
     let value = json!("a".repeat(5_000) + "b!");
     assert!(!backtracking.is_valid(&value));
+}
+
+/// What the compiler would find too large is refused before it, with a reason that is true.
+#[test]
+fn a_class_counts_for_what_it_takes() {
+    for class in ["\\S", "[^\\s]", "[\\s\\S]", "\\W", "."] {
+        let pattern = |times| json!({"pattern": format!("^{class}{{1,{times}}}$")});
+        assert!(Schema::new(pattern(1_000)).is_ok(), "{class}");
+        let error = Schema::new(pattern(9_000)).unwrap_err();
+        assert!(matches!(error.fault(), SchemaFault::PatternsTooLarge(_)), "{class}: {error}");
+    }
 }
 
 /// FAULTS S3: compiled or refused, and never a stack overflow.
