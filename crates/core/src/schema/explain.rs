@@ -43,6 +43,10 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         more += found.more();
         violations.extend(found.iter().filter(|violation| told.insert((*violation).clone())).cloned());
     }
+    // The validator's two ways disagree where a part declares another dialect than the whole.
+    if violations.is_empty() {
+        violations.push(unlisted(value));
+    }
     Violations::new(violations, more)
 }
 

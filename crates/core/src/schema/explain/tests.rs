@@ -289,3 +289,25 @@ fn pointers_escape_the_names_that_they_go_through() {
             /a~1b~0c: unknown property "z"; known properties: "x y""#]],
     );
 }
+
+/// What does not fit is told at least that, also where the validator finds no error: here a part declares another dialect.
+#[test]
+fn what_does_not_fit_is_always_told() {
+    let other = "https://json-schema.org/draft/2020-12/schema";
+    let schema = Schema::new(json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "oneOf": [true, {"$schema": other, "if": {}, "unevaluatedProperties": {"allOf": [
+            {"$ref": "#"},
+            {"$schema": other, "if": [], "unevaluatedProperties": false},
+        ]}}],
+    }))
+    .unwrap();
+    for value in [json!({}), json!({"a": 1, "b": 1}), json!({"": -1}), json!({"a": {}}), json!(1)] {
+        let Err(violations) = schema.validate(&value) else {
+            assert!(schema.is_valid(&value));
+            continue;
+        };
+        assert!(!violations.as_slice().is_empty(), "{value}");
+    }
+}
