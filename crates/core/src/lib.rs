@@ -52,8 +52,8 @@ pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violation
 pub use schemars;
 pub use serde_json::{Value, json};
 pub use source::{
-    ApprovalRequired, Cached, Combined, Diagnostic, External, Filtered, ListContext, Mapped, Prefixed,
-    Prepared, Renamed, SourceError, ToolList, ToolRegistry, ToolSource, ToolSourceExt,
+    Adapted, Adaptor, ApprovalRequired, Cached, Combined, Diagnostic, External, Filtered, ListContext,
+    Mapped, Prefixed, Prepared, Renamed, SourceError, ToolList, ToolRegistry, ToolSource, ToolSourceExt,
 };
 pub use store::{MemoryResultStore, ResultStore};
 pub use timestamp::Timestamp;

@@ -1,5 +1,6 @@
 //! Where tools come from.
 
+mod adapted;
 mod approval_required;
 mod cached;
 mod combined;
@@ -11,13 +12,13 @@ mod mapped;
 mod prefixed;
 mod prepared;
 mod registry;
-mod remembered;
 mod renamed;
 
 use async_trait::async_trait;
 
 use crate::{BoxError, State};
 
+pub use adapted::{Adapted, Adaptor};
 pub use approval_required::ApprovalRequired;
 pub use cached::Cached;
 pub use combined::Combined;
@@ -29,7 +30,6 @@ pub use mapped::Mapped;
 pub use prefixed::Prefixed;
 pub use prepared::Prepared;
 pub use registry::ToolRegistry;
-pub(crate) use remembered::Remembered;
 pub use renamed::Renamed;
 
 /// Something that offers tools: a server, a registry, a list.

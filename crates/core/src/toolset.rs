@@ -2,10 +2,9 @@
 
 mod asked;
 mod gathered;
-mod selected;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -15,13 +14,13 @@ use futures::future::join_all;
 use serde::Serialize;
 
 pub(crate) use asked::Asked;
-use gathered::{Gathered, Identity, identity};
-use selected::{Selected, Selection};
+use gathered::Gathered;
+pub(crate) use gathered::{Identity, gather, identity};
 
 use crate::{
     Deprecation, ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition,
-    ToolError, ToolList, ToolName, ToolResult, ToolSource, Tools, blocking, pipeline::unknown_tool,
-    recent::Recent,
+    ToolError, ToolList, ToolName, ToolResult, ToolSource, ToolSourceExt as _, Tools, blocking,
+    pipeline::unknown_tool, recent::Recent,
 };
 
 /// Tools from anywhere, offered together. Cheap to clone.
@@ -275,7 +274,8 @@ impl Toolset {
     fn select(&self, selection: Arc<Selection>) -> Self {
         let tools = self.own_tools().filter(|tool| selection.has(tool.definition().name())).cloned();
         let sources = self.sources.iter().map(|source| {
-            let selected = Selected::new(Arc::clone(&source.source), Arc::clone(&selection));
+            let selection = Arc::clone(&selection);
+            let selected = Arc::clone(&source.source).filtered(move |it| selection.has(it.name()));
             Arc::new(Asked::new(Arc::new(selected)))
         });
         let (tools, sources) = (Arc::new(tools.collect()), Arc::new(sources.collect()));
@@ -355,5 +355,17 @@ impl fmt::Debug for Toolset {
             )
             .field("sources", &self.sources.iter().map(|source| source.label()).collect::<Vec<_>>())
             .finish()
+    }
+}
+
+/// Names, and whether they are those to keep or those to leave out.
+struct Selection {
+    names: BTreeSet<ToolName>,
+    keep: bool,
+}
+
+impl Selection {
+    fn has(&self, name: &ToolName) -> bool {
+        self.names.contains(name) == self.keep
     }
 }

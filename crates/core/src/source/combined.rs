@@ -2,14 +2,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::{Diagnostic, ListContext, SourceError, ToolList, ToolSource};
-use crate::{recent::Recent, toolset::Asked};
+use super::{ListContext, SourceError, ToolList, ToolSource};
+use crate::{
+    recent::Recent,
+    toolset::{Asked, Identity, gather, identity},
+};
 
 /// Two sources as one, as [`ToolSourceExt::combined`](crate::ToolSourceExt::combined) makes it.
 pub struct Combined {
     sources: [Asked; 2],
     label: String,
-    answers: Mutex<Recent<[Result<u64, String>; 2], ToolList>>,
+    answers: Mutex<Recent<Identity, ToolList>>,
 }
 
 impl Combined {
@@ -17,24 +20,6 @@ impl Combined {
         let label = format!("{}+{}", one.label(), other.label());
         let sources = [Asked::new(Arc::new(one)), Asked::new(Arc::new(other))];
         Self { sources, label, answers: Mutex::default() }
-    }
-
-    fn list(&self, listings: [&Result<ToolList, SourceError>; 2]) -> ToolList {
-        let mut tools = Vec::new();
-        let mut diagnostics = Vec::new();
-        for (source, listing) in self.sources.iter().zip(listings) {
-            match listing {
-                Ok(list) => {
-                    diagnostics.extend_from_slice(list.diagnostics());
-                    tools.extend(list.tools().iter().map(|tool| (source.label(), Arc::clone(tool))));
-                }
-                Err(error) => diagnostics.push(Diagnostic::SourceFailed {
-                    source_label: source.label().to_owned(),
-                    reason: error.reason.clone(),
-                }),
-            }
-        }
-        ToolList::gather(tools, diagnostics)
     }
 }
 
@@ -51,9 +36,10 @@ impl ToolSource for Combined {
             let reason = format!("{}: {}; {}: {}", one.label, one.reason, other.label, other.reason);
             return Err(SourceError::new(self.label(), reason));
         }
-        let listings = [&one, &other];
-        let key = listings.map(|it| it.as_ref().map(ToolList::id).map_err(|error| error.reason.clone()));
+        let labels = self.sources.each_ref().map(Asked::label);
+        let listings: Vec<_> = labels.into_iter().zip([one, other]).collect();
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(answers.get_or_insert_with(key, |_| self.list(listings)).clone())
+        let list = answers.get_or_insert_with(identity(&listings), |_| gather(Vec::new(), &listings));
+        Ok(list.clone())
     }
 }

@@ -1,8 +1,8 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    ApprovalRequired, Cached, Combined, External, Filtered, ListContext, Mapped, Prefixed, Prepared, Renamed,
-    ToolSource,
+    Adapted, ApprovalRequired, Cached, Combined, External, Filtered, ListContext, Mapped, Prefixed, Prepared,
+    Renamed, ToolSource,
 };
 use crate::{InvalidToolName, ToolDefinition, ToolError, ToolName, ToolOutput};
 
@@ -66,11 +66,11 @@ pub trait ToolSourceExt: ToolSource {
     /// assert_eq!(both.names().await, ["wiki_search", "mail_search"]);
     /// # });
     /// ```
-    fn prefixed(self, prefix: impl Into<String>) -> Prefixed<Self>
+    fn prefixed(self, prefix: impl Into<String>) -> Adapted<Self, Prefixed>
     where
         Self: Sized,
     {
-        Prefixed::new(self, prefix.into())
+        Adapted::new(self, Prefixed(prefix.into()))
     }
 
     /// Gives tools other names: pairs of the old and the new one, of which the last for a tool counts. A tool that is not listed is
@@ -82,32 +82,32 @@ pub trait ToolSourceExt: ToolSource {
     fn renamed<O: Into<String>, N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = (O, N)>,
-    ) -> Result<Renamed<Self>, InvalidToolName>
+    ) -> Result<Adapted<Self, Renamed>, InvalidToolName>
     where
         Self: Sized,
     {
         let names = names.into_iter().map(|(old, new)| Ok((old.into(), ToolName::new(new)?)));
-        Ok(Renamed::new(self, names.collect::<Result<BTreeMap<_, _>, _>>()?))
+        Ok(Adapted::new(self, Renamed(names.collect::<Result<BTreeMap<_, _>, _>>()?)))
     }
 
     /// Shows only the tools that `keep` says. Another one is unknown to who calls it. `keep` is asked once for each snapshot of the
     /// source; what changes from step to step is for [`prepared`](Self::prepared).
-    fn filtered<F>(self, keep: F) -> Filtered<Self, F>
+    fn filtered<F>(self, keep: F) -> Adapted<Self, Filtered<F>>
     where
         Self: Sized,
         F: Fn(&ToolDefinition) -> bool + Send + Sync,
     {
-        Filtered::new(self, keep)
+        Adapted::new(self, Filtered(keep))
     }
 
     /// Changes what tools return, before it is held against their output schema: to redact, to shorten, to fail. `map` is given
     /// the tool's own definition. A call that waits or fails is left as it is.
-    fn mapped<F>(self, map: F) -> Mapped<Self, F>
+    fn mapped<F>(self, map: F) -> Adapted<Self, Mapped<F>>
     where
         Self: Sized,
         F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
     {
-        Mapped::new(self, map)
+        Adapted::new(self, Mapped(Arc::new(map)))
     }
 
     /// Lists what the source listed last, until that is older than this. A failure is not kept.
@@ -122,22 +122,22 @@ pub trait ToolSourceExt: ToolSource {
 
     /// Lets the tools that `which` says wait for a person's permission: it sets their [policy](crate::Policy), which the
     /// pipeline's gate goes by. `which` is asked once for each snapshot of the source.
-    fn approval_required<F>(self, which: F) -> ApprovalRequired<Self, F>
+    fn approval_required<F>(self, which: F) -> Adapted<Self, ApprovalRequired<F>>
     where
         Self: Sized,
         F: Fn(&ToolDefinition) -> bool + Send + Sync,
     {
-        ApprovalRequired::new(self, which)
+        Adapted::new(self, ApprovalRequired(which))
     }
 
     /// Leaves the tools that `which` says to the host program: a call of one waits for its result. `which` is asked once for each
     /// snapshot of the source.
-    fn external<F>(self, which: F) -> External<Self, F>
+    fn external<F>(self, which: F) -> Adapted<Self, External<F>>
     where
         Self: Sized,
         F: Fn(&ToolDefinition) -> bool + Send + Sync,
     {
-        External::new(self, which)
+        Adapted::new(self, External(which))
     }
 
     /// Puts another source behind this one. Where both have a tool of one name, that of the first is offered; where one

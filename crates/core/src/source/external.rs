@@ -3,42 +3,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{ListContext, SourceError, ToolList, ToolSource, remembered::Remembered};
+use super::Adaptor;
 use crate::{Pending, PendingKind, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
 
-/// A source of which some tools are the host's to run, as [`ToolSourceExt::external`](crate::ToolSourceExt::external) makes it.
-pub struct External<S, F> {
-    source: S,
-    which: F,
-    answers: Remembered,
-}
+/// Leaves tools to the host, for [`ToolSourceExt::external`](crate::ToolSourceExt::external).
+pub struct External<F>(pub(super) F);
 
-impl<S, F> External<S, F>
-where
-    S: ToolSource,
-    F: Fn(&ToolDefinition) -> bool + Send + Sync,
-{
-    pub(super) fn new(source: S, which: F) -> Self {
-        Self { source, which, answers: Remembered::default() }
-    }
-}
-
-#[async_trait]
-impl<S, F> ToolSource for External<S, F>
-where
-    S: ToolSource,
-    F: Fn(&ToolDefinition) -> bool + Send + Sync,
-{
-    fn label(&self) -> &str {
-        self.source.label()
-    }
-
-    async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        let all = self.source.tools(cx).await?;
-        Ok(self.answers.each(self.label(), &all, |tool| {
-            let is_external = (self.which)(tool.definition());
-            Some(if is_external { Arc::new(Elsewhere(Arc::clone(tool))) } else { Arc::clone(tool) })
-        }))
+impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        let is_external = (self.0)(tool.definition());
+        Some(if is_external { Arc::new(Elsewhere(Arc::clone(tool))) } else { Arc::clone(tool) })
     }
 }
 

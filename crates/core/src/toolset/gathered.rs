@@ -4,15 +4,36 @@ use super::{OWN, labelled};
 use crate::{Diagnostic, SourceError, State, StateType, Tool, ToolList, recent::Recent};
 
 /// What a source answered.
-pub(super) type Listing = Result<ToolList, SourceError>;
+pub(crate) type Listing = Result<ToolList, SourceError>;
 
 /// What the sources answered, by what tells one answer from another: the snapshot's id, or the reason for there
 /// being none.
-pub(super) type Identity = Vec<Result<u64, String>>;
+pub(crate) type Identity = Vec<Result<u64, String>>;
 
-pub(super) fn identity(listings: &[(&str, Listing)]) -> Identity {
+pub(crate) fn identity(listings: &[(&str, Listing)]) -> Identity {
     let id = |listing: &Listing| listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone());
     listings.iter().map(|(_, listing)| id(listing)).collect()
+}
+
+/// Puts what sources answered behind the tools that are there anyway.
+pub(crate) fn gather<'a>(
+    mut tools: Vec<(&'a str, Arc<dyn Tool>)>,
+    listings: &'a [(&'a str, Listing)],
+) -> ToolList {
+    let mut diagnostics = Vec::new();
+    for (label, listing) in listings {
+        match listing {
+            Ok(list) => {
+                diagnostics.extend_from_slice(list.diagnostics());
+                tools.extend(list.tools().iter().map(|tool| (*label, Arc::clone(tool))));
+            }
+            Err(error) => diagnostics.push(Diagnostic::SourceFailed {
+                source_label: (*label).to_owned(),
+                reason: error.reason.clone(),
+            }),
+        }
+    }
+    ToolList::gather(tools, diagnostics)
 }
 
 /// A toolset's answer.
@@ -31,19 +52,7 @@ impl Gathered {
         own: impl Iterator<Item = &'a Arc<dyn Tool>>,
         listings: Vec<(&'a str, Listing)>,
     ) -> Self {
-        let mut tools: Vec<_> = own.map(labelled).collect();
-        let mut diagnostics = Vec::new();
-        for (label, listing) in listings {
-            match listing {
-                Ok(list) => {
-                    diagnostics.extend_from_slice(list.diagnostics());
-                    tools.extend(list.tools().iter().map(|tool| (label, Arc::clone(tool))));
-                }
-                Err(error) => diagnostics
-                    .push(Diagnostic::SourceFailed { source_label: label.to_owned(), reason: error.reason }),
-            }
-        }
-        let all = ToolList::gather(tools, diagnostics);
+        let all = gather(own.map(labelled).collect(), &listings);
         let mut asked = Vec::new();
         for state in all.tools().iter().flat_map(|tool| tool.definition().state()) {
             if !asked.contains(state) {
