@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Timestamp,
-    Toolset,
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Toolset,
 };
 
-use crate::{Dialect, Run, RunConfig};
+use crate::{Dialect, Run, RunConfig, run::date};
 
 pub use builder::{BuildError, ReactAgentBuilder};
 
@@ -91,10 +90,7 @@ impl ReactAgent {
     /// The same as [`Run::new`].
     pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
         if let RunStart::New { messages, .. } = &mut input.start {
-            let now = Timestamp::now();
-            for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
-                *message = message.clone().at(now);
-            }
+            date(messages);
         }
         Run::new(&self.0.config, input)
     }

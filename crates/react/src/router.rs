@@ -14,12 +14,12 @@ use futures::{
 };
 use haft_core::{
     Agent, AgentError, AgentErrorKind, Parked, RunContext, RunEvent, RunInput, RunOutput, RunStart,
-    Timestamp, Transcript, Usage,
+    Transcript, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::run::conversation;
+use crate::run::{conversation, date};
 
 pub use classifier::{Choice, Classifier};
 pub use keywords::Keywords;
@@ -121,10 +121,7 @@ impl Router {
     async fn open(self, mut input: RunInput) -> Result<Events, AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
-                let now = Timestamp::now();
-                for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
-                    *message = message.clone().at(now);
-                }
+                date(messages);
                 let conversation = conversation(transcript, messages.clone())?;
                 let choice = self.choose(&conversation, &input.context).await;
                 // Nobody has taken the conversation yet: whoever goes on from the error must have it.

@@ -33,12 +33,12 @@ use calls::OpenCalls;
 use context::Shown;
 use ids::CallIds;
 
-pub(crate) use begin::conversation;
+pub(crate) use begin::{conversation, date};
 pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
-pub(crate) use mark::summarised;
+pub(crate) use mark::{clarification, is_clarification, summarised};
 pub use mark::{is_hint, is_unusable};
 pub(crate) use pieces::is_said;
 pub(crate) use steps::{arguments, steps, thought};

@@ -1,17 +1,11 @@
 //! The question back.
 
 use futures::{StreamExt as _, stream};
-use haft_core::{Message, RunAnswer, RunEvent, RunOutput, StopReason, Timestamp, Transcript, Usage, Value};
+use haft_core::{Message, RunAnswer, RunEvent, RunOutput, StopReason, Timestamp, Transcript, Usage};
 use serde_json::Map;
 
 use super::{Events, RouteTable};
-
-/// The key of a question back, in the metadata of its message.
-const CLARIFICATION: &str = "clarification";
-
-pub(super) fn is_clarification(message: &Message) -> bool {
-    message.metadata().get(CLARIFICATION) == Some(&Value::Bool(true))
-}
+use crate::run::clarification;
 
 /// Asks which of the candidates is meant, or of all routes where there are none.
 pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
@@ -30,8 +24,7 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
 
 /// The events of a run that only asks back.
 pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> Events {
-    let mark = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
-    transcript.push(Message::assistant(question.as_str()).with_metadata(mark).at(Timestamp::now()));
+    transcript.push(clarification(Message::assistant(question.as_str())).at(Timestamp::now()));
     let answer = RunAnswer {
         text: question.clone(),
         outputs: Map::new(),

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use haft_core::{AgentError, Message, MessageBody, Usage, async_trait};
 
-use super::{RouteTable, clarify::is_clarification};
-use crate::run::is_said;
+use super::RouteTable;
+use crate::run::{is_clarification, is_said};
 
 /// Decides which route a task takes.
 #[async_trait]

@@ -1,6 +1,6 @@
 //! What a run can begin with.
 
-use haft_core::{AgentError, AgentErrorKind, Message, Transcript, Usage};
+use haft_core::{AgentError, AgentErrorKind, Message, Timestamp, Transcript, Usage};
 
 use super::ids;
 
@@ -21,6 +21,14 @@ pub(crate) fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Tr
 /// The error of a run that does not begin: nothing was said and done in it.
 pub(super) fn refused(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
+}
+
+/// Notes on new messages when they were said, where that is not known.
+pub(crate) fn date(messages: &mut [Message]) {
+    let now = Timestamp::now();
+    for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
+        *message = message.clone().at(now);
+    }
 }
 
 fn problem(transcript: &Transcript) -> Option<String> {

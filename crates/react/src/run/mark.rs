@@ -11,6 +11,9 @@ const UNUSABLE: &str = "unusable";
 /// The key of what stands for a part of the conversation: how many messages right before it are no part of that.
 const SUMMARY: &str = "summary";
 
+/// The key of a question back.
+const CLARIFICATION: &str = "clarification";
+
 /// Makes what a run tells the model by itself: what is wrong with a reply, or that it must answer now.
 pub(super) fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
@@ -27,6 +30,15 @@ pub(super) fn summary(text: impl Into<String>, spared: usize) -> Message {
 pub(crate) fn summarised(message: &Message) -> Option<usize> {
     let spared = message.metadata().get(SUMMARY).filter(|_| is_hint(message));
     spared?.as_u64()?.try_into().ok()
+}
+
+/// Notes that a reply asks back what is wanted.
+pub(crate) fn clarification(question: Message) -> Message {
+    marked(question, CLARIFICATION)
+}
+
+pub(crate) fn is_clarification(message: &Message) -> bool {
+    is_marked(message, CLARIFICATION)
 }
 
 /// Notes that a reply is neither calls nor an answer.

@@ -8,7 +8,7 @@ use super::{
         step::{ANSWER, Action, Step, plain},
     },
     relaxed::{self, Object},
-    sections::{Parts, Sections},
+    sections::{Parts, Sections, THINKING},
 };
 
 /// Reads the first step of a text. A step that was written as JSON is read as well.
@@ -36,8 +36,8 @@ pub(super) fn step(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Opti
 }
 
 fn behind_thinking(text: &str) -> &str {
-    match text.trim_start().strip_prefix("<think>") {
-        Some(thinking) => thinking.split_once("</think>").map_or("", |(_, behind)| behind),
+    match text.trim_start().strip_prefix(THINKING.0) {
+        Some(thinking) => thinking.split_once(THINKING.1).map_or("", |(_, behind)| behind),
         None => text,
     }
 }

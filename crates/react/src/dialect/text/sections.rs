@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Between these a model thinks before it writes a step.
-const THINKING: (&str, &str) = ("<think>", "</think>");
+pub(super) const THINKING: (&str, &str) = ("<think>", "</think>");
 
 /// What stands in each part of a step, without the names of the parts.
 #[derive(Default)]
