@@ -59,8 +59,11 @@ pub(super) struct Errors<'v> {
 impl Check {
     /// Compiles a schema that the preflight has let pass.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
-        let validator = compile(schema, draft).map_err(|error| refused(schema, &error))?;
+        let validator = compile(schema, draft).map_err(|error| refused("", schema, &error))?;
         let graph = preflight::graph(schema);
+        if let Some(graph) = &graph {
+            hold_targets(graph, draft)?;
+        }
         let compiled = Compiled {
             draft,
             validator,
@@ -167,15 +170,36 @@ fn without_id(schema: &Value) -> Option<Value> {
     Some(Value::Object(anonymous))
 }
 
-/// The compiler's refusal, as a violation of what a schema must be.
-fn refused(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
+/// Holds against the rules for schemas what only a reference makes one. Under a keyword that a dialect does not know the
+/// compiler takes anything.
+fn hold_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
+    let is_held = |pointer: &str| {
+        let definition = pointer.strip_prefix("/definitions/");
+        let definition =
+            definition.or_else(|| pointer.strip_prefix("/$defs/").filter(|_| draft != Draft::Draft7));
+        pointer.is_empty() || definition.is_some_and(|name| !name.contains('/'))
+    };
+    for target in graph.targets().filter(|target| !is_held(&target.pointer)) {
+        let declared = target.schema.get("$schema").and_then(Value::as_str).map(Draft::from_schema_uri);
+        let held = match declared.unwrap_or(draft) {
+            Draft::Draft7 => jsonschema::draft7::meta::validate(target.schema),
+            _ => jsonschema::draft202012::meta::validate(target.schema),
+        };
+        held.map_err(|error| refused(&target.pointer, target.schema, &error))?;
+    }
+    Ok(())
+}
+
+/// The compiler's refusal of the schema at a place, as a violation of what a schema must be.
+fn refused(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let Some(first) = violations.as_slice().first() else {
-        return SchemaError::new(error.instance_path().as_str(), SchemaFault::Invalid(error.to_string()));
+        let pointer = format!("{at}{}", error.instance_path().as_str());
+        return SchemaError::new(pointer, SchemaFault::Invalid(error.to_string()));
     };
     // Only of the keyword `type` these are the values. A property of that name has a schema.
     let is_type = first.expected.starts_with("one of \"array\"");
     let foreign = schema.pointer(&first.pointer).filter(|_| is_type).and_then(foreign::explain);
     let words = foreign.unwrap_or_else(|| first.message().to_owned());
-    SchemaError::new(first.pointer.as_str(), SchemaFault::Invalid(words))
+    SchemaError::new(format!("{at}{}", first.pointer), SchemaFault::Invalid(words))
 }

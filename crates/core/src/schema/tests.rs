@@ -187,6 +187,24 @@ fn clones_share_the_validator() {
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
 
+/// What a reference leads to is a schema, also under a keyword that its dialect does not know.
+#[test]
+fn what_is_referred_to_is_held_against_the_rules_for_schemas() {
+    let refused = |value| Schema::new(value).unwrap_err().to_string();
+    let target = json!({"properties": {"x": {"uniqueItems": "array"}}});
+    expect![[r#"invalid schema at /additionalItems/properties/x/uniqueItems: expected boolean, received string "array""#]]
+        .assert_eq(&refused(json!({"items": {"$ref": "#/additionalItems"}, "additionalItems": target})));
+    expect![[
+        r#"invalid schema at /x-parts/0/properties/x/uniqueItems: expected boolean, received string "array""#
+    ]]
+    .assert_eq(&refused(json!({"$ref": "#/x-parts/0", "x-parts": [target]})));
+    let seventh = "http://json-schema.org/draft-07/schema#";
+    expect![[
+        r#"invalid schema at /$defs/x/properties/x/uniqueItems: expected boolean, received string "array""#
+    ]]
+    .assert_eq(&refused(json!({"$schema": seventh, "items": {"$ref": "#/$defs/x"}, "$defs": {"x": target}})));
+}
+
 /// The limits that a schema was held to are not forgotten when it becomes one of arguments.
 #[test]
 fn arguments_keep_the_limits_of_their_schema() {

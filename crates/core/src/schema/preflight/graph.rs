@@ -1,6 +1,6 @@
 //! The subschemas of a schema and how they lead to each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(in crate::schema) struct Graph<'s> {
 
 pub(in crate::schema) struct Node<'s> {
     pub(in crate::schema) schema: &'s Value,
-    pointer: String,
+    pub(in crate::schema) pointer: String,
     /// The subschemas that it consists of.
     pub(in crate::schema) edges: Vec<Edge<'s>>,
 }
@@ -105,6 +105,14 @@ impl<'s> Graph<'s> {
     /// All subschemas. Edges count from the start of this list.
     pub(in crate::schema) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
+    }
+
+    /// What references lead to, each once.
+    pub(in crate::schema) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
+        let edges = self.nodes.iter().flat_map(|node| &node.edges);
+        let targets: BTreeSet<_> =
+            edges.filter(|edge| edge.reference.is_some()).map(|edge| edge.node).collect();
+        targets.into_iter().filter_map(|target| self.nodes.get(target))
     }
 
     /// The subschema of that number.
