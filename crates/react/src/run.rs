@@ -1,5 +1,8 @@
 //! The run: the agent loop as data, without I/O.
 
+mod act;
+mod answer;
+mod ask;
 mod begin;
 mod calls;
 mod compact;
@@ -8,6 +11,7 @@ mod context;
 mod effect;
 mod error;
 mod guard;
+mod head;
 mod hear;
 mod ids;
 mod inputs;
@@ -19,18 +23,12 @@ mod pieces;
 mod saved;
 mod steps;
 
-use std::{collections::BTreeMap, mem, sync::Arc};
-
 use haft_core::{
-    AgentError, AgentErrorKind, Answer, Content, FailureKind, Limit, Message, MessageBody, ModelError,
-    PendingCall, RunAnswer, RunInput, RunLimits, RunStart, Schema, StopReason, Timestamp, ToolCall, ToolList,
-    ToolResult, Transcript, Usage,
+    AgentError, AgentErrorKind, FailureKind, Message, RunInput, RunLimits, RunStart, Schema, ToolCall,
+    ToolList, Transcript, Usage,
 };
-use serde::{Deserialize, Serialize};
 
-use crate::{Prompt, Reply};
-use calls::OpenCalls;
-use context::Shown;
+use head::{Head, Phase};
 use ids::CallIds;
 
 pub(crate) use begin::{conversation, date};
@@ -83,58 +81,6 @@ pub struct Run {
     transcript: Transcript,
     head: Head,
     ids: CallIds,
-}
-
-/// What is saved of a run besides its transcript. Its size does not depend on the length of the conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Head {
-    config: RunConfig,
-    /// How many messages of the transcript are from before this run.
-    start: usize,
-    /// How many are there when its own first message is made.
-    first: usize,
-    /// The time of the last step.
-    now: Timestamp,
-    phase: Phase,
-    usage: Usage,
-    requests: u32,
-    tool_calls: u32,
-    /// How many replies in a row could not be used.
-    unusable_replies: u32,
-    /// How many replies in a row asked for the same calls.
-    identical_calls: u32,
-    /// In how many replies in a row each tool asked for another try.
-    retries: BTreeMap<String, u32>,
-    /// What the model is shown.
-    shown: Shown,
-    /// Whether the model has ended its work and is asked for the outputs.
-    #[serde(default, skip_serializing_if = "is_false")]
-    is_extracting: bool,
-    /// Set when the model must answer: the limit that was reached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_request: Option<Limit>,
-}
-
-/// Where a run is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-enum Phase {
-    /// The model is to be asked.
-    Asking,
-    /// A request was handed out.
-    Asked,
-    /// There is too much for the model: what stands before this message is to be summarised.
-    Compacting { to: usize },
-    /// There is a reply, and nothing was done about it.
-    Replied { reply: Box<Reply> },
-    /// The calls of a reply are made.
-    Calling { calls: OpenCalls },
-    /// A limit was reached, and the model used its last request for something else than an answer.
-    Exhausted { limit: Limit },
-    /// There is an answer.
-    Answered { stop_reason: StopReason },
-    /// The run was cancelled.
-    Cancelled,
 }
 
 impl Run {
@@ -247,101 +193,12 @@ impl Run {
         }
     }
 
-    /// Tells what the model replied, as the dialect [folds](crate::Dialect::fold) it.
-    ///
-    /// A request that failed can be made again: the run is where it was before it. An empty or unreadable reply is
-    /// tolerated as often as [`RunConfig::unusable_replies`] says.
-    ///
-    /// # Errors
-    ///
-    /// Gives the model's error back where the run cannot tolerate it.
-    pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
-        if self.head.phase != Phase::Asked {
-            return Err(RunError::NoRequest.into());
-        }
-        self.head.phase = Phase::Asking;
-        match reply {
-            Ok(reply) => {
-                let usage = Usage { requests: reply.usage.requests.max(1), ..reply.usage };
-                self.head.usage += usage;
-                self.note_tokens(usage.total_tokens());
-                self.head.phase = Phase::Replied { reply: Box::new(reply) };
-                Ok(())
-            }
-            Err(error) => {
-                self.head.usage += Usage::of_request(0, 0);
-                match error {
-                    ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
-                        self.tolerate(|| error.into())
-                    }
-                    ModelError::ContextTooLong(_) => self.overflow(error),
-                    error => Err(error.into()),
-                }
-            }
-        }
-    }
-
-    /// Tells what came of a call that was handed out. Returns the result as it is recorded, which may say more.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no call of this id is under way.
-    pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<ToolResult, RunError> {
-        let Phase::Calling { calls } = &mut self.head.phase else {
-            return Err(RunError::NotUnderWay(id.to_owned()));
-        };
-        let (call, budget) = calls.under_way_as(id)?;
-        // The id and the name are those of the transcript, whatever the driver says.
-        let mut result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
-        let used = self.head.retries.get(&call.name).copied().unwrap_or_default();
-        guard::bound_retry(&mut result, used, budget);
-        if self.head.config.identical_calls == Some(self.head.identical_calls) {
-            guard::tell_of_repetition(&mut result, self.head.identical_calls);
-        }
-        calls.finish(id, result.clone())?;
-        Ok(result)
-    }
-
-    /// Tells that a call that was handed out must wait.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no call of this id is under way.
-    pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
-        let PendingCall { call, pending } = pending;
-        match &mut self.head.phase {
-            Phase::Calling { calls } => calls.suspend(&call.id, pending),
-            _ => Err(RunError::NotUnderWay(call.id)),
-        }
-    }
-
-    /// Gives a call that waits its answer. Answers may come one by one: the calls that have theirs go on, the
-    /// others wait on.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no call of this id waits, or when it waits for something else.
-    pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
-        match &mut self.head.phase {
-            Phase::Calling { calls } => calls.answer(id, answer),
-            _ => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
-        }
-    }
-
     /// Cancels the run: every open call gets a result, so that the conversation can go on in another run.
     pub fn cancel(&mut self) {
         // What is wrong with the reply matters no more; its calls must be in the transcript, and be closed.
         let _ = self.hear();
         self.close(FailureKind::Cancelled, "cancelled");
         self.head.phase = Phase::Cancelled;
-    }
-
-    /// The calls that were handed out and have no result: after a load, those whose outcome nobody knows.
-    pub fn interrupted(&self) -> Vec<ToolCall> {
-        match &self.head.phase {
-            Phase::Calling { calls } => calls.under_way().cloned().collect(),
-            _ => Vec::new(),
-        }
     }
 
     /// Takes up a run whose driver is gone: a request that was under way is made again, [interrupted
@@ -358,114 +215,7 @@ impl Run {
         }
     }
 
-    fn ask(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
-        if let (None, Some(limit)) = (self.head.last_request, self.exhausted()) {
-            self.reach(limit)?;
-        }
-        if let Some(compaction) = self.keep_within_tokens() {
-            return Ok(compaction);
-        }
-        let request = step.dialect.request(&Prompt {
-            messages: self.view(),
-            tools: step.tools,
-            instructions: step.instructions,
-            outputs: self.outputs(),
-            must_answer: self.head.must_answer(),
-            settings: &self.head.config.settings,
-        });
-        self.head.requests += 1;
-        self.head.phase = Phase::Asked;
-        Ok(Effect::Chat(Box::new(request)))
-    }
-
-    /// Goes on with the calls of a reply; no effect when all are done.
-    fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let Head { phase: Phase::Calling { calls }, retries, .. } = &mut self.head else { return Ok(None) };
-        let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
-        if !under_way.is_empty() {
-            return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
-        }
-        if let Some(fatal) = calls.fatal() {
-            let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
-            self.close(FailureKind::Cancelled, "not run: the run was stopped");
-            return Err(AgentErrorKind::Tool { tool, message });
-        }
-        let batch = calls.hand_out(tools);
-        if !batch.calls.is_empty() {
-            return Ok(Some(Effect::Call(batch)));
-        }
-        let pending = calls.pending();
-        if !pending.is_empty() {
-            return Ok(Some(Effect::Wait(pending)));
-        }
-        guard::count_retries(calls.results(), retries);
-        self.close(FailureKind::Cancelled, "cancelled");
-        Ok(None)
-    }
-
-    /// Puts the results of all open calls into the transcript, in call order. Calls without one get one that says
-    /// why.
-    fn close(&mut self, kind: FailureKind, why: &str) {
-        let Phase::Calling { calls } = mem::replace(&mut self.head.phase, Phase::Asking) else { return };
-        let now = self.head.now;
-        self.transcript
-            .extend(calls.close(kind, why, now).map(|result| Message::tool(result).at(now).into()));
-    }
-
-    fn answer(&self, stop_reason: StopReason) -> RunAnswer {
-        let (messages, head) = (self.transcript.messages(), &self.head);
-        let (text, outputs) = match messages.last().map(|message| message.body()) {
-            Some(MessageBody::Assistant(last)) => match (&last.refusal, last.content.as_slice()) {
-                (Some(refusal), _) => (refusal.clone(), None),
-                (None, [Content::Json { value }]) if head.config.outputs.is_some() => {
-                    (last.text(), value.as_object())
-                }
-                (None, _) => (last.text(), None),
-            },
-            _ => (String::new(), None),
-        };
-        RunAnswer {
-            text,
-            outputs: outputs.cloned().unwrap_or_default(),
-            steps: steps(messages.get(head.start..).unwrap_or_default()),
-            usage: head.usage,
-            stop_reason,
-            transcript: self.transcript.clone(),
-        }
-    }
-
     fn push(&mut self, message: Message) {
         self.transcript.push(message.at(self.head.now));
     }
-}
-
-impl Head {
-    fn new(config: RunConfig, messages: &[Arc<Message>], start: usize) -> Self {
-        Self {
-            config,
-            start,
-            first: messages.len(),
-            now: Timestamp::default(),
-            phase: Phase::Asking,
-            usage: Usage::default(),
-            requests: 0,
-            tool_calls: 0,
-            unusable_replies: 0,
-            identical_calls: 0,
-            retries: BTreeMap::new(),
-            shown: Shown::of(messages, start),
-            is_extracting: false,
-            last_request: None,
-        }
-    }
-
-    /// Whether the next reply must be the answer.
-    fn must_answer(&self) -> bool {
-        self.is_extracting || self.last_request.is_some()
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
-fn is_false(value: &bool) -> bool {
-    !value
 }

@@ -1,0 +1,62 @@
+//! The requests of a run.
+
+use haft_core::{AgentErrorKind, ModelError, Usage};
+
+use super::{Effect, Phase, Run, RunError, Step};
+use crate::{Prompt, Reply};
+
+impl Run {
+    pub(super) fn ask(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
+        if let (None, Some(limit)) = (self.head.last_request, self.exhausted()) {
+            self.reach(limit)?;
+        }
+        if let Some(compaction) = self.keep_within_tokens() {
+            return Ok(compaction);
+        }
+        let request = step.dialect.request(&Prompt {
+            messages: self.view(),
+            tools: step.tools,
+            instructions: step.instructions,
+            outputs: self.outputs(),
+            must_answer: self.head.must_answer(),
+            settings: &self.head.config.settings,
+        });
+        self.head.requests += 1;
+        self.head.phase = Phase::Asked;
+        Ok(Effect::Chat(Box::new(request)))
+    }
+
+    /// Tells what the model replied, as the dialect [folds](crate::Dialect::fold) it.
+    ///
+    /// A request that failed can be made again: the run is where it was before it. An empty or unreadable reply is
+    /// tolerated as often as [`RunConfig::unusable_replies`] says.
+    ///
+    /// # Errors
+    ///
+    /// Gives the model's error back where the run cannot tolerate it.
+    pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
+        if self.head.phase != Phase::Asked {
+            return Err(RunError::NoRequest.into());
+        }
+        self.head.phase = Phase::Asking;
+        match reply {
+            Ok(reply) => {
+                let usage = Usage { requests: reply.usage.requests.max(1), ..reply.usage };
+                self.head.usage += usage;
+                self.note_tokens(usage.total_tokens());
+                self.head.phase = Phase::Replied { reply: Box::new(reply) };
+                Ok(())
+            }
+            Err(error) => {
+                self.head.usage += Usage::of_request(0, 0);
+                match error {
+                    ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
+                        self.tolerate(|| error.into())
+                    }
+                    ModelError::ContextTooLong(_) => self.overflow(error),
+                    error => Err(error.into()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What is saved of a run besides its transcript.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_core::{Limit, Message, StopReason, Timestamp, Usage};
+use serde::{Deserialize, Serialize};
+
+use super::{RunConfig, calls::OpenCalls, context::Shown};
+use crate::Reply;
+
+/// What is saved of a run besides its transcript. Its size does not depend on the length of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) config: RunConfig,
+    /// How many messages of the transcript are from before this run.
+    pub(super) start: usize,
+    /// How many are there when its own first message is made.
+    pub(super) first: usize,
+    /// The time of the last step.
+    pub(super) now: Timestamp,
+    pub(super) phase: Phase,
+    pub(super) usage: Usage,
+    pub(super) requests: u32,
+    pub(super) tool_calls: u32,
+    /// How many replies in a row could not be used.
+    pub(super) unusable_replies: u32,
+    /// How many replies in a row asked for the same calls.
+    pub(super) identical_calls: u32,
+    /// In how many replies in a row each tool asked for another try.
+    pub(super) retries: BTreeMap<String, u32>,
+    /// What the model is shown.
+    pub(super) shown: Shown,
+    /// Whether the model has ended its work and is asked for the outputs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_extracting: bool,
+    /// Set when the model must answer: the limit that was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_request: Option<Limit>,
+}
+
+/// Where a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(super) enum Phase {
+    /// The model is to be asked.
+    Asking,
+    /// A request was handed out.
+    Asked,
+    /// There is too much for the model: what stands before this message is to be summarised.
+    Compacting { to: usize },
+    /// There is a reply, and nothing was done about it.
+    Replied { reply: Box<Reply> },
+    /// The calls of a reply are made.
+    Calling { calls: OpenCalls },
+    /// A limit was reached, and the model used its last request for something else than an answer.
+    Exhausted { limit: Limit },
+    /// There is an answer.
+    Answered { stop_reason: StopReason },
+    /// The run was cancelled.
+    Cancelled,
+}
+
+impl Head {
+    pub(super) fn new(config: RunConfig, messages: &[Arc<Message>], start: usize) -> Self {
+        Self {
+            config,
+            start,
+            first: messages.len(),
+            now: Timestamp::default(),
+            phase: Phase::Asking,
+            usage: Usage::default(),
+            requests: 0,
+            tool_calls: 0,
+            unusable_replies: 0,
+            identical_calls: 0,
+            retries: BTreeMap::new(),
+            shown: Shown::of(messages, start),
+            is_extracting: false,
+            last_request: None,
+        }
+    }
+
+    /// Whether the next reply must be the answer.
+    pub(super) fn must_answer(&self) -> bool {
+        self.is_extracting || self.last_request.is_some()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
