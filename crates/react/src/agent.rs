@@ -13,7 +13,7 @@ use haft_core::{
     Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Toolset,
 };
 
-use crate::{Dialect, Run, RunConfig, run::date};
+use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
 
 pub use builder::{BuildError, ReactAgentBuilder};
 
@@ -81,6 +81,11 @@ impl ReactAgent {
     /// How the agent speaks to its model.
     pub fn dialect(&self) -> &dyn Dialect {
         &*self.0.dialect
+    }
+
+    /// The same agent for code that is not asynchronous.
+    pub fn blocking(&self) -> BlockingAgent<Self> {
+        BlockingAgent::new(self.clone())
     }
 
     /// Begins a run, or takes up a parked one, without driving it.

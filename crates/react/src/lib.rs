@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod agent;
+mod blocking;
 mod dialect;
 mod reply;
 mod router;
@@ -8,6 +9,7 @@ mod run;
 mod trajectory;
 
 pub use agent::{BuildError, ReactAgent, ReactAgentBuilder};
+pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use reply::Reply;
 pub use router::{

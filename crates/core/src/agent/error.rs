@@ -55,6 +55,12 @@ pub enum AgentErrorKind {
     /// The agent is used outside a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,
+    /// A blocking call where waiting could never end; the text names the method to use there.
+    #[error("a blocking call inside an async runtime could never end: use `{0}` there")]
+    InsideRuntime(&'static str),
+    /// The runtime of a blocking agent cannot begin.
+    #[error("the runtime of the agent cannot begin")]
+    Runtime(#[source] std::io::Error),
     /// The agent's stream ended without an end of the run.
     #[error("the agent stopped without an answer")]
     Incomplete,

@@ -3,6 +3,7 @@
 
 mod agent;
 mod answers;
+mod blocking;
 mod cancellation;
 mod context;
 mod faults;

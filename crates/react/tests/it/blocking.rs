@@ -1,0 +1,212 @@
+//! BEHAVIOUR B18: agents in synchronous code, which neither deadlock nor panic inside a runtime.
+
+use std::{sync::mpsc, time::Duration};
+
+use haft_core::{
+    AgentErrorKind, Answer, Answers, DynamicTool, FailureKind, Message, Pending, PendingKind, Policy,
+    RunEvent, RunInput, Tool as _, ToolError, ToolOutcome, Toolset, Transcript, testing::ScriptedModel, tool,
+};
+use haft_react::{BlockingAgent, ReactAgent};
+
+use crate::tools::{calculator, plain};
+
+fn adding() -> BlockingAgent<ReactAgent> {
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
+    ReactAgent::new(model, calculator()).unwrap().blocking()
+}
+
+fn silent() -> BlockingAgent<ReactAgent> {
+    ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
+}
+
+/// Says when it is dropped.
+struct Last(mpsc::Sender<()>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// `held()`: reports that it is there, and never returns; says when it is given up.
+fn held() -> (DynamicTool, mpsc::Receiver<()>) {
+    let (sender, gone) = mpsc::channel();
+    let definition = plain("held", || async {}).definition().clone();
+    let held = DynamicTool::new(definition, move |_, cx| {
+        let last = Last(sender.clone());
+        async move {
+            cx.report(haft_core::Progress::default());
+            std::future::pending::<()>().await;
+            drop(last);
+        }
+    });
+    (held, gone)
+}
+
+#[test]
+fn it_runs_to_the_end() {
+    let answer = adding().run("17 + 25?").unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.steps.len()), ("It is 42.", 1));
+}
+
+#[test]
+fn it_tells_what_happens() {
+    let events: Vec<_> = adding().stream("17 + 25?").map(Result::unwrap).collect();
+    let finished = events.iter().position(|event| matches!(event, RunEvent::CallFinished { .. })).unwrap();
+    let said = events.iter().position(|event| matches!(event, RunEvent::TextDelta { .. })).unwrap();
+    assert!(finished < said);
+    assert!(matches!(events.last(), Some(RunEvent::Done { .. })));
+}
+
+#[test]
+fn a_parked_run_is_taken_up() {
+    let draw = plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
+    let agent = ReactAgent::new(model, Toolset::new().with(draw)).unwrap().blocking();
+    let parked = agent.run("Draw.").unwrap().into_answer().unwrap_err();
+    let answers = Answers::from([("a".to_owned(), Answer::output("a house"))]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).unwrap().text(), "Drawn.");
+}
+
+#[track_caller]
+fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
+    let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
+    let error = agent.run(RunInput::following(earlier.clone(), "And?")).unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::InsideRuntime(_)), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "a blocking call inside an async runtime could never end: use `run(…).await` there"
+    );
+    assert_eq!(error.transcript, earlier, "the conversation is lost");
+    let events: Vec<_> = agent.stream("Hi").collect();
+    let [Err(error)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(
+        error.to_string(),
+        "a blocking call inside an async runtime could never end: use `stream(…)` there"
+    );
+}
+
+#[tokio::test]
+async fn on_one_thread_it_is_an_error() {
+    assert_refused(&silent());
+    // The task goes on as before.
+    tokio::task::yield_now().await;
+    tokio::spawn(async { assert_refused(&silent()) }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_several_threads_it_is_an_error() {
+    assert_refused(&silent());
+    tokio::spawn(async { assert_refused(&silent()) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn in_a_local_set_it_is_an_error() {
+    let set = tokio::task::LocalSet::new();
+    set.run_until(async {
+        assert_refused(&silent());
+        tokio::task::spawn_local(async { assert_refused(&silent()) }).await.unwrap();
+    })
+    .await;
+}
+
+#[test]
+fn in_another_executor_it_is_an_error() {
+    futures::executor::block_on(async { assert_refused(&silent()) });
+}
+
+#[tokio::test]
+async fn where_code_may_block_it_runs() {
+    let answer = tokio::task::spawn_blocking(|| adding().run("17 + 25?").unwrap()).await.unwrap();
+    assert_eq!(answer.text(), "It is 42.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_place_it_runs() {
+    let answer = tokio::task::block_in_place(|| adding().run("17 + 25?").unwrap());
+    assert_eq!(answer.text(), "It is 42.");
+}
+
+/// A runtime that is only at hand is none that runs this code.
+#[test]
+fn beside_a_runtime_it_runs() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _entered = runtime.enter();
+    assert_eq!(adding().run("17 + 25?").unwrap().text(), "It is 42.");
+}
+
+#[test]
+fn a_blocking_tool_asks_another_agent() {
+    /// Asks.
+    #[tool(blocking)]
+    fn ask() -> Result<String, haft_core::AgentError> {
+        Ok(adding().run("17 + 25?")?.text().to_owned())
+    }
+
+    let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("42, it says.");
+    let agent = ReactAgent::new(model, Toolset::new().with(Ask)).unwrap().blocking();
+    let output = agent.run("Ask.").unwrap();
+    assert_eq!(output.results_of("ask").next().unwrap().model_text(), "It is 42.");
+}
+
+#[test]
+fn a_dropped_iterator_ends_its_calls() {
+    let (held, gone) = held();
+    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking();
+    let mut events = agent.stream("Go.");
+    while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
+    drop(events);
+    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+/// The iterator lives without its agent, and both can be dropped where nothing may block.
+#[test]
+fn dropped_inside_a_runtime_it_ends() {
+    let (held, gone) = held();
+    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking();
+    let mut events = agent.stream("Go.");
+    drop(agent);
+    while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async move { drop(events) });
+    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+/// An iterator that is asked inside a runtime says so, and is over.
+#[test]
+fn asked_inside_a_runtime_it_ends() {
+    let (held, gone) = held();
+    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
+    let mut events = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking().stream("Go.");
+    while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let error = events.next().unwrap().unwrap_err();
+        assert!(matches!(*error.kind, AgentErrorKind::InsideRuntime(_)));
+        assert!(events.next().is_none());
+    });
+    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+/// A tool that blocks its thread costs itself: its deadline is kept.
+#[test]
+fn a_tool_that_blocks_is_given_up() {
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let definition = plain("block", || async {}).definition().clone();
+    let definition =
+        definition.with_policy(Policy { timeout: Duration::from_millis(20), ..Policy::default() });
+    let block = DynamicTool::new(definition, move |_, _| {
+        let _ = released.lock().unwrap().recv();
+        async { Err::<(), _>(ToolError::failed("too late")) }
+    });
+    let model =
+        ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
+    let agent = ReactAgent::new(model, calculator().with(block)).unwrap().blocking();
+    let answer = agent.run("Go.").unwrap().into_answer().unwrap();
+    let kinds: Vec<_> = answer.steps.iter().map(|step| step.result.failure().map(|it| it.kind)).collect();
+    assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
+    drop(release);
+}
