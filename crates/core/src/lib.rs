@@ -52,16 +52,17 @@ pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violation
 pub use schemars;
 pub use serde_json::{Value, json};
 pub use source::{
-    Adapted, Adaptor, ApprovalRequired, Cached, Combined, Diagnostic, External, Filtered, ListContext,
-    Mapped, Prefixed, Prepared, Renamed, SourceError, ToolList, ToolRegistry, ToolSource, ToolSourceExt,
+    Adapted, Adaptor, ApprovalRequired, Cached, Combined, Diagnostic, External, Filtered, Layered,
+    ListContext, Mapped, Prefixed, Prepared, Renamed, SourceError, ToolList, ToolRegistry, ToolSource,
+    ToolSourceExt,
 };
 pub use store::{MemoryResultStore, ResultStore};
 pub use timestamp::Timestamp;
 pub use tool::{
-    Annotations, BoxError, Deprecation, DynamicTool, IntoToolOutput, InvalidToolName, Json, Pending,
-    PendingCall, PendingKind, Policy, Principal, Progress, ProgressSink, Redefined, RunContext, State,
-    StateType, Tool, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput,
-    Tools, from_arguments, tool_fn,
+    Annotations, BoxError, CallRequest, CallService, Deprecation, DynamicTool, IntoToolOutput,
+    InvalidToolName, Json, LayeredTool, Pending, PendingCall, PendingKind, Policy, Principal, Progress,
+    ProgressSink, Redefined, RunContext, State, StateType, Tool, ToolContext, ToolDefinition, ToolError,
+    ToolExt, ToolName, ToolOutcome, ToolOutput, ToolService, Tools, from_arguments, tool_fn,
 };
 pub use toolset::{ToolInfo, Toolset, ToolsetError};
 pub use transcript::{Transcript, View};

@@ -1,10 +1,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tower_layer::Layer;
+
 use super::{
-    Adapted, ApprovalRequired, Cached, Combined, External, Filtered, ListContext, Mapped, Prefixed, Prepared,
-    Renamed, ToolSource,
+    Adapted, ApprovalRequired, Cached, Combined, External, Filtered, Layered, ListContext, Mapped, Prefixed,
+    Prepared, Renamed, ToolSource,
 };
-use crate::{InvalidToolName, ToolDefinition, ToolError, ToolName, ToolOutput};
+use crate::{CallService, InvalidToolName, ToolDefinition, ToolError, ToolName, ToolOutput, ToolService};
 
 /// What can be done with any source of tools, also with a [`Toolset`](crate::Toolset). While the source's snapshot stays the
 /// same, so does that of the adaptor.
@@ -108,6 +110,42 @@ pub trait ToolSourceExt: ToolSource {
         F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
     {
         Adapted::new(self, Mapped(Arc::new(map)))
+    }
+
+    /// Puts a layer of `tower` around each tool, as [`ToolExt::layer`](crate::ToolExt::layer) does: for what is to happen before
+    /// or after each call, and for limits.
+    ///
+    /// Each tool has its own, so that a concurrency limit counts the calls of one tool; one for all of them is
+    /// `GlobalConcurrencyLimitLayer`. Where the list changes, a tool that was in it before keeps its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{CallRequest, ToolError, Toolset, ToolSourceExt, json, tool};
+    /// use tower::ServiceBuilder;
+    ///
+    /// #[tool]
+    /// fn delete(file: String) -> String {
+    ///     format!("{file} is gone")
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let guard = ServiceBuilder::new().filter(|request: CallRequest| match &request.arguments["file"] {
+    ///     file if file == "budget.ods" => Err(ToolError::Denied("nobody deletes that".to_owned())),
+    ///     _ => Ok(request),
+    /// });
+    /// let tools = Toolset::new().with_source(Toolset::new().with(Delete).layered(guard));
+    /// assert_eq!(tools.call("delete", json!({"file": "old.log"})).await.model_text(), "old.log is gone");
+    /// let denied = tools.call("delete", json!({"file": "budget.ods"})).await;
+    /// assert_eq!(denied.model_text(), "denied: nobody deletes that");
+    /// # });
+    /// ```
+    fn layered<L>(self, layer: L) -> Adapted<Self, Layered<L>>
+    where
+        Self: Sized,
+        L: Layer<ToolService, Service: CallService> + Send + Sync,
+    {
+        Adapted::new(self, Layered::new(layer))
     }
 
     /// Lists what the source listed last, until that is older than this. A failure is not kept.

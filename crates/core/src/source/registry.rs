@@ -125,7 +125,8 @@ impl Registered {
 
     fn list(&mut self, label: &str) -> ToolList {
         let tools = &self.tools;
-        self.list.get_or_insert_with(|| ToolList::new(label, tools.iter().cloned())).clone()
+        let gather = || ToolList::gather(tools.iter().map(|tool| (label, Arc::clone(tool))), Vec::new());
+        self.list.get_or_insert_with(gather).clone()
     }
 }
 

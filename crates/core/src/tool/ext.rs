@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
+use tower_layer::Layer;
 
-use super::{Redefined, Tool, ToolContext, ToolDefinition, ToolError};
+use super::{CallService, LayeredTool, Redefined, Tool, ToolContext, ToolDefinition, ToolError, ToolService};
 use crate::{CallOutcome, Pipeline, ToolResult, blocking};
 
 /// What can be done with any tool.
@@ -72,6 +75,51 @@ pub trait ToolExt: Tool {
     {
         let definition = change(self.definition().clone());
         Redefined::new(self, definition)
+    }
+
+    /// Puts a layer of `tower` around the tool: a limit, a timeout, a retry, or one of your own. It is any layer over a service of
+    /// [`CallRequest`](crate::CallRequest) that makes one that can be cloned; each call is made by a clone.
+    ///
+    /// The layers are inside the pipeline: a call has been validated and permitted before it comes to them, its deadline
+    /// holds for them as well, what they answer is checked, and their panics are caught. A call that waits passes them once more when it goes
+    /// on. What a layer reports is told to the model by its text, and a [`ToolError`] keeps its meaning. The timeout of tower
+    /// does not say how long it waited: that is measured, so that the model reads `timed out after 50 ms`, give or take
+    /// one.
+    ///
+    /// A service that cannot be cloned, such as a rate limit, goes under a `Buffer`, which needs a runtime where it is made. A
+    /// layer that makes calls again is for [idempotent](crate::Policy::idempotent) tools.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use haft_core::{ToolExt, Toolset, json, tool};
+    /// use tower::ServiceBuilder;
+    ///
+    /// /// Looks up the weather.
+    /// #[tool]
+    /// async fn weather(city: String) -> String {
+    ///     std::future::pending().await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let limits = ServiceBuilder::new()
+    ///     .buffer(8)
+    ///     .rate_limit(5, Duration::from_secs(1))
+    ///     .concurrency_limit(2)
+    ///     .timeout(Duration::from_millis(50));
+    /// let tools = Toolset::new().with(Weather.layer(limits));
+    /// assert_eq!(tools.call("weather", json!({"city": "Oslo"})).await.model_text(), "timed out after 50 ms");
+    /// # }
+    /// ```
+    fn layer<L>(self, layer: L) -> LayeredTool<L::Service>
+    where
+        Self: Sized + 'static,
+        L: Layer<ToolService, Service: CallService>,
+    {
+        let definition = self.definition().clone();
+        LayeredTool::new(definition, layer.layer(ToolService::new(Arc::new(self))))
     }
 
     /// The schemas of the arguments by name, in order.

@@ -207,6 +207,7 @@ async fn what_did_not_change_is_the_same_snapshot() {
         .mapped(|_, output| Ok(output))
         .approval_required(|_| false)
         .external(|_| false)
+        .layered(tower::layer::util::Identity::new())
         .combined(plugins(&["more"]))
         .cached(Duration::ZERO);
     let first = list(&source).await;

@@ -1,0 +1,144 @@
+//! Layers of [tower](https://docs.rs/tower) around a tool.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::time::{Instant, error::Elapsed};
+use tower_service::Service;
+
+use super::{BoxError, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+
+/// What the timeout of tower says when it gives a call up. Its error has no type that is known here.
+const TOWERS_TIMEOUT: &str = "request timed out";
+
+/// One call on its way through the layers of a tool. It is owned, so that a layer can keep it, clone it or send it elsewhere.
+///
+/// Who prints it for debugging does not see the arguments: they may hold secrets of the caller.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CallRequest {
+    /// What the tool is, and how the host runs it.
+    pub definition: ToolDefinition,
+    /// The arguments, which fit the tool's input schema. A layer that changes them vouches for what it makes of them.
+    pub arguments: Value,
+    /// For whom the call is made, until when, and with which answer if it waited.
+    pub context: ToolContext,
+}
+
+impl CallRequest {
+    /// Makes the request of a call.
+    pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
+        Self { definition, arguments, context }
+    }
+}
+
+impl fmt::Debug for CallRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallRequest")
+            .field("tool", self.definition.name())
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool as a service of `tower`: what a layer is put around. It is always ready.
+#[derive(Clone)]
+pub struct ToolService(Arc<dyn Tool>);
+
+impl ToolService {
+    /// Makes a service of a tool.
+    pub fn new(tool: Arc<dyn Tool>) -> Self {
+        Self(tool)
+    }
+}
+
+impl Service<CallRequest> for ToolService {
+    type Response = ToolOutcome;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<ToolOutcome, BoxError>>;
+
+    fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, CallRequest { arguments, context, .. }: CallRequest) -> Self::Future {
+        let tool = Arc::clone(&self.0);
+        Box::pin(async move { tool.call(arguments, &context).await.map_err(Into::into) })
+    }
+}
+
+/// A service that makes calls: what a layer makes of a [`ToolService`]. Every such service is one by itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a service of calls",
+    label = "this layer makes no service that a tool can be",
+    note = "it must be a `Service<CallRequest>` that answers `ToolOutcome`, `Clone + Send + 'static`, with a future that is `Send`",
+    note = "a service that cannot be cloned, such as `RateLimit`, goes under a `Buffer`"
+)]
+pub trait CallService:
+    Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<S> CallService for S where
+    S: Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send>
+        + Clone
+        + Send
+        + 'static
+{
+}
+
+/// A tool with a layer around it, as [`ToolExt::layer`](crate::ToolExt::layer) makes it.
+pub struct LayeredTool<S> {
+    definition: ToolDefinition,
+    /// Cloned for each call. It need not be `Sync`: that is what the lock is for.
+    service: Mutex<S>,
+}
+
+impl<S: CallService> LayeredTool<S> {
+    pub(crate) fn new(definition: ToolDefinition, service: S) -> Self {
+        Self { definition, service: Mutex::new(service) }
+    }
+}
+
+#[async_trait]
+impl<S: CallService> Tool for LayeredTool<S> {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
+        let mut began = Instant::now();
+        // Being ready belongs to a clone: the one that was waited for is the one that is called.
+        poll_fn(|task| service.poll_ready(task)).await.map_err(|error| failure(error.into(), began))?;
+        began = Instant::now();
+        service.call(request).await.map_err(|error| failure(error.into(), began))
+    }
+}
+
+/// What came out of the layers. An error of the tool, or of a layer that speaks our language, keeps its meaning.
+fn failure(error: BoxError, began: Instant) -> ToolError {
+    match error.downcast::<ToolError>() {
+        Ok(error) => *error,
+        Err(error) if is_timeout(&*error) => {
+            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            ToolError::TimedOut { after: Duration::from_millis(millis) }
+        }
+        Err(error) => ToolError::failed(error),
+    }
+}
+
+/// Whether a layer waited no longer. How long it would have, it does not say.
+fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<Elapsed>() || error.to_string() == TOWERS_TIMEOUT
+}
