@@ -21,6 +21,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line or event that is read from a peer, in bytes: 16 MiB.
 pub const LINE_BYTES: usize = 16 << 20;
 
+/// How long the code of the host that an agent waits for may take, such as an output validator: one minute.
+pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How much of one result the model reads, in bytes of UTF-8: 128 KiB.
 pub const RESULT_BYTES: usize = 128 << 10;
 

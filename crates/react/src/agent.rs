@@ -3,10 +3,11 @@
 mod builder;
 mod compact;
 mod drive;
+mod hook;
 mod signature;
 mod watch;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::stream::BoxStream;
 use haft_core::{
@@ -16,6 +17,7 @@ use haft_core::{
 use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
 
 pub use builder::{BuildError, ReactAgentBuilder};
+pub use hook::StepContext;
 
 /// An agent that reasons and acts: it asks its model, makes the calls that the model wants, tells it the results, and
 /// so on until there is an answer. Cheap to clone.
@@ -56,6 +58,8 @@ struct Parts {
     instructions: Option<Arc<Message>>,
     config: RunConfig,
     state: State,
+    validators: Vec<hook::Validator>,
+    hook_timeout: Duration,
 }
 
 impl ReactAgent {

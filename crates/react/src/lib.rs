@@ -8,7 +8,7 @@ mod router;
 mod run;
 mod trajectory;
 
-pub use agent::{BuildError, ReactAgent, ReactAgentBuilder};
+pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext};
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use reply::Reply;
@@ -16,7 +16,7 @@ pub use router::{
     Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,
 };
 pub use run::{
-    AtLimit, CallBatch, ContextConfig, Effect, OutputsBy, Run, RunConfig, RunError, Step, is_hint,
-    is_unusable,
+    AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputsBy, Run, RunConfig, RunError,
+    Step, is_hint, is_unusable,
 };
 pub use trajectory::{Trajectory, TrajectoryStep};

@@ -5,6 +5,7 @@ mod answer;
 mod ask;
 mod begin;
 mod calls;
+mod check;
 mod compact;
 mod config;
 mod context;
@@ -32,11 +33,12 @@ use head::{Head, Phase};
 use ids::CallIds;
 
 pub(crate) use begin::{conversation, date};
+pub use check::{Output, OutputError};
 pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
-pub(crate) use mark::{clarification, is_clarification, summarised};
+pub(crate) use mark::{clarification, is_clarification, is_rejected, summarised};
 pub use mark::{is_hint, is_unusable};
 pub(crate) use pieces::is_said;
 pub(crate) use steps::{arguments, steps, thought};
@@ -113,9 +115,18 @@ impl Run {
         Ok(Self { transcript, head, ids })
     }
 
-    /// The conversation so far. While calls are open their results are not in it.
+    /// The conversation so far. While calls are open their results are not in it, and neither is an answer that is being checked.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
+    }
+
+    /// The conversation with the answer that is being checked, if there is one, as not taken.
+    pub(crate) fn said(&self) -> Transcript {
+        let mut transcript = self.transcript.clone();
+        if let Phase::Checking { said: Some(said), .. } = &self.head.phase {
+            transcript.push(mark::rejected(Message::assistant((**said).clone())).at(self.head.now));
+        }
+        transcript
     }
 
     /// What the run cost so far.
@@ -188,15 +199,20 @@ impl Run {
                 None => self.next(step),
             },
             Phase::Exhausted { limit } => Err(AgentErrorKind::LimitReached(*limit)),
-            Phase::Answered { stop_reason } => Ok(Effect::Done(Box::new(self.answer(*stop_reason)))),
+            Phase::Checking { output, .. } => Ok(Effect::Check(output.clone())),
+            Phase::Answered { stop_reason, output } => {
+                Ok(Effect::Done(Box::new(self.answer(*stop_reason, output.as_deref()))))
+            }
             Phase::Cancelled => Err(AgentErrorKind::Cancelled),
         }
     }
 
-    /// Cancels the run: every open call gets a result, so that the conversation can go on in another run.
+    /// Cancels the run: every open call gets a result, and an answer that is being checked is kept as one that was not taken, so
+    /// that the conversation can go on in another run.
     pub fn cancel(&mut self) {
         // What is wrong with the reply matters no more; its calls must be in the transcript, and be closed.
         let _ = self.hear();
+        self.reject();
         self.close(FailureKind::Cancelled, "cancelled");
         self.head.phase = Phase::Cancelled;
     }

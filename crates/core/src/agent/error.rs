@@ -52,6 +52,14 @@ pub enum AgentErrorKind {
     /// The run is driven out of turn.
     #[error("the run cannot go on: {0}")]
     OutOfTurn(String),
+    /// Code of the host that the agent was given failed: an error, a panic, or no end in time.
+    #[error("the {hook} of the agent failed")]
+    Hook {
+        /// What it is for, such as `output validator`.
+        hook: &'static str,
+        /// What went wrong.
+        source: crate::BoxError,
+    },
     /// The agent is used outside a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,

@@ -1,12 +1,17 @@
-use std::sync::Arc;
+use std::{future::Future, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use haft_core::{
     ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, State, StateType, ToolName,
-    Toolset, ToolsetError,
+    Toolset, ToolsetError, limits,
 };
 
-use super::{Parts, ReactAgent, signature};
-use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig, dialect_for};
+use super::{
+    Parts, ReactAgent,
+    hook::{StepContext, Validator},
+    signature,
+};
+use crate::{AtLimit, ContextConfig, Dialect, Output, OutputError, OutputsBy, RunConfig, dialect_for};
 
 /// Makes a [`ReactAgent`].
 ///
@@ -36,6 +41,8 @@ pub struct ReactAgentBuilder {
     state_per_run: Vec<StateType>,
     chain_of_thought: bool,
     compactor: Option<Arc<dyn ChatModel>>,
+    validators: Vec<Validator>,
+    hook_timeout: Duration,
 }
 
 /// Why an agent cannot be made.
@@ -95,6 +102,8 @@ impl ReactAgentBuilder {
             state_per_run: Vec::new(),
             chain_of_thought: false,
             compactor: None,
+            validators: Vec::new(),
+            hook_timeout: limits::HOOK_TIMEOUT,
         }
     }
 
@@ -199,6 +208,49 @@ impl ReactAgentBuilder {
         self
     }
 
+    /// Holds each answer against this before it is taken, besides what was given before: text and outputs alike, but no
+    /// refusal. It may change the answer, tell the model what is wrong with it, which then answers again, or end the run.
+    ///
+    /// Several are asked in order, each with what the one before made of the answer. They run on tasks of their own: one that
+    /// panics or takes [too long](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::AgentErrorKind::Hook).
+    /// A run that was interrupted meanwhile asks them again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Agent, testing::ScriptedModel};
+    /// use haft_react::{OutputError, ReactAgent};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let agent = ReactAgent::builder(ScriptedModel::new().text("Maybe.").text("Yes."))
+    ///     .output_validator(|output, _cx| async move {
+    ///         match output.text.as_str() {
+    ///             "Yes." | "No." => Ok(output),
+    ///             _ => Err(OutputError::retry("answer \"Yes.\" or \"No.\"")),
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(agent.run("Is 7 a prime?".into()).await?.text(), "Yes.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output_validator<F, Fut>(mut self, validator: F) -> Self
+    where
+        F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
+    {
+        self.config.check_outputs = true;
+        self.validators.push(Arc::new(move |output, cx| validator(output, cx).boxed()));
+        self
+    }
+
+    /// Sets how long each piece of code that the agent was given, such as an [output validator](Self::output_validator), may
+    /// take. Default: [`HOOK_TIMEOUT`](limits::HOOK_TIMEOUT).
+    pub fn hook_timeout(mut self, timeout: Duration) -> Self {
+        self.hook_timeout = timeout;
+        self
+    }
+
     /// Sets how replies are made.
     pub fn settings(mut self, settings: ChatSettings) -> Self {
         self.config.settings = settings;
@@ -241,6 +293,7 @@ impl ReactAgentBuilder {
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
+        let (validators, hook_timeout) = (self.validators, self.hook_timeout);
         config.context.compaction |= self.compactor.is_some();
         let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
@@ -270,6 +323,16 @@ impl ReactAgentBuilder {
                 });
             }
         }
-        Ok(ReactAgent(Arc::new(Parts { model, compactor, tools, dialect, instructions, config, state })))
+        Ok(ReactAgent(Arc::new(Parts {
+            model,
+            compactor,
+            tools,
+            dialect,
+            instructions,
+            config,
+            state,
+            validators,
+            hook_timeout,
+        })))
     }
 }

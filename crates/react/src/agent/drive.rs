@@ -11,7 +11,8 @@ use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span, field};
 
 use super::{
-    ReactAgent, compact,
+    ReactAgent, compact, hook,
+    hook::StepContext,
     watch::{Events, ProgressRelay},
 };
 use crate::{CallBatch, Delta, Effect, Reply, Run, Step};
@@ -45,7 +46,7 @@ impl ReactAgent {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
             }
-            AgentError::from(kind).with_run(run.transcript().clone(), run.usage())
+            AgentError::from(kind).with_run(run.said(), run.usage())
         })
     }
 
@@ -92,6 +93,12 @@ impl ReactAgent {
                     let summary = compact::summarise(&*self.0.compactor, &part).instrument(span).await;
                     drop(part);
                     run.on_compact(summary)?;
+                }
+                Effect::Check(output) => {
+                    let cx = StepContext::new(run, &context);
+                    let checked = hook::validate(&self.0.validators, self.0.hook_timeout, *output, &cx).await;
+                    drop(cx);
+                    run.on_check(checked)?;
                 }
                 Effect::Wait(_) => return run.park().map(RunOutput::Parked),
                 Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),

@@ -1,7 +1,7 @@
 use haft_core::{ChatSettings, RunLimits, Schema, limits};
 use serde::{Deserialize, Serialize};
 
-use super::ContextConfig;
+use super::{ContextConfig, head::is_false};
 
 /// How runs behave. Plain data: a run that is saved has its own copy.
 ///
@@ -34,6 +34,9 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// When the outputs are asked for. Default: at the end of the work.
     pub outputs_by: OutputsBy,
+    /// Whether an answer is [checked](super::Effect::Check) before it is taken. Default: no.
+    #[serde(skip_serializing_if = "is_false")]
+    pub check_outputs: bool,
     /// How replies are made.
     pub settings: ChatSettings,
     /// How much of the conversation the model is shown.
@@ -77,6 +80,7 @@ impl Default for RunConfig {
             inputs: None,
             outputs: None,
             outputs_by: OutputsBy::default(),
+            check_outputs: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
             identical_calls: Some(limits::IDENTICAL_CALLS),

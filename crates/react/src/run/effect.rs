@@ -4,6 +4,7 @@ use haft_core::{
     ChatRequest, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall, ToolList, View,
 };
 
+use super::Output;
 use crate::Dialect;
 
 /// What a run is lent at each step: all that cannot be saved with it.
@@ -31,6 +32,8 @@ pub enum Effect {
     /// There is too much for the model: summarise this part of the conversation, and tell
     /// [`Run::on_compact`](super::Run::on_compact) the summary.
     Compact(View),
+    /// Check this answer, and tell [`Run::on_check`](super::Run::on_check) what became of it.
+    Check(Box<Output>),
     /// Wait until [`Run::on_answer`](super::Run::on_answer) was told of at least one of these.
     Wait(Vec<PendingCall>),
     /// Nothing more: this is the answer.

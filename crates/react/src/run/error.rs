@@ -16,6 +16,9 @@ pub enum RunError {
     /// A summary that nobody asked for.
     #[error("there is a summary, but none was asked for")]
     NoCompaction,
+    /// A verdict on an answer that nobody asked for.
+    #[error("there is a checked answer, but none is being checked")]
+    NoCheck,
     /// A result for a call that is not under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{Limit, Message, StopReason, Timestamp, Usage};
+use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{RunConfig, calls::OpenCalls, context::Shown};
+use super::{Output, RunConfig, calls::OpenCalls, context::Shown};
 use crate::Reply;
 
 /// What is saved of a run besides its transcript. Its size does not depend on the length of the conversation.
@@ -54,8 +54,20 @@ pub(super) enum Phase {
     Calling { calls: OpenCalls },
     /// A limit was reached, and the model used its last request for something else than an answer.
     Exhausted { limit: Limit },
+    /// There is an answer, which is to be checked before it is taken.
+    Checking {
+        output: Box<Output>,
+        /// What the model said, if the answer is its own; not in the transcript yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Box<AssistantMessage>>,
+    },
     /// There is an answer.
-    Answered { stop_reason: StopReason },
+    Answered {
+        stop_reason: StopReason,
+        /// What it is, where that is not what the model said last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Box<Output>>,
+    },
     /// The run was cancelled.
     Cancelled,
 }
@@ -87,6 +99,6 @@ impl Head {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }

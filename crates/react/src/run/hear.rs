@@ -33,7 +33,7 @@ impl Run {
         if message.refusal.is_some() {
             // Calls beside a refusal are none: nobody will answer them.
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
-            self.head.phase = Phase::Answered { stop_reason: StopReason::Refused };
+            self.head.phase = Phase::Answered { stop_reason: StopReason::Refused, output: None };
             return Ok(());
         }
         if message.is_empty() {
@@ -79,9 +79,8 @@ impl Run {
                 Err(problem) => return self.object(message, problem),
             },
         };
-        let is_asked = self.outputs().is_some();
-        self.push(Message::assistant(message));
-        if self.head.config.outputs.is_some() && !is_asked {
+        if self.head.config.outputs.is_some() && self.outputs().is_none() {
+            self.push(Message::assistant(message));
             self.head.is_extracting = true;
             self.head.unusable_replies = 0;
             self.push(mark::hint("Now give the outputs, from what was said and found."));
@@ -89,7 +88,7 @@ impl Run {
         }
         let limit = self.head.last_request;
         let stop_reason = limit.map_or(StopReason::Finished, |_| StopReason::LimitReached);
-        self.head.phase = Phase::Answered { stop_reason };
+        self.settle(message, stop_reason);
         Ok(())
     }
 
@@ -99,6 +98,11 @@ impl Run {
         if !said.is_empty() {
             self.push(mark::unusable(Message::assistant(said)));
         }
+        self.tell(problem)
+    }
+
+    /// Tells the model what is wrong, unless that happened too often.
+    pub(super) fn tell(&mut self, problem: String) -> Result<(), AgentErrorKind> {
         let limit = Limit::UnusableReplies(self.head.config.unusable_replies.saturating_add(1));
         self.tolerate(|| AgentErrorKind::LimitReached(limit))?;
         self.push(mark::hint(problem));

@@ -7,6 +7,8 @@ use serde_json::Map;
 const HINT: &str = "hint";
 /// The key of what a model said and nobody could use.
 const UNUSABLE: &str = "unusable";
+/// The key of an answer that was not taken.
+const REJECTED: &str = "rejected";
 
 /// The key of what stands for a part of the conversation: how many messages right before it are no part of that.
 const SUMMARY: &str = "summary";
@@ -46,6 +48,17 @@ pub(super) fn unusable(reply: Message) -> Message {
     marked(reply, UNUSABLE)
 }
 
+/// Notes that a reply is an answer that was not taken.
+pub(super) fn rejected(reply: Message) -> Message {
+    let marks = [UNUSABLE, REJECTED].map(|key| (key.to_owned(), Value::Bool(true)));
+    reply.with_metadata(Map::from_iter(marks))
+}
+
+/// Whether a reply is an answer that was not taken.
+pub(crate) fn is_rejected(message: &Message) -> bool {
+    is_marked(message, REJECTED)
+}
+
 /// Whether a message was said by a run and not by a person: a hint to the model about its last reply.
 ///
 /// Programs that show a conversation will want to leave it out.
@@ -53,8 +66,8 @@ pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Whether a message is a reply that was neither calls nor an answer: what follows is a [hint](is_hint), or the end of
-/// a run that failed.
+/// Whether a message is a reply that was neither calls nor an answer that could be taken: what follows is a
+/// [hint](is_hint), or the end of a run that failed.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)
 }

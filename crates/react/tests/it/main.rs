@@ -19,3 +19,4 @@ mod signature;
 mod spans;
 mod text;
 mod tools;
+mod validators;

@@ -6,7 +6,7 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolResult};
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, Form};
-use crate::run::{arguments, is_unusable, thought};
+use crate::run::{arguments, is_rejected, is_unusable, thought};
 
 /// A message as it is sent, kept in the slot of the one that it is made of.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
@@ -36,7 +36,7 @@ fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reply.reasoning.as_deref().unwrap_or_default();
     match reply.content.as_slice() {
         [Content::Json { value }] => F::write(thought, FINISH, value),
-        _ if is_unusable(message) => reply.text(),
+        _ if is_unusable(message) && !is_rejected(message) => reply.text(),
         _ if reply.refusal.is_some() => reply.refusal.clone().unwrap_or_default(),
         _ => F::write(thought, FINISH, &json!({ANSWER: reply.text()})),
     }

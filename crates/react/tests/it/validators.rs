@@ -1,0 +1,322 @@
+//! Answers are held against what the host says before they are taken.
+
+use std::{
+    future::{pending, ready},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use expect_test::expect;
+use futures::TryStreamExt as _;
+use haft_core::{
+    Agent as _, AgentError, AgentErrorKind, Answer, Answers, AssistantMessage, ChatResponse, Limit, Message,
+    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, State, StopReason, Timestamp,
+    ToolExt as _, ToolList, Toolset, Usage, json, testing::ScriptedModel,
+};
+use haft_react::{
+    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputsBy, ReactAgent, ReactAgentBuilder,
+    Run, RunConfig, Step, TextReact, is_hint, is_unusable,
+};
+
+use crate::{
+    pairing::{assert_paired, lines},
+    tools::add,
+};
+
+fn sum() -> Schema {
+    Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": false}))
+        .unwrap()
+}
+
+/// Takes even sums only.
+fn even(builder: ReactAgentBuilder) -> ReactAgentBuilder {
+    builder.outputs(sum()).output_validator(|output, _| async move {
+        match output.outputs["sum"].as_i64() {
+            Some(sum) if sum % 2 == 0 => Ok(output),
+            _ => Err(OutputError::retry("the sum must be even")),
+        }
+    })
+}
+
+/// Takes no answer.
+fn never(builder: ReactAgentBuilder) -> ReactAgentBuilder {
+    builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
+}
+
+fn hook_of(error: &AgentError) -> &'static str {
+    match &*error.kind {
+        AgentErrorKind::Hook { hook, .. } => hook,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finishing(name: &str, sum: i32) -> ChatResponse {
+    match name {
+        "native" => {
+            let call = haft_core::ToolCall::new("f", "finish", format!(r#"{{"sum":{sum}}}"#));
+            ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() })
+        }
+        "json" => ChatResponse::new(format!(
+            r#"{{"thought":"Done.","tool_name":"finish","tool_args":{{"sum":{sum}}}}}"#
+        )),
+        _ => ChatResponse::new(format!("Thought: Done.\nAction: finish\nArguments: {{\"sum\": {sum}}}")),
+    }
+}
+
+fn dialects() -> [Arc<dyn Dialect>; 3] {
+    [Arc::new(NativeCalls), Arc::new(JsonReact::new()), Arc::new(TextReact)]
+}
+
+#[tokio::test]
+async fn the_model_is_told_what_is_wrong_and_answers_again() {
+    let model = ScriptedModel::new().text("Maybe.").text("Yes.");
+    let agent = ReactAgent::builder(model.clone())
+        .output_validator(|output, _| async move {
+            match output.text.as_str() {
+                "Yes." => Ok(output),
+                _ => Err(OutputError::retry("say yes or no")),
+            }
+        })
+        .build()
+        .unwrap();
+
+    let answer = agent.run("Is 7 a prime?".into()).await.unwrap().into_answer().unwrap();
+
+    assert_eq!((&*answer.text, answer.stop_reason), ("Yes.", StopReason::Finished));
+    expect![[r#"
+        user: Is 7 a prime?
+        assistant: Maybe.
+        user: The answer cannot be taken: say yes or no
+        Give it again.
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+    // Programs that show the conversation can leave out what was not taken.
+    let shown = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
+    assert_eq!(answer.transcript.messages().iter().filter(shown).count(), 2);
+}
+
+#[tokio::test]
+async fn outputs_are_checked_in_every_dialect() {
+    for dialect in dialects() {
+        let name = dialect.name();
+        let model = ScriptedModel::new().reply(finishing(name, 3)).reply(finishing(name, 4));
+        let agent = even(ReactAgent::builder(model.clone()).dialect(dialect)).build().unwrap();
+
+        let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
+
+        assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
+        let shown = lines(&model.requests()[1]);
+        assert!(shown.contains("the sum must be even"), "{name}: {shown}");
+        // What was not taken is shown as the end that it was.
+        assert!(name == "native" || shown.contains("finish"), "{name}: {shown}");
+    }
+}
+
+/// A text that was not taken is still the step that the model made.
+#[tokio::test]
+async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
+    let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");
+    let model = ScriptedModel::new().text(answer("three")).text(answer("four"));
+    let agent = ReactAgent::builder(model.clone())
+        .dialect(TextReact)
+        .output_validator(|output, cx| async move {
+            if cx.step == 1 { Err(OutputError::retry("it is more")) } else { Ok(output) }
+        })
+        .build()
+        .unwrap();
+    assert_eq!(agent.run("2 + 2?".into()).await.unwrap().text(), "four");
+    expect![[r#"
+        user: 2 + 2?
+        assistant: Thought: So.
+        Action: finish
+        Arguments: {"answer":"three"}
+        user: The answer cannot be taken: it is more
+        Give it again.
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+}
+
+#[tokio::test]
+async fn extracted_outputs_are_checked_and_extracted_again() {
+    let model =
+        ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
+    let agent = even(ReactAgent::builder(model)).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(2), 3));
+}
+
+#[tokio::test]
+async fn several_are_asked_in_order_and_may_change_the_answer() {
+    let model = ScriptedModel::new().text("yes");
+    let add = |more: &'static str| {
+        move |mut output: haft_react::Output, _| async move {
+            output.text += more;
+            Ok(output)
+        }
+    };
+    let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
+    let answer = agent.build().unwrap().run("?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "yes, a, b");
+    // What the model said stays what it said.
+    assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
+}
+
+#[tokio::test]
+async fn changed_outputs_have_their_form_and_the_text_follows() {
+    for (sum, fits) in [(json!(8), true), (json!("eight"), false)] {
+        let model = ScriptedModel::new().reply(finishing("native", 7));
+        let agent = ReactAgent::builder(model).outputs(self::sum()).output_validator(move |mut output, _| {
+            output.outputs["sum"] = sum.clone();
+            ready(Ok(output))
+        });
+        match agent.build().unwrap().run("?".into()).await {
+            Ok(output) => assert_eq!((output.text(), fits), (r#"{"sum":8}"#, true)),
+            Err(error) => {
+                assert_eq!((hook_of(&error), fits), ("output validator", false));
+                assert!(format!("{error:?}").contains("expected integer"), "{error:?}");
+            }
+        }
+    }
+}
+
+/// BEHAVIOUR C31: one budget, whoever says that an answer is wrong.
+#[tokio::test]
+async fn the_budget_is_that_of_outputs_that_do_not_fit() {
+    let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
+    let agent = even(ReactAgent::builder(model)).build().unwrap();
+    let error = agent.run("Sum?".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
+}
+
+/// BEHAVIOUR C30: the last request gives no second chance.
+#[tokio::test]
+async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
+    let model = ScriptedModel::new().text("Four?");
+    let agent = never(ReactAgent::builder(model))
+        .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
+        .at_limit(AtLimit::Answer)
+        .build()
+        .unwrap();
+    let error = agent.run("2 + 2?".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(0))), "{error:?}");
+    assert_eq!(error.transcript.messages().last().unwrap().text(), "Four?");
+}
+
+#[tokio::test]
+async fn a_refusal_is_no_answer_to_check() {
+    let refusal = AssistantMessage { refusal: Some("I must not.".to_owned()), ..AssistantMessage::default() };
+    let agent = never(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
+    let answer = agent.build().unwrap().run("?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
+}
+
+/// The error has the answer, and a run that stayed with the caller is checked again without another request.
+#[tokio::test]
+async fn a_check_that_fails_ends_the_run_and_can_be_made_again() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let model = ScriptedModel::new().text("It is 4.");
+    let agent = ReactAgent::builder(model)
+        .output_validator(move |output, _| {
+            let first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+            ready(if first { Err(OutputError::failed("the database is away")) } else { Ok(output) })
+        })
+        .build()
+        .unwrap();
+    let mut run = agent.begin("2 + 2?".into()).unwrap();
+    let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
+    let error = end.unwrap_err();
+    assert_eq!(format!("{error:?}"), "the output validator of the agent failed: the database is away");
+    assert_eq!(error.transcript.messages().last().unwrap().text(), "It is 4.");
+    assert_eq!(error.usage.requests, 1);
+
+    let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
+    let Some(RunEvent::Done { output }) = end.last() else { panic!("{end:?}") };
+    assert_eq!(output.text(), "It is 4.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_or_hangs_costs_a_typed_error() {
+    let hangs = ReactAgent::builder(ScriptedModel::new().text("4"))
+        .output_validator(|_, _| pending())
+        .hook_timeout(Duration::from_secs(3));
+    let panics = ReactAgent::builder(ScriptedModel::new().text("4")).output_validator(|output, _| {
+        assert!(output.text.is_empty(), "with a secret");
+        ready(Ok(output))
+    });
+    for (agent, expected) in [(hangs, "it took longer than 3s"), (panics, "it panicked")] {
+        let error = agent.build().unwrap().run("2 + 2?".into()).await.unwrap_err();
+        assert_eq!(format!("{error:?}"), format!("the output validator of the agent failed: {expected}"));
+        assert_eq!(error.transcript.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn it_sees_for_whom_the_run_is() {
+    let agent = ReactAgent::builder(ScriptedModel::new().text("4"))
+        .output_validator(|mut output, cx| async move {
+            let unit = cx.run.state.get::<&'static str>().copied().unwrap_or_default();
+            output.text += &format!(" {unit} for {}, {} requests", cx.run.run_id, cx.usage.requests);
+            Ok(output)
+        })
+        .state(State::new().with("apples"))
+        .build()
+        .unwrap();
+    let context = RunContext { run_id: "r1".to_owned(), ..RunContext::default() };
+    let output = agent.run(RunInput::new("2 + 2?").with_context(context)).await.unwrap();
+    assert_eq!(output.text(), "4 apples for r1, 1 requests");
+}
+
+#[tokio::test]
+async fn an_answer_after_a_wait_is_checked() {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let careful = add().with_definition(|it| it.with_policy(policy));
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":2}"#)])
+        .reply(finishing("native", 3))
+        .reply(finishing("native", 4));
+    let agent = even(ReactAgent::builder(model)).tools(Toolset::new().with(careful)).build().unwrap();
+    let RunOutput::Parked(parked) = agent.run("Sum?".into()).await.unwrap() else { panic!("it waits") };
+    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.outputs["sum"], 4);
+    assert_paired(&answer.transcript);
+}
+
+fn checking() -> (Run, ToolList) {
+    let config = RunConfig { check_outputs: true, ..RunConfig::default() };
+    let mut run = Run::new(&config, RunInput::new("2 + 2?")).unwrap();
+    let tools = ToolList::default();
+    let step = Step { tools: &tools, dialect: &NativeCalls, instructions: None, now: Timestamp::default() };
+    assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+    let reply = ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("4") };
+    run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
+    assert!(matches!(run.next(&step).unwrap(), Effect::Check(output) if output.text == "4"));
+    (run, tools)
+}
+
+#[test]
+fn a_check_survives_its_process() {
+    let (run, tools) = checking();
+    let step = Step { tools: &tools, dialect: &NativeCalls, instructions: None, now: Timestamp::default() };
+    let saved = serde_json::to_string(&run).unwrap();
+    let mut loaded: Run = serde_json::from_str(&saved).unwrap();
+    assert_eq!(loaded, run);
+    loaded.recover(&tools);
+    let Effect::Check(output) = loaded.next(&step).unwrap() else { panic!("it is to be checked") };
+    loaded.on_check(Ok(*output)).unwrap();
+    assert!(loaded.on_check(Err(OutputError::retry("too late"))).is_err());
+    let Effect::Done(answer) = loaded.next(&step).unwrap() else { panic!("it is done") };
+    assert_eq!((&*answer.text, answer.transcript.len()), ("4", 2));
+}
+
+#[test]
+fn a_cancelled_check_keeps_the_answer() {
+    let (mut run, _) = checking();
+    run.cancel();
+    let last = run.transcript().messages().last().unwrap();
+    assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
+}
