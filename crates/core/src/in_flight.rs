@@ -1,20 +1,30 @@
-//! Which calls still run although nobody waits for them.
+//! What a call and whoever runs it know of each other.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicBool, Ordering},
 };
+
+use crate::Pipeline;
 
 /// Lives as long as a call runs: whoever does a part of its work holds it.
 pub(crate) struct InFlight {
-    abandoned_calls: Arc<AtomicUsize>,
+    pipeline: Pipeline,
     is_abandoned: AtomicBool,
+    is_cached: AtomicBool,
+}
+
+impl InFlight {
+    /// Notes that the result is one of an earlier call.
+    pub(crate) fn answered_from_cache(&self) {
+        self.is_cached.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         if *self.is_abandoned.get_mut() {
-            self.abandoned_calls.fetch_sub(1, Ordering::Relaxed);
+            self.pipeline.abandoned().fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -24,14 +34,19 @@ impl Drop for InFlight {
 pub(crate) struct Watch(Option<Arc<InFlight>>);
 
 impl Watch {
-    pub(crate) fn new(abandoned_calls: &Arc<AtomicUsize>) -> Self {
-        let abandoned_calls = Arc::clone(abandoned_calls);
-        Self(Some(Arc::new(InFlight { abandoned_calls, is_abandoned: AtomicBool::new(false) })))
+    pub(crate) fn new(pipeline: Pipeline) -> Self {
+        let (is_abandoned, is_cached) = Default::default();
+        Self(Some(Arc::new(InFlight { pipeline, is_abandoned, is_cached })))
     }
 
     /// What the call holds.
     pub(crate) fn token(&self) -> Option<Arc<InFlight>> {
         self.0.clone()
+    }
+
+    /// Whether the result is one of an earlier call.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.0.as_ref().is_some_and(|call| call.is_cached.load(Ordering::Relaxed))
     }
 
     pub(crate) fn ended(mut self) {
@@ -42,7 +57,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(call) = self.0.take() {
-            call.abandoned_calls.fetch_add(1, Ordering::Relaxed);
+            call.pipeline.abandoned().fetch_add(1, Ordering::Relaxed);
             // Where nothing is left of the call, this is the last token, and dropping it counts down again.
             call.is_abandoned.store(true, Ordering::Relaxed);
         }

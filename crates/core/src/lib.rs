@@ -16,6 +16,7 @@ mod model;
 mod pipeline;
 mod recent;
 mod rendering;
+mod result_cache;
 pub mod schema;
 mod source;
 mod store;
@@ -48,6 +49,7 @@ pub use model::{
     ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
 pub use pipeline::{Batch, CallOutcome, CallRecord, Pipeline, Recorder};
+pub use result_cache::{CachedResults, ResultCache};
 pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violations};
 pub use schemars;
 pub use serde_json::{Value, json};

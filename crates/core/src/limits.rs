@@ -51,3 +51,9 @@ pub const TOOL_RETRIES: u32 = 1;
 
 /// How many bytes the in-memory [`ResultStore`](crate::ResultStore) keeps before it forgets the oldest: 256 MiB.
 pub const STORED_RESULT_BYTES: usize = 256 << 20;
+
+/// How many results a [`ResultCache`](crate::ResultCache) keeps before it forgets those that were not asked for longest.
+pub const CACHED_RESULTS: usize = 1_000;
+
+/// How many bytes of results and arguments a [`ResultCache`](crate::ResultCache) keeps: 64 MiB.
+pub const CACHED_RESULT_BYTES: usize = 64 << 20;

@@ -16,7 +16,10 @@ mod record;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use futures::FutureExt as _;
@@ -31,11 +34,12 @@ use crate::{
 
 pub use batch::Batch;
 pub(crate) use bound::media_bytes;
+pub(crate) use check::check;
 pub(crate) use find::unknown_tool;
 pub use record::{CallRecord, Recorder};
 
 use bound::Bound;
-use invoke::{Runner, panicked};
+use invoke::panicked;
 use record::Recording;
 
 /// Runs calls. Cheap to clone; clones share the store and the recorder.
@@ -49,11 +53,15 @@ use record::Recording;
 /// let tools = Toolset::new().with_pipeline(strict);
 /// ```
 #[derive(Clone)]
-pub struct Pipeline {
+pub struct Pipeline(Arc<Parts>);
+
+#[derive(Clone, Default)]
+struct Parts {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
     recorder: Option<Arc<dyn Recorder>>,
-    runner: Runner,
+    /// How many calls run on that were given up.
+    abandoned: Arc<AtomicUsize>,
 }
 
 /// What came of a call: a result, or the need to wait.
@@ -96,7 +104,7 @@ impl CallOutcome {
 /// Repairs arguments, keeps long results in memory, records nothing.
 impl Default for Pipeline {
     fn default() -> Self {
-        Self { store: Some(Arc::new(MemoryResultStore::default())), ..Self::unbounded() }
+        Self::unbounded().with_store(MemoryResultStore::default())
     }
 }
 
@@ -112,6 +120,8 @@ struct Notes {
     repairs: Vec<Repair>,
     /// What whoever reads the result should know of the call.
     warning: Option<String>,
+    /// Whether the result is one of an earlier call.
+    is_cached: bool,
 }
 
 impl Pipeline {
@@ -122,38 +132,42 @@ impl Pipeline {
 
     /// Makes a pipeline that never shortens a result: for programs, which read all of it.
     pub fn unbounded() -> Self {
-        Self { repair: RepairPolicy::default(), store: None, recorder: None, runner: Runner::default() }
+        Self(Arc::default())
     }
 
     /// Sets whether arguments that do not fit are repaired.
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
-        self.repair = policy;
+        Arc::make_mut(&mut self.0).repair = policy;
         self
     }
 
     /// Sets where the whole of a long result is kept.
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
-        self.store = Some(Arc::new(store));
+        Arc::make_mut(&mut self.0).store = Some(Arc::new(store));
         self
     }
 
     /// Sets who is told of every call.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
-        self.recorder = Some(Arc::new(recorder));
+        Arc::make_mut(&mut self.0).recorder = Some(Arc::new(recorder));
         self
     }
 
     /// Where the whole of a long result is kept.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
-        self.store.as_ref()
+        self.0.store.as_ref()
     }
 
     /// How many calls were given up at their deadline and run on all the same, because their code blocks.
     pub fn abandoned_calls(&self) -> usize {
-        self.runner.abandoned()
+        self.abandoned().load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn abandoned(&self) -> &AtomicUsize {
+        &self.0.abandoned
     }
 
     /// Runs one call on the caller's task.
@@ -195,7 +209,7 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
-        let recording = self.recorder.as_deref().map(|recorder| Recording {
+        let recording = self.0.recorder.as_deref().map(|recorder| Recording {
             recorder,
             definition,
             call,
@@ -216,15 +230,15 @@ impl Pipeline {
         };
         if let CallOutcome::Finished(result) = &mut outcome {
             result.warnings.extend(notes.warning);
-            result.repairs = notes.repairs;
+            result.repairs = std::mem::take(&mut notes.repairs);
             (result.started_at, result.duration) = (started_at, started.elapsed());
-            if let Some(store) = &self.store {
+            if let Some(store) = self.store() {
                 let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
                 Bound { limit, store: &**store, cx }.apply(result).await;
             }
         }
         if let Some(recording) = recording {
-            recording.end(&outcome);
+            recording.end(&outcome, notes.is_cached);
         }
         outcome
     }
@@ -241,10 +255,10 @@ impl Pipeline {
     ) -> Result<ToolOutcome, ToolError> {
         let (tool, definition) = tool?;
         let arguments = match arguments {
-            Arguments::Text(text) => arguments::parse(text, self.repair, notes)?,
+            Arguments::Text(text) => arguments::parse(text, self.0.repair, notes)?,
             Arguments::Value(value) => value,
         };
-        let arguments = arguments::fit(definition, arguments, self.repair, notes)?;
+        let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
         let (arguments, approved) = match gate::pass(definition, arguments, cx)? {
             gate::Passage::Open { arguments, approved, are_others } => {
                 notes.warning =
@@ -252,14 +266,14 @@ impl Pipeline {
                 (arguments, approved)
             }
             gate::Passage::Answered(output) => {
-                check::check(definition, &output)?;
+                check(definition, &output)?;
                 return Ok(ToolOutcome::Done(output));
             }
             gate::Passage::Waits(pending) => return Ok(ToolOutcome::Pending(pending)),
         };
-        let mut outcome = self.runner.invoke(host, tool, arguments, cx, started).await?;
+        let mut outcome = self.invoke(host, tool, arguments, cx, started, notes).await?;
         match &mut outcome {
-            ToolOutcome::Done(output) => check::check(definition, output)?,
+            ToolOutcome::Done(output) => check(definition, output)?,
             ToolOutcome::Pending(pending) => pending.approved = approved,
         }
         Ok(outcome)

@@ -99,7 +99,8 @@ fn owner(cx: &ToolContext) -> Option<String> {
     cx.principal().map(|principal| principal.id.clone())
 }
 
-fn bytes_of(output: &ToolOutput) -> usize {
+/// What an output takes, without what is around it.
+pub(crate) fn bytes_of(output: &ToolOutput) -> usize {
     let content = output.content.iter().map(|piece| piece.as_text().len() + media_bytes(piece));
     let structured = output.structured.as_ref().map(|value| value.to_string().len());
     let warnings = output.warnings.iter().map(String::len);

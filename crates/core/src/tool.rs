@@ -33,6 +33,7 @@ pub use name::{InvalidToolName, ToolName};
 pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};
 pub use policy::Policy;
 pub use redefined::Redefined;
+pub(crate) use state::StateIdentity;
 pub use state::{State, StateType};
 pub use tools::Tools;
 

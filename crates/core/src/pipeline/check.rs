@@ -4,7 +4,7 @@ use crate::{Content, Schema, ToolDefinition, ToolError, ToolOutput, limits, sche
 
 /// Holds an output against the tool's output schema, and what can be saved. It is never repaired: the call did run, and
 /// what it returned is what it returned.
-pub(super) fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
+pub(crate) fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
     let problem = if values(output).any(|value| is_deeper(value, limits::VALUE_DEPTH)) {
         format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
     } else if let Some(problem) = definition.output_schema().and_then(|schema| misfit(schema, output)) {

@@ -1,18 +1,11 @@
-use std::{
-    any::Any,
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 use tracing::Instrument as _;
 
+use super::{Notes, Pipeline};
 use crate::{
     Tool, ToolContext, ToolError, ToolOutcome,
     deadline::{self, Ended},
@@ -30,17 +23,7 @@ pub(super) enum Host<'a> {
     Own(&'a Arc<dyn Tool>),
 }
 
-/// Calls tools, with their deadline, and counts those that could not be stopped.
-#[derive(Clone, Default)]
-pub(super) struct Runner {
-    abandoned: Arc<AtomicUsize>,
-}
-
-impl Runner {
-    pub(super) fn abandoned(&self) -> usize {
-        self.abandoned.load(Ordering::Relaxed)
-    }
-
+impl Pipeline {
     /// Calls the tool; its deadline counts from `started`.
     pub(super) async fn invoke(
         &self,
@@ -49,6 +32,7 @@ impl Runner {
         arguments: Value,
         cx: &ToolContext,
         started: Instant,
+        notes: &mut Notes,
     ) -> Called {
         if cx.cancellation().is_cancelled() {
             return Err(ToolError::Cancelled);
@@ -61,37 +45,32 @@ impl Runner {
         if cx.deadline().is_some_and(|deadline| deadline <= started) {
             return Err(ToolError::TimedOut { after: Duration::ZERO });
         }
-        let watch = Watch::new(&self.abandoned);
+        let watch = Watch::new(self.clone());
         let cx = cx.in_flight(watch.token());
         let outcome = match host {
             Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await,
-            Host::Own(tool) => self.on_own_task(tool, arguments, &cx, started).await,
+            Host::Own(tool) => on_own_task(tool, arguments, &cx, started).await,
         };
+        notes.is_cached = watch.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
             watch.ended();
         }
         outcome
     }
+}
 
-    async fn on_own_task(
-        &self,
-        tool: &Arc<dyn Tool>,
-        arguments: Value,
-        cx: &ToolContext,
-        started: Instant,
-    ) -> Called {
-        let Ok(runtime) = Handle::try_current() else { return Err(no_runtime()) };
-        let (tool, own_cx) = (Arc::clone(tool), cx.clone());
-        let call = async move { tool.call(arguments, &own_cx).await };
-        let task = runtime.spawn(call.in_current_span());
-        let _abort = AbortOnDrop(task.abort_handle());
-        let called = task.map(|joined| match joined {
-            Ok(outcome) => outcome,
-            Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
-            Err(_aborted) => Err(ToolError::Cancelled),
-        });
-        bounded(called, cx, started).await
-    }
+async fn on_own_task(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> Called {
+    let Ok(runtime) = Handle::try_current() else { return Err(no_runtime()) };
+    let (tool, own_cx) = (Arc::clone(tool), cx.clone());
+    let call = async move { tool.call(arguments, &own_cx).await };
+    let task = runtime.spawn(call.in_current_span());
+    let _abort = AbortOnDrop(task.abort_handle());
+    let called = task.map(|joined| match joined {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
+        Err(_aborted) => Err(ToolError::Cancelled),
+    });
+    bounded(called, cx, started).await
 }
 
 /// Waits for a call until its deadline or its cancellation.

@@ -27,6 +27,8 @@ pub struct CallRecord<'a> {
     /// What came of it: a result, or that it waits. A call that its caller dropped is a
     /// [cancelled](crate::FailureKind::Cancelled) one; an effect that was under way may have happened.
     pub outcome: &'a CallOutcome,
+    /// Whether the result is that of an earlier call, out of a [`ResultCache`](crate::ResultCache): the tool did not run.
+    pub is_cached: bool,
 }
 
 impl CallRecord<'_> {
@@ -49,14 +51,14 @@ pub(super) struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    pub(super) fn end(mut self, outcome: &CallOutcome) {
+    pub(super) fn end(mut self, outcome: &CallOutcome, is_cached: bool) {
         self.is_over = true;
-        self.record(outcome);
+        self.record(outcome, is_cached);
     }
 
-    fn record(&self, outcome: &CallOutcome) {
+    fn record(&self, outcome: &CallOutcome, is_cached: bool) {
         let Self { recorder, definition, call, context, .. } = self;
-        let record = CallRecord { definition: *definition, call, context, outcome };
+        let record = CallRecord { definition: *definition, call, context, outcome, is_cached };
         if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
             tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
         }
@@ -68,7 +70,7 @@ impl Drop for Recording<'_> {
         if !self.is_over {
             let Self { call, .. } = self;
             let dropped = ToolResult::failed(&call.id, &call.name, &ToolError::Cancelled);
-            self.record(&CallOutcome::Finished(dropped));
+            self.record(&CallOutcome::Finished(dropped), false);
         }
     }
 }

@@ -16,8 +16,8 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// Held, never read: as long as it lives the call does.
-    _in_flight: Option<Arc<InFlight>>,
+    /// The call is under way as long as this lives.
+    in_flight: Option<Arc<InFlight>>,
     resumed: Option<Arc<Resumed>>,
 }
 
@@ -37,7 +37,7 @@ pub struct RunContext {
 }
 
 /// On whose behalf a call is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Principal {
     /// Who it is, in the host's words.
     pub id: String,
@@ -68,7 +68,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Makes the context of one call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, _in_flight: None, resumed: None }
+        Self { run, call_id: call_id.into(), deadline: None, in_flight: None, resumed: None }
     }
 
     /// Makes a context outside a run that gives tools this state.
@@ -92,7 +92,12 @@ impl ToolContext {
 
     /// This context for a call that is counted for as long as a clone of it lives.
     pub(crate) fn in_flight(self, token: Option<Arc<InFlight>>) -> Self {
-        Self { _in_flight: token, ..self }
+        Self { in_flight: token, ..self }
+    }
+
+    /// What the call shares with the pipeline that runs it; nothing where a tool is called by hand.
+    pub(crate) fn flight(&self) -> Option<&InFlight> {
+        self.in_flight.as_deref()
     }
 
     pub(crate) fn run(&self) -> &RunContext {

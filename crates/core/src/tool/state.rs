@@ -3,7 +3,8 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
-    sync::Arc,
+    hash::{Hash, Hasher},
+    sync::{Arc, Weak},
 };
 
 use futures::future::{BoxFuture, FutureExt as _};
@@ -160,9 +161,37 @@ impl State {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
+    /// What tells these values from equal ones, and keeps none of them alive.
+    pub(crate) fn identity(&self) -> StateIdentity {
+        StateIdentity((!self.0.is_empty()).then(|| Arc::downgrade(&self.0)))
+    }
+
     /// Those of `types` that have no value here.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
+    }
+}
+
+/// Which values a [`State`] holds. As long as it lives, no other state has it.
+pub(crate) struct StateIdentity(Option<Weak<HashMap<TypeId, Value>>>);
+
+impl StateIdentity {
+    fn place(&self) -> Option<*const HashMap<TypeId, Value>> {
+        self.0.as_ref().map(Weak::as_ptr)
+    }
+}
+
+impl PartialEq for StateIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for StateIdentity {}
+
+impl Hash for StateIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.place().hash(state);
     }
 }
 

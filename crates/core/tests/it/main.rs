@@ -5,6 +5,8 @@ mod adaptors;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
+mod cache;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod macros;

@@ -1,0 +1,244 @@
+//! Results of earlier calls.
+
+use std::{
+    future::poll_fn,
+    mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use lru::LruCache;
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::{
+    CallRequest, Principal, ToolOutcome, ToolOutput, limits, pipeline::check, schema::canonical,
+    store::bytes_of, tool::StateIdentity,
+};
+
+/// Answers a call with the result of an earlier one: a layer for tools whose policy is [idempotent](crate::Policy::idempotent). Calls
+/// of others go through it.
+///
+/// A result is found again by the same tool, arguments (the order of keys does not matter, `3` and `3.0` are two), principal with
+/// its scopes, and [state](crate::State) of the host program, within its time to live, which counts from when its call began. So nobody is
+/// told what somebody else was. It carries a warning that says where it comes from and how old it is, and its
+/// [record](crate::CallRecord::is_cached) says that the tool did not run.
+///
+/// Kept is the whole result, as the tool gave it, if it fits the tool's output schema: what the model reads of it is bounded
+/// afterwards, and its handle is the caller's own. A failure is not kept, nor a call that waited, nor one that goes on
+/// after it did. Of calls that are made at the same time each runs. What is asked for least recently is forgotten first.
+///
+/// Make it with the tools, and once: each tool that it is put around has results of its own, also if another is called the same.
+/// That calling twice has the effect of calling once does not mean that it may be left out: put it around tools that look
+/// something up, not around those that set it.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use haft_core::{ResultCache, ToolExt, Toolset, json, tool};
+///
+/// /// Looks up the rate of a currency.
+/// #[tool(idempotent)]
+/// async fn rate(currency: String) -> f64 {
+///     1.17
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let tools = Toolset::new().with(Rate.layer(ResultCache::new(Duration::from_secs(60))));
+/// assert_eq!(tools.call("rate", json!({"currency": "USD"})).await.model_text(), "1.17");
+/// let again = tools.call("rate", json!({"currency": "USD"})).await;
+/// assert_eq!(again.warnings, ["from the result cache, 0 s old"]);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ResultCache {
+    time_to_live: Duration,
+    entries: usize,
+    bytes: usize,
+    memory: Arc<Memory>,
+}
+
+struct Memory {
+    /// How many tools there are.
+    tools: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    results: LruCache<Key, Entry>,
+    bytes: usize,
+}
+
+/// What an earlier call must have had in common with this one.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    tool: u64,
+    arguments: String,
+    principal: Option<Principal>,
+    state: StateIdentity,
+}
+
+struct Entry {
+    output: Arc<ToolOutput>,
+    began: Instant,
+    bytes: usize,
+}
+
+impl ResultCache {
+    /// Makes a cache whose results last this long. It keeps [`limits::CACHED_RESULTS`] in [`limits::CACHED_RESULT_BYTES`].
+    pub fn new(time_to_live: Duration) -> Self {
+        let kept = Mutex::new(Kept { results: LruCache::unbounded(), bytes: 0 });
+        Self {
+            time_to_live,
+            entries: limits::CACHED_RESULTS,
+            bytes: limits::CACHED_RESULT_BYTES,
+            memory: Arc::new(Memory { tools: AtomicU64::new(0), kept }),
+        }
+    }
+
+    /// Sets how many results are kept.
+    #[must_use]
+    pub fn with_entries(mut self, entries: usize) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// Sets how many bytes of results and arguments are kept. A result that is larger by itself is not.
+    #[must_use]
+    pub fn with_bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Forgets all results, such as when what they tell has changed.
+    pub fn clear(&self) {
+        self.with_kept(|kept| {
+            kept.results.clear();
+            kept.bytes = 0;
+        });
+    }
+
+    fn find(&self, key: &Key) -> Option<ToolOutput> {
+        let (output, age) = self.with_kept(|kept| {
+            let entry = kept.results.get(key)?;
+            let age = entry.began.elapsed();
+            if age < self.time_to_live {
+                return Some((Arc::clone(&entry.output), age));
+            }
+            kept.forget(key);
+            None
+        })?;
+        let output = Arc::unwrap_or_clone(output);
+        Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
+    }
+
+    fn keep(&self, key: Key, output: &ToolOutput, began: Instant) {
+        let bytes = bytes_of(output).saturating_add(key.arguments.len());
+        if bytes > self.bytes {
+            return;
+        }
+        let entry = Entry { output: Arc::new(output.clone()), began, bytes };
+        self.with_kept(|kept| {
+            // Of two calls at once the later one counts, whichever ends first.
+            if kept.results.peek(&key).is_some_and(|other| other.began > began) {
+                return;
+            }
+            kept.forget(&key);
+            kept.results.put(key, entry);
+            kept.bytes += bytes;
+            while kept.results.len() > self.entries || kept.bytes > self.bytes {
+                let Some((_, oldest)) = kept.results.pop_lru() else { break };
+                kept.bytes -= oldest.bytes;
+            }
+        });
+    }
+
+    fn with_kept<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
+        act(&mut self.memory.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, key: &Key) {
+        if let Some(entry) = self.results.pop(key) {
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+impl<S> Layer<S> for ResultCache {
+    type Service = CachedResults<S>;
+
+    fn layer(&self, inner: S) -> CachedResults<S> {
+        let tool = self.memory.tools.fetch_add(1, Ordering::Relaxed);
+        CachedResults { inner, cache: self.clone(), tool }
+    }
+}
+
+/// A service whose results are kept, as the layer [`ResultCache`] makes it.
+#[derive(Clone)]
+pub struct CachedResults<S> {
+    inner: S,
+    cache: ResultCache,
+    tool: u64,
+}
+
+impl<S> CachedResults<S> {
+    /// What a result is found again by, if it may be.
+    fn key(&self, request: &CallRequest) -> Option<Key> {
+        let CallRequest { definition, arguments, context } = request;
+        (definition.policy().idempotent && context.resumed().is_none()).then(|| Key {
+            tool: self.tool,
+            arguments: canonical(arguments),
+            principal: context.principal().cloned(),
+            state: context.run().state.identity(),
+        })
+    }
+}
+
+impl<S> Service<CallRequest> for CachedResults<S>
+where
+    S: Service<CallRequest, Response = ToolOutcome, Error: Send, Future: Send> + Clone + Send + 'static,
+{
+    type Response = ToolOutcome;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<ToolOutcome, S::Error>>;
+
+    /// Always ready: who finds a result need not wait for those who work.
+    fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: CallRequest) -> Self::Future {
+        let key = self.key(&request);
+        let cache = self.cache.clone();
+        let next = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, next);
+        Box::pin(async move {
+            if let Some(found) = key.as_ref().and_then(|key| cache.find(key)) {
+                if let Some(call) = request.context.flight() {
+                    call.answered_from_cache();
+                }
+                return Ok(ToolOutcome::Done(found));
+            }
+            let (definition, began) = (request.definition.clone(), Instant::now());
+            poll_fn(|task| inner.poll_ready(task)).await?;
+            let outcome = inner.call(request).await?;
+            if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {
+                // What will be refused as a result is a failure.
+                if check(&definition, output).is_ok() {
+                    cache.keep(key, output, began);
+                }
+            }
+            Ok(outcome)
+        })
+    }
+}
