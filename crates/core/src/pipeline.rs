@@ -192,6 +192,18 @@ impl Pipeline {
         self.run(Ok(tool), &call, Arguments::Value(arguments), cx, invoke::Host::Caller).await
     }
 
+    /// Holds a call against its tool without making it: that there is one, and that the arguments fit or can be repaired.
+    ///
+    /// # Errors
+    ///
+    /// Fails with what the call would fail with, in the same words.
+    pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
+        let definition = definition(&**find::find(tools, &call.name)?)?;
+        let mut notes = Notes::default();
+        let arguments = arguments::parse(&call.arguments, self.repair, &mut notes)?;
+        arguments::fit(definition, arguments, self.repair, &mut notes).map(drop)
+    }
+
     async fn run(
         &self,
         tool: Result<&dyn Tool, ToolError>,

@@ -1,6 +1,6 @@
 //! The append-only record of a conversation, and views of it.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct as _};
 
@@ -68,7 +68,11 @@ impl Transcript {
     /// A view of the messages in `ranges`; what lies outside the transcript is left out.
     pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
-        View { transcript: self.clone(), ranges: ranges.into_iter().map(inside).collect() }
+        View {
+            transcript: self.clone(),
+            ranges: ranges.into_iter().map(inside).collect(),
+            others: Arc::default(),
+        }
     }
 }
 
@@ -119,12 +123,23 @@ impl<'de> Deserialize<'de> for Transcript {
 pub struct View {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
+    /// What is shown in the place of a message.
+    others: Arc<BTreeMap<usize, Arc<Message>>>,
 }
 
 impl View {
+    /// Shows these messages in the place of those that stand there in the transcript, counted from 0: what came later, where it
+    /// belongs. The transcript stays as it is.
+    #[must_use]
+    pub fn showing(mut self, others: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
+        self.others = others;
+        self
+    }
+
     /// The messages in view, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.ranges.iter().filter_map(|range| self.transcript.messages.get(range.clone())).flatten()
+        let places = self.ranges.iter().cloned().flatten();
+        places.filter_map(|place| self.others.get(&place).or_else(|| self.transcript.messages.get(place)))
     }
 
     /// How many messages are in view.

@@ -60,6 +60,8 @@ struct Parts {
     state: State,
     validators: Vec<hook::Validator>,
     hook_timeout: Duration,
+    /// Whether its tools may push calls.
+    has_queue: bool,
 }
 
 impl ReactAgent {

@@ -3,6 +3,7 @@
 mod agent;
 mod blocking;
 mod dialect;
+mod queue;
 mod reply;
 mod router;
 mod run;
@@ -11,6 +12,7 @@ mod trajectory;
 pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext};
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
+pub use queue::{PendingQueue, QueueHandle, Queued, QueuedResults};
 pub use reply::Reply;
 pub use router::{
     Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,

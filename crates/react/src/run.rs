@@ -21,24 +21,27 @@ mod mark;
 mod outputs;
 mod park;
 mod pieces;
+pub(crate) mod queued;
 mod saved;
 mod steps;
 
 use haft_core::{
-    AgentError, AgentErrorKind, FailureKind, Message, RunInput, RunLimits, RunStart, Schema, ToolCall,
-    ToolList, Transcript, Usage,
+    AgentError, AgentErrorKind, FailureKind, Message, RunInput, RunLimits, RunStart, Schema, ToolList,
+    Transcript, Usage,
 };
 
 use head::{Head, Phase};
 use ids::CallIds;
+use queued::Placed;
 
 pub(crate) use begin::{conversation, date};
+pub(crate) use calls::{OpenCalls, not_run};
 pub use check::{Output, OutputError};
 pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
-pub(crate) use mark::{clarification, is_clarification, is_rejected, summarised};
+pub(crate) use mark::{clarification, is_clarification, is_rejected, queue_note, queued_in, summarised};
 pub use mark::{is_hint, is_unusable};
 pub(crate) use pieces::is_said;
 pub(crate) use steps::{arguments, steps, thought};
@@ -83,6 +86,7 @@ pub struct Run {
     transcript: Transcript,
     head: Head,
     ids: CallIds,
+    placed: Placed,
 }
 
 impl Run {
@@ -112,7 +116,7 @@ impl Run {
             .map_err(|kind| begin::refused(kind, earlier))?;
         let ids = CallIds::of(transcript.messages());
         let head = Head::new(config, transcript.messages(), start);
-        Ok(Self { transcript, head, ids })
+        Ok(Self { transcript, head, ids, placed: Placed::default() })
     }
 
     /// The conversation so far. While calls are open their results are not in it, and neither is an answer that is being checked.
@@ -168,9 +172,9 @@ impl Run {
     /// in vain.
     pub fn is_asking(&self) -> bool {
         match &self.head.phase {
-            Phase::Asking => true,
+            Phase::Asking => self.head.queued.is_empty(),
             Phase::Replied { reply } => reply.problem.is_some() || reply.message.is_empty(),
-            Phase::Calling { calls } => calls.are_finished(),
+            Phase::Calling { calls, .. } => calls.are_finished() && self.head.queued.is_empty(),
             _ => false,
         }
     }
@@ -187,6 +191,10 @@ impl Run {
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.head.now = step.now;
         match &self.head.phase {
+            Phase::Asking if !self.head.queued.is_empty() => {
+                self.open_queued()?;
+                self.next(step)
+            }
             Phase::Asking => self.ask(step),
             Phase::Asked => Err(RunError::RequestUnderWay.into()),
             Phase::Compacting { .. } => self.compact().map_or_else(|| self.ask(step), Ok),
@@ -201,7 +209,8 @@ impl Run {
             Phase::Exhausted { limit } => Err(AgentErrorKind::LimitReached(*limit)),
             Phase::Checking { output, .. } => Ok(Effect::Check(output.clone())),
             Phase::Answered { stop_reason, output } => {
-                Ok(Effect::Done(Box::new(self.answer(*stop_reason, output.as_deref()))))
+                let answer = self.answer(*stop_reason, output.as_deref());
+                Ok(Effect::Done(Box::new(self.shown_answer(answer))))
             }
             Phase::Cancelled => Err(AgentErrorKind::Cancelled),
         }
@@ -214,6 +223,7 @@ impl Run {
         let _ = self.hear();
         self.reject();
         self.close(FailureKind::Cancelled, "cancelled");
+        self.close_queue(FailureKind::Cancelled, "cancelled");
         self.head.phase = Phase::Cancelled;
     }
 
@@ -222,10 +232,8 @@ impl Run {
     /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now;
-        let idempotent =
-            |call: &ToolCall| tools.get(&call.name).is_some_and(|tool| tool.definition().policy().idempotent);
         match &mut self.head.phase {
-            Phase::Calling { calls } => calls.recover(now, idempotent),
+            Phase::Calling { calls, .. } => calls.recover(now, |call| queued::may_go_again(tools, call)),
             Phase::Asked => self.head.phase = Phase::Asking,
             _ => {}
         }

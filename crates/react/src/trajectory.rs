@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::json;
 
 use crate::{
-    FINISH,
+    FINISH, QueuedResults,
     run::{is_said, is_unusable, steps},
 };
 
@@ -71,7 +71,12 @@ pub struct TrajectoryStep {
 impl Trajectory {
     /// The trajectory of the last run in a conversation, whether it came to an answer or not.
     pub fn of(transcript: &Transcript) -> Self {
-        let messages = last_run(transcript.messages());
+        let results = QueuedResults::of(transcript);
+        let shown = |message: &Arc<Message>| {
+            results.in_message(message).map_or_else(|| Arc::clone(message), Arc::new)
+        };
+        let messages: Vec<_> = last_run(transcript.messages()).iter().map(shown).collect();
+        let messages = messages.as_slice();
         let calls = steps(messages).into_iter().map(|step| TrajectoryStep {
             thought: step.reasoning.unwrap_or_default(),
             tool_name: step.tool_name,

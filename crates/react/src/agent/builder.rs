@@ -11,7 +11,9 @@ use super::{
     hook::{StepContext, Validator},
     signature,
 };
-use crate::{AtLimit, ContextConfig, Dialect, Output, OutputError, OutputsBy, RunConfig, dialect_for};
+use crate::{
+    AtLimit, ContextConfig, Dialect, Output, OutputError, OutputsBy, QueueHandle, RunConfig, dialect_for,
+};
 
 /// Makes a [`ReactAgent`].
 ///
@@ -43,6 +45,7 @@ pub struct ReactAgentBuilder {
     compactor: Option<Arc<dyn ChatModel>>,
     validators: Vec<Validator>,
     hook_timeout: Duration,
+    has_queue: bool,
 }
 
 /// Why an agent cannot be made.
@@ -104,6 +107,7 @@ impl ReactAgentBuilder {
             compactor: None,
             validators: Vec::new(),
             hook_timeout: limits::HOOK_TIMEOUT,
+            has_queue: false,
         }
     }
 
@@ -124,6 +128,13 @@ impl ReactAgentBuilder {
     /// does not, the tools that ask for it are not offered.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
+        self
+    }
+
+    /// Gives each run a [queue](crate::PendingQueue), whose [handle](QueueHandle) its tools are given as state. Default: if a tool of
+    /// the agent's own asks for the handle; what a source lists is not known here.
+    pub fn pending_queue(mut self) -> Self {
+        self.has_queue = true;
         self
     }
 
@@ -313,9 +324,13 @@ impl ReactAgentBuilder {
         {
             return Err(BuildError::ReservedName { name, dialect: dialect.name() });
         }
+        let queue = StateType::of::<QueueHandle>();
+        let has_queue =
+            self.has_queue || tools.own_tools().any(|tool| tool.definition().state().contains(&queue));
         for tool in tools.own_tools() {
             let definition = tool.definition();
-            let mut missing = state.missing(definition.state()).filter(|it| !state_per_run.contains(it));
+            let mut missing =
+                state.missing(definition.state()).filter(|it| **it != queue && !state_per_run.contains(it));
             if let Some(missing) = missing.next() {
                 return Err(BuildError::MissingState {
                     tool: definition.name().clone(),
@@ -333,6 +348,7 @@ impl ReactAgentBuilder {
             state,
             validators,
             hook_timeout,
+            has_queue,
         })))
     }
 }

@@ -15,7 +15,7 @@ use super::{
     hook::StepContext,
     watch::{Events, ProgressRelay},
 };
-use crate::{CallBatch, Delta, Effect, Reply, Run, Step};
+use crate::{CallBatch, Delta, Effect, QueueHandle, Reply, Run, Step, queue::Pushed};
 
 impl ReactAgent {
     /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
@@ -61,7 +61,9 @@ impl ReactAgent {
         }
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let state = context.state.clone().with_defaults(&self.0.state);
-        let context = Arc::new(RunContext { progress: Some(Arc::new(progress)), state, ..context });
+        let queue = self.0.has_queue.then(|| Arc::new(Pushed::with_capacity(run.queue_room())));
+        let context = RunContext { progress: Some(Arc::new(progress)), state, ..context };
+        let context = self.lend_queue(queue.as_ref(), context.into(), &ToolList::default());
         let mut tools = self.list(run, &context).await;
         for diagnostic in tools.diagnostics() {
             tracing::warn!("{diagnostic}");
@@ -87,7 +89,10 @@ impl ReactAgent {
                     drop(request);
                     run.on_chat(reply)?;
                 }
-                Effect::Call(batch) => self.call(run, tools.clone(), batch, &context, events).await?,
+                Effect::Call(batch) => {
+                    let context = self.lend_queue(queue.as_ref(), Arc::clone(&context), &tools);
+                    self.call(run, tools.clone(), batch, &context, (events, queue.as_deref())).await?;
+                }
                 Effect::Compact(part) => {
                     let span = tracing::info_span!("compact", haft.messages = part.len());
                     let summary = compact::summarise(&*self.0.compactor, &part).instrument(span).await;
@@ -104,6 +109,19 @@ impl ReactAgent {
                 Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
             }
         }
+    }
+
+    /// The context of calls whose tools may push calls of these tools.
+    fn lend_queue(
+        &self,
+        queue: Option<&Arc<Pushed>>,
+        context: Arc<RunContext>,
+        tools: &ToolList,
+    ) -> Arc<RunContext> {
+        let Some(queue) = queue else { return context };
+        let handle = QueueHandle::new(queue, tools.clone(), self.0.tools.pipeline().clone());
+        let state = context.state.clone().with(handle);
+        Arc::new(RunContext { state, ..(*context).clone() })
     }
 
     async fn list(&self, run: &Run, context: &RunContext) -> ToolList {
@@ -160,7 +178,7 @@ impl ReactAgent {
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        events: &Events,
+        (events, queue): (&Events, Option<&Pushed>),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
@@ -171,6 +189,7 @@ impl ReactAgent {
         let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
         while let Some((place, outcome)) = outcomes.next().await {
             let Some(id) = ids.get(place) else { continue };
+            run.on_queued(queue.map(Pushed::take).unwrap_or_default())?;
             match outcome {
                 CallOutcome::Finished(result) => {
                     let result = run.on_result(id, result)?;

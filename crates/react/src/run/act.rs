@@ -13,7 +13,7 @@ impl Run {
     ///
     /// Fails when no call of this id is under way.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<ToolResult, RunError> {
-        let Phase::Calling { calls } = &mut self.head.phase else {
+        let Phase::Calling { calls, queued } = &mut self.head.phase else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };
         let (call, budget) = calls.under_way_as(id)?;
@@ -21,7 +21,7 @@ impl Run {
         let mut result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         let used = self.head.retries.get(&call.name).copied().unwrap_or_default();
         guard::bound_retry(&mut result, used, budget);
-        if self.head.config.identical_calls == Some(self.head.identical_calls) {
+        if !*queued && self.head.config.identical_calls == Some(self.head.identical_calls) {
             guard::tell_of_repetition(&mut result, self.head.identical_calls);
         }
         calls.finish(id, result.clone())?;
@@ -36,7 +36,7 @@ impl Run {
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         match &mut self.head.phase {
-            Phase::Calling { calls } => calls.suspend(&call.id, pending),
+            Phase::Calling { calls, .. } => calls.suspend(&call.id, pending),
             _ => Err(RunError::NotUnderWay(call.id)),
         }
     }
@@ -49,7 +49,7 @@ impl Run {
     /// Fails when no call of this id waits, or when it waits for something else.
     pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
         match &mut self.head.phase {
-            Phase::Calling { calls } => calls.answer(id, answer),
+            Phase::Calling { calls, .. } => calls.answer(id, answer),
             _ => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
         }
     }
@@ -57,14 +57,16 @@ impl Run {
     /// The calls that were handed out and have no result: after a load, those whose outcome nobody knows.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         match &self.head.phase {
-            Phase::Calling { calls } => calls.under_way().cloned().collect(),
+            Phase::Calling { calls, .. } => calls.under_way().cloned().collect(),
             _ => Vec::new(),
         }
     }
 
     /// Goes on with the calls of a reply; no effect when all are done.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let Head { phase: Phase::Calling { calls }, retries, .. } = &mut self.head else { return Ok(None) };
+        let Head { phase: Phase::Calling { calls, queued }, retries, .. } = &mut self.head else {
+            return Ok(None);
+        };
         let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
         if !under_way.is_empty() {
             return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
@@ -72,6 +74,7 @@ impl Run {
         if let Some(fatal) = calls.fatal() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
             self.close(FailureKind::Cancelled, "not run: the run was stopped");
+            self.close_queue(FailureKind::Cancelled, "not run: the run was stopped");
             return Err(AgentErrorKind::Tool { tool, message });
         }
         let batch = calls.hand_out(tools);
@@ -82,17 +85,25 @@ impl Run {
         if !pending.is_empty() {
             return Ok(Some(Effect::Wait(pending)));
         }
-        guard::count_retries(calls.results(), retries);
+        if !*queued {
+            guard::count_retries(calls.results(), retries);
+        }
         self.close(FailureKind::Cancelled, "cancelled");
         Ok(None)
     }
 
     /// Puts the results of all open calls into the transcript, in call order. Calls without one get one that says
-    /// why.
+    /// why. Those of a queue, which no reply has asked for, are a note.
     pub(super) fn close(&mut self, kind: FailureKind, why: &str) {
-        let Phase::Calling { calls } = mem::replace(&mut self.head.phase, Phase::Asking) else { return };
+        let Phase::Calling { calls, queued } = mem::replace(&mut self.head.phase, Phase::Asking) else {
+            return;
+        };
         let now = self.head.now;
-        self.transcript
-            .extend(calls.close(kind, why, now).map(|result| Message::tool(result).at(now).into()));
+        let results = calls.close(kind, why, now);
+        if queued {
+            self.note(results.collect());
+        } else {
+            self.transcript.extend(results.map(|result| Message::tool(result).at(now).into()));
+        }
     }
 }

@@ -10,6 +10,7 @@ impl Run {
         if let (None, Some(limit)) = (self.head.last_request, self.exhausted()) {
             self.reach(limit)?;
         }
+        self.placed.keep_up(&self.transcript);
         if let Some(compaction) = self.keep_within_tokens() {
             return Ok(compaction);
         }

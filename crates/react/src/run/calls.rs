@@ -9,7 +9,7 @@ use super::{CallBatch, RunError};
 /// The calls of the last reply, until each has its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct OpenCalls(Vec<OpenCall>);
+pub(crate) struct OpenCalls(Vec<OpenCall>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OpenCall {
@@ -38,13 +38,13 @@ enum CallState {
 }
 
 impl OpenCalls {
-    pub(super) fn new(calls: Vec<ToolCall>) -> Self {
+    pub(crate) fn new(calls: Vec<ToolCall>) -> Self {
         let ready = |call| OpenCall { call, state: CallState::Ready { resumed: None } };
         Self(calls.into_iter().map(ready).collect())
     }
 
     /// Hands out the calls that can be made. Each is handed out once.
-    pub(super) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
+    pub(crate) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
             let CallState::Ready { resumed } = &mut open.state else { continue };
@@ -60,18 +60,18 @@ impl OpenCalls {
     }
 
     /// The calls that were handed out and not answered.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
         self.0.iter().filter(under_way).map(|open| &open.call)
     }
 
     /// Whether every call has its result.
-    pub(super) fn are_finished(&self) -> bool {
+    pub(crate) fn are_finished(&self) -> bool {
         self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
     }
 
     /// The calls that wait.
-    pub(super) fn pending(&self) -> Vec<PendingCall> {
+    pub(crate) fn pending(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
             CallState::Waiting { pending } => {
                 Some(PendingCall { call: open.call.clone(), pending: pending.clone() })
@@ -82,12 +82,12 @@ impl OpenCalls {
     }
 
     /// The result that ends the run, if there is one.
-    pub(super) fn fatal(&self) -> Option<&ToolResult> {
+    pub(crate) fn fatal(&self) -> Option<&ToolResult> {
         self.results().find(|result| is(result, FailureKind::Fatal))
     }
 
     /// A call that is under way, and how often in a row its tool may ask for another try.
-    pub(super) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
+    pub(crate) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
             CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
             _ => None,
@@ -95,8 +95,14 @@ impl OpenCalls {
         found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
+    /// The calls that have no result.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
+        let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
+        self.0.iter().filter(unfinished).map(|open| &open.call)
+    }
+
     /// The results that there are.
-    pub(super) fn results(&self) -> impl Iterator<Item = &ToolResult> {
+    pub(crate) fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.0.iter().filter_map(|open| match &open.state {
             CallState::Finished { result } => Some(&**result),
             _ => None,
@@ -104,13 +110,13 @@ impl OpenCalls {
     }
 
     /// Takes the result of a call that is under way.
-    pub(super) fn finish(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
+    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
         self.find_under_way(id)?.state = CallState::Finished { result: Box::new(result) };
         Ok(())
     }
 
     /// Lets a call that is under way wait.
-    pub(super) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
+    pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
         self.find_under_way(id)?.state = CallState::Waiting { pending };
         Ok(())
     }
@@ -122,7 +128,7 @@ impl OpenCalls {
     }
 
     /// Gives a call that waits its answer, so that it can be handed out again.
-    pub(super) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+    pub(crate) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
         let waiting = leaves.collect::<Vec<_>>().join(", ");
@@ -151,7 +157,7 @@ impl OpenCalls {
     }
 
     /// Lets calls that are under way go again if `may` says so, and gives the others a result.
-    pub(super) fn recover(&mut self, now: Timestamp, may: impl Fn(&ToolCall) -> bool) {
+    pub(crate) fn recover(&mut self, now: Timestamp, may: impl Fn(&ToolCall) -> bool) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
             open.state = if may(&open.call) {
@@ -159,14 +165,14 @@ impl OpenCalls {
             } else {
                 let message =
                     "unconfirmed, it may or may not have happened: the process that made the call is gone";
-                let result = failed(&open.call, FailureKind::Unconfirmed, message, now);
+                let result = not_run(&open.call, FailureKind::Unconfirmed, message, now);
                 CallState::Finished { result: Box::new(result) }
             };
         }
     }
 
     /// The results in call order; calls without one get one that says why.
-    pub(super) fn close(
+    pub(crate) fn close(
         self,
         kind: FailureKind,
         why: &str,
@@ -174,7 +180,7 @@ impl OpenCalls {
     ) -> impl Iterator<Item = ToolResult> {
         self.0.into_iter().map(move |OpenCall { call, state }| match state {
             CallState::Finished { result } => *result,
-            _ => failed(&call, kind, why, now),
+            _ => not_run(&call, kind, why, now),
         })
     }
 }
@@ -193,11 +199,12 @@ impl OpenCall {
     }
 }
 
-pub(super) fn is(result: &ToolResult, kind: FailureKind) -> bool {
+pub(crate) fn is(result: &ToolResult, kind: FailureKind) -> bool {
     result.failure().is_some_and(|failure| failure.kind == kind)
 }
 
-fn failed(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> ToolResult {
+/// The result of a call that was not made, or not to an end that anybody knows.
+pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),

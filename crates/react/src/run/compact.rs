@@ -25,6 +25,7 @@ impl Run {
     /// Asks for a summary where one is due.
     pub(super) fn compact(&mut self) -> Option<Effect> {
         let Phase::Compacting { to } = self.head.phase else { return None };
+        self.placed.keep_up(&self.transcript);
         let shown = &mut self.head.shown;
         shown.summaries = shown.summaries.saturating_add(1);
         let (earlier, steps) = (shown.earlier, shown.steps);

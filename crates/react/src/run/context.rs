@@ -82,9 +82,10 @@ impl Run {
         let (start, first) = (self.head.start, self.head.first);
         let shown = [earlier..start, start..first, steps].into_iter();
         let messages = self.transcript.messages();
-        let shown = shown.flat_map(|range| pieces::without_summaries(messages, range));
+        let shown = shown.flat_map(|range| pieces::without_notes(messages, range));
         let summary = self.head.shown.summary.map(|summary| summary..summary + 1);
-        self.transcript.view_of(summary.into_iter().chain(shown))
+        let view = self.transcript.view_of(summary.into_iter().chain(shown));
+        view.showing(Arc::clone(&self.placed.messages))
     }
 
     /// Notes how much the model has read and written.

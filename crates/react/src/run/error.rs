@@ -22,6 +22,9 @@ pub enum RunError {
     /// A result for a call that is not under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),
+    /// Calls that were pushed too late.
+    #[error("the run is over: calls that are pushed now are executed by nobody")]
+    Over,
     /// An answer for a call that does not wait.
     #[error("there is an answer for the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, Usage};
+use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{Output, RunConfig, calls::OpenCalls, context::Shown};
@@ -33,6 +33,12 @@ pub(super) struct Head {
     /// Whether the model has ended its work and is asked for the outputs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_extracting: bool,
+    /// The calls that tools pushed and that were not handed out yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) queued: Vec<ToolCall>,
+    /// How many calls tools pushed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) pushed: usize,
     /// Set when the model must answer: the limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_request: Option<Limit>,
@@ -50,8 +56,12 @@ pub(super) enum Phase {
     Compacting { to: usize },
     /// There is a reply, and nothing was done about it.
     Replied { reply: Box<Reply> },
-    /// The calls of a reply are made.
-    Calling { calls: OpenCalls },
+    /// The calls of a reply are made, or calls that tools pushed.
+    Calling {
+        calls: OpenCalls,
+        #[serde(default, skip_serializing_if = "is_false")]
+        queued: bool,
+    },
     /// A limit was reached, and the model used its last request for something else than an answer.
     Exhausted { limit: Limit },
     /// There is an answer, which is to be checked before it is taken.
@@ -88,6 +98,8 @@ impl Head {
             retries: BTreeMap::new(),
             shown: Shown::of(messages, start),
             is_extracting: false,
+            queued: Vec::new(),
+            pushed: 0,
             last_request: None,
         }
     }
@@ -96,6 +108,11 @@ impl Head {
     pub(super) fn must_answer(&self) -> bool {
         self.is_extracting || self.last_request.is_some()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

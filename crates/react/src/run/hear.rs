@@ -56,7 +56,7 @@ impl Run {
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));
         let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls) };
+        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls), queued: false };
 
         match self.forbids(tool_calls) {
             None => {

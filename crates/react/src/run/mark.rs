@@ -13,6 +13,9 @@ const REJECTED: &str = "rejected";
 /// The key of what stands for a part of the conversation: how many messages right before it are no part of that.
 const SUMMARY: &str = "summary";
 
+/// The key of what tells the results of calls that no reply has asked for, by their placeholders.
+const QUEUED: &str = "queued";
+
 /// The key of a question back.
 const CLARIFICATION: &str = "clarification";
 
@@ -32,6 +35,17 @@ pub(super) fn summary(text: impl Into<String>, spared: usize) -> Message {
 pub(crate) fn summarised(message: &Message) -> Option<usize> {
     let spared = message.metadata().get(SUMMARY).filter(|_| is_hint(message));
     spared?.as_u64()?.try_into().ok()
+}
+
+/// Makes what tells the results of calls from synchronous code; `results` is for the view, which puts them into their places.
+pub(crate) fn queue_note(text: impl Into<String>, results: Value) -> Message {
+    let marks = [(HINT.to_owned(), Value::Bool(true)), (QUEUED.to_owned(), results)];
+    Message::user(text.into()).with_metadata(Map::from_iter(marks))
+}
+
+/// The results that a message tells of.
+pub(crate) fn queued_in(message: &Message) -> Option<&Value> {
+    message.metadata().get(QUEUED).filter(|_| is_hint(message))
 }
 
 /// Notes that a reply asks back what is wanted.

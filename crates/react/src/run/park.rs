@@ -12,7 +12,7 @@ impl Run {
     /// Fails only if the run has no JSON form, which no run that came from `new` or from JSON lacks.
     pub fn park(&self) -> Result<Parked, AgentErrorKind> {
         let pending = match &self.head.phase {
-            Phase::Calling { calls } => calls.pending(),
+            Phase::Calling { calls, .. } => calls.pending(),
             _ => Vec::new(),
         };
         let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use haft_core::{Message, MessageBody};
 
-use super::mark::{is_hint, summarised};
+use super::mark::{is_hint, queued_in, summarised};
 
 /// The steps among the messages in `range`. A step is a reply with calls, with all that follows until the next such reply: their
 /// results, and what was said without a call. What stands before the first belongs to it.
@@ -20,13 +20,13 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
     split(range.clone(), range.skip(1).filter(begins))
 }
 
-/// The parts of `range` that are no summaries.
-pub(super) fn without_summaries(
+/// The parts of `range` that are no summaries, and no results that stand elsewhere.
+pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,
 ) -> impl Iterator<Item = Range<usize>> {
-    let is_left_out =
-        move |index: usize| messages.get(index).is_some_and(|message| summarised(message).is_some());
+    let is_note = |message: &Message| summarised(message).is_some() || queued_in(message).is_some();
+    let is_left_out = move |index: usize| messages.get(index).is_some_and(|message| is_note(message));
     let ends = range.clone().filter(move |index| is_left_out(*index)).chain([range.end]);
     ends.scan(range.start, |from, end| Some(std::mem::replace(from, end + 1)..end))
         .filter(|it| !it.is_empty())

@@ -3,7 +3,7 @@
 use haft_core::{Transcript, Value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct as _};
 
-use super::{Head, Run, ids::CallIds};
+use super::{Head, Run, ids::CallIds, queued::Placed};
 
 impl Run {
     /// The version of the JSON form that this build writes.
@@ -41,6 +41,7 @@ impl<'de> Deserialize<'de> for Run {
         }
         let transcript = Transcript::deserialize(form.transcript).map_err(D::Error::custom)?;
         let head = Head::deserialize(form.head).map_err(D::Error::custom)?;
-        Ok(Self { ids: CallIds::of(transcript.messages()), transcript, head })
+        let (ids, placed) = (CallIds::of(transcript.messages()), Placed::default());
+        Ok(Self { transcript, head, ids, placed })
     }
 }

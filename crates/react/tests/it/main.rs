@@ -13,6 +13,7 @@ mod nested;
 mod pairing;
 mod parked;
 mod property;
+mod queue;
 mod router;
 mod saved;
 mod signature;

@@ -5,7 +5,8 @@ use haft_core::{
     Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, View, json,
 };
 use haft_react::{
-    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, Run, RunConfig, Step, TextReact,
+    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, QueuedResults, Run, RunConfig, Step,
+    TextReact, is_hint,
 };
 use proptest::{
     collection::vec,
@@ -38,6 +39,8 @@ struct Play {
     earlier: Transcript,
     /// Which summaries are whole.
     summaries: Vec<bool>,
+    /// Which calls push another one, round and round, before they end.
+    pushes: Vec<bool>,
 }
 
 fn calls() -> impl Strategy<Value = Calls> {
@@ -54,7 +57,13 @@ fn plays() -> impl Strategy<Value = Play> {
         in_text: false,
         earlier: Transcript::new(),
         summaries: Vec::new(),
+        pushes: Vec::new(),
     })
+}
+
+/// Plays in which tools push calls, also from calls that were pushed.
+fn pushing_plays() -> impl Strategy<Value = Play> {
+    (plays(), vec(any::<bool>(), 1..4)).prop_map(|(play, pushes)| Play { pushes, ..play })
 }
 
 /// Plays in which there is too much for the model, which is shown less, and asked for outputs at the end.
@@ -125,8 +134,13 @@ struct Stage<'p, F> {
     order: std::slice::Iter<'p, Index>,
     events: usize,
     clock: i64,
+    /// How many calls were pushed.
+    pushed: usize,
     between: F,
 }
+
+/// How many calls are pushed in one play.
+const PUSHED: usize = 8;
 
 impl<F: Fn(Run) -> Run> Stage<'_, F> {
     /// Whether the play goes on.
@@ -140,11 +154,28 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
+    /// Pushes a call as a tool does, which may need the result of the one before.
+    fn push(&mut self, run: &mut Run) {
+        let clock = usize::try_from(self.clock).unwrap();
+        let pushes = &self.play.pushes;
+        if self.pushed == PUSHED || pushes.is_empty() || !pushes[clock % pushes.len()] {
+            return;
+        }
+        let id = |number: usize| format!("pending_{number:032x}");
+        let arguments = match self.pushed.checked_sub(1) {
+            Some(before) if clock.is_multiple_of(2) => format!(r#"{{"text":"{}"}}"#, id(before)),
+            _ => "fails".to_owned(),
+        };
+        run.on_queued([ToolCall::new(id(self.pushed), "tool", arguments)]).unwrap();
+        self.pushed += 1;
+    }
+
     fn make(&mut self, run: &mut Run, batch: CallBatch) -> bool {
         let mut open = batch.calls;
         while !open.is_empty() {
             let place = self.order.next().map_or(0, |index| index.index(open.len()));
             let call = open.remove(place);
+            self.push(run);
             run.on_result(&call.id, result(&call, self.now())).unwrap();
             assert!(run.on_result(&call.id, result(&call, self.now())).is_err(), "one result a call");
             if !self.happens(run) {
@@ -159,7 +190,7 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
 fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let mut run = Run::new(&play.config, RunInput::following(play.earlier.clone(), "Go.")).unwrap();
     let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
-    let mut stage = Stage { play, order: play.order.iter(), events, clock: 0, between };
+    let mut stage = Stage { play, order: play.order.iter(), events, clock: 0, pushed: 0, between };
     let tools = ToolList::default();
     while stage.happens(&mut run) {
         let dialect = stage.play.dialect();
@@ -292,6 +323,31 @@ proptest! {
 
     #[test]
     fn saved_anywhere_the_same_is_shown(play in long_plays(), events in 0_usize..40) {
+        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// BEHAVIOUR D37: whatever is pushed has one result, cancelled at any point or not, and no reply seems to have asked for it.
+    #[test]
+    fn every_pushed_call_is_told_of_once(play in pushing_plays(), events in 0_usize..40) {
+        for events in [events, usize::MAX] {
+            let mut run = perform(&play, events, |run| run);
+            run.cancel();
+            assert_paired(run.transcript());
+            let messages = run.transcript().messages();
+            let notes = messages.iter().filter(|message| is_hint(message)).map(|note| note.text()).collect::<String>();
+            let told: Vec<_> = notes.matches("\npending_").collect();
+            let pushed = serde_json::to_value(&run).unwrap()["head"]["pushed"].as_u64().unwrap_or_default();
+            prop_assert_eq!(told.len(), usize::try_from(pushed).unwrap());
+            prop_assert_eq!(QueuedResults::of(run.transcript()).iter().count(), told.len());
+        }
+    }
+
+    #[test]
+    fn saved_anywhere_the_queue_is_the_same(play in pushing_plays(), events in 0_usize..40) {
         prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
     }
 }

@@ -1,0 +1,57 @@
+//! The JSON form of a queue: `{"version": 1, …}`.
+
+use std::sync::Arc;
+
+use haft_core::ToolCall;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{PendingQueue, Pushed, QueuedResults};
+use crate::run::OpenCalls;
+
+impl PendingQueue {
+    /// The version of the JSON form that this build writes.
+    pub const VERSION: u32 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form {
+    version: u32,
+    /// How many more calls may be pushed.
+    #[serde(default)]
+    room: usize,
+    #[serde(default)]
+    waiting: Vec<ToolCall>,
+    #[serde(default)]
+    open: Option<OpenCalls>,
+    #[serde(default)]
+    results: QueuedResults,
+}
+
+impl Serialize for PendingQueue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let form = Form {
+            version: Self::VERSION,
+            room: self.pushed.room(),
+            waiting: self.waiting.iter().cloned().chain(self.pushed.calls()).collect(),
+            open: self.open.clone(),
+            results: self.results.clone(),
+        };
+        form.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PendingQueue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let form = serde_json::Value::deserialize(deserializer)?;
+        let version = form.get("version").and_then(serde_json::Value::as_u64);
+        if version != Some(Self::VERSION.into()) {
+            let known = Self::VERSION;
+            let text = format!(
+                "the format of this queue is not known here, only {known}: read it with the version of haft that wrote it"
+            );
+            return Err(D::Error::custom(text));
+        }
+        let Form { room, waiting, open, results, .. } = Form::deserialize(form).map_err(D::Error::custom)?;
+        Ok(Self { pushed: Arc::new(Pushed::with_capacity(room)), waiting, open, results })
+    }
+}

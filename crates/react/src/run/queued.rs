@@ -1,0 +1,146 @@
+//! Calls that tools push from code that cannot wait for them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_core::{
+    AgentErrorKind, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript, limits,
+};
+
+use super::{OpenCalls, Phase, Run, RunError, queued_in};
+use crate::queue::{QueuedResults, Round, next_round};
+
+impl Run {
+    /// Tells of calls that a tool has [pushed](crate::QueueHandle::push): they are handed out when the calls of the reply are done, before
+    /// the next request, and the model is shown their results in the places of their placeholders.
+    ///
+    /// To be told before the result of the call that pushed them: what is saved then has both.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the run is over.
+    pub fn on_queued(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
+        let mut calls = calls.into_iter().peekable();
+        if calls.peek().is_none() {
+            return Ok(());
+        }
+        if let Phase::Answered { .. } | Phase::Cancelled = self.head.phase {
+            return Err(RunError::Over);
+        }
+        let waiting = self.head.queued.len();
+        self.head.queued.extend(calls);
+        self.head.pushed += self.head.queued.len() - waiting;
+        Ok(())
+    }
+
+    /// How many more calls tools may push in this run.
+    pub(crate) fn queue_room(&self) -> usize {
+        limits::QUEUED_CALLS.saturating_sub(self.head.pushed)
+    }
+
+    /// Opens the calls of the queue that can be made next, if there are any.
+    pub(super) fn open_queued(&mut self) -> Result<(), AgentErrorKind> {
+        self.placed.keep_up(&self.transcript);
+        let Round { calls, failed } = next_round(&mut self.head.queued, &self.placed.results, self.head.now);
+        self.note(failed);
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls), queued: true };
+        match self.forbids(tool_calls) {
+            None => {
+                self.head.tool_calls = tool_calls;
+                Ok(())
+            }
+            Some(limit) => {
+                self.close(FailureKind::Denied, &format!("not run: {limit}"));
+                self.close_queue(FailureKind::Denied, &format!("not run: {limit}"));
+                self.reach(limit)
+            }
+        }
+    }
+
+    /// Gives the calls of the queue that were never handed out a result that says why.
+    pub(super) fn close_queue(&mut self, kind: FailureKind, why: &str) {
+        let open = OpenCalls::new(std::mem::take(&mut self.head.queued));
+        let closed: Vec<_> = open.close(kind, why, self.head.now).collect();
+        self.note(closed);
+    }
+
+    /// Puts results of the queue into the transcript, behind what is there.
+    pub(super) fn note(&mut self, results: Vec<ToolResult>) {
+        let mut note = QueuedResults::default();
+        note.extend(results);
+        if let Some(note) = note.note() {
+            self.push(note);
+        }
+    }
+
+    /// An answer with the results in their places.
+    pub(super) fn shown_answer(&mut self, mut answer: RunAnswer) -> RunAnswer {
+        self.placed.keep_up(&self.transcript);
+        let results = &self.placed.results;
+        if results.is_empty() {
+            return answer;
+        }
+        answer.text = results.in_text(&answer.text).into_owned();
+        for value in answer.outputs.values_mut() {
+            if let Some(filled) = results.in_value(value) {
+                *value = filled;
+            }
+        }
+        for step in &mut answer.steps {
+            if let Some(filled) = results.in_result(&step.result) {
+                step.result = filled;
+            }
+        }
+        answer
+    }
+}
+
+/// Whether a call whose outcome nobody knows can be made again.
+pub(crate) fn may_go_again(tools: &ToolList, call: &ToolCall) -> bool {
+    tools.get(&call.name).is_some_and(|tool| tool.definition().policy().idempotent)
+}
+
+/// What is shown in the place of messages with placeholders. Derived from the transcript, never saved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Placed {
+    pub(super) results: QueuedResults,
+    pub(super) messages: Arc<BTreeMap<usize, Arc<Message>>>,
+    /// How many messages of the transcript were looked at.
+    read: usize,
+}
+
+/// Two runs are equal whatever was looked at.
+impl PartialEq for Placed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Placed {
+    /// Looks at what is new in the transcript.
+    pub(super) fn keep_up(&mut self, transcript: &Transcript) {
+        let messages = transcript.messages();
+        if self.results.learn(messages.get(self.read..).unwrap_or_default()) {
+            // Placeholders may stand before what is said of them.
+            self.read = 0;
+        }
+        if !self.results.is_empty() {
+            let new = messages.iter().enumerate().skip(self.read);
+            let new = new.filter(|(_, message)| queued_in(message).is_none());
+            let shown =
+                new.filter_map(|(place, message)| Some((place, Arc::new(self.results.in_message(message)?))));
+            let shown: Vec<_> = shown.collect();
+            let kept = Arc::make_mut(&mut self.messages);
+            for (place, message) in shown {
+                // What is shown already keeps its rendering.
+                if kept.get(&place).is_none_or(|known| **known != *message) {
+                    kept.insert(place, message);
+                }
+            }
+        }
+        self.read = messages.len();
+    }
+}
