@@ -200,8 +200,8 @@ impl Pipeline {
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
         let definition = definition(&**find::find(tools, &call.name)?)?;
         let mut notes = Notes::default();
-        let arguments = arguments::parse(&call.arguments, self.repair, &mut notes)?;
-        arguments::fit(definition, arguments, self.repair, &mut notes).map(drop)
+        let arguments = arguments::parse(&call.arguments, self.0.repair, &mut notes)?;
+        arguments::fit(definition, arguments, self.0.repair, &mut notes).map(drop)
     }
 
     async fn run(
