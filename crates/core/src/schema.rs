@@ -43,6 +43,8 @@ pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::preflight::SchemaLimits;
 pub(crate) use self::preflight::is_deeper;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use self::reference::Reference;
 pub(crate) use self::reference::join;
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::violation::{Violation, Violations};

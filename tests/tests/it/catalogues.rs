@@ -16,6 +16,7 @@ use expect_test::expect;
 use haft_core::{
     Diagnostic, Schema, ToolDefinition, ToolName, Toolset,
     schema::{LossKind, RepairPolicy, Wire, WireProfile, repair},
+    testing::example,
 };
 use serde_json::{Map, Value, json};
 
@@ -100,6 +101,27 @@ fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
             lost: type: AbsentForNull: 1296
     "#]]
     .assert_eq(&report.to_string());
+}
+
+/// What a [`TestModel`](haft_core::testing::TestModel) calls them with.
+#[test]
+fn every_tool_of_every_catalogue_gets_arguments_that_fit() {
+    let (mut made, mut missing) = (0, Vec::new());
+    for catalogue in Catalogue::all() {
+        for tool in &catalogue.tools {
+            let of = |schema: &Value| Schema::new(schema.clone()).map_err(|error| error.to_string());
+            for schema in [Some(&tool["inputSchema"]), tool.get("outputSchema")].into_iter().flatten() {
+                let example =
+                    of(schema).and_then(|schema| example(&schema).map_err(|error| error.to_string()));
+                match example {
+                    Ok(_) => made += 1,
+                    Err(reason) => missing.push(format!("{} {}: {reason}", catalogue.package, tool["name"])),
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert_eq!(made, 2230 + 866);
 }
 
 /// Examines catalogues on all cores, and reports in their order.

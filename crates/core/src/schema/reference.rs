@@ -9,7 +9,7 @@ use serde_json::Value;
 const HOPS: usize = 8;
 
 /// Where a reference leads.
-pub(super) enum Reference {
+pub(crate) enum Reference {
     /// To a place, by JSON pointer; the root is the empty one.
     Pointer(String),
     /// To a subschema with that anchor.
@@ -18,7 +18,7 @@ pub(super) enum Reference {
 
 impl Reference {
     /// Reads a reference; `None` if it leaves the document.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
         Some(if is_pointer { Self::Pointer(fragment) } else { Self::Anchor(fragment) })

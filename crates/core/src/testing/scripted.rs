@@ -8,15 +8,21 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt as _};
 
+use super::said::Said;
 use crate::{
-    AssistantMessage, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolCall, Usage,
+    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolCall,
+    Usage,
 };
 
 /// A model that says what a test tells it to, one step a request.
 ///
 /// A request without a step is answered by an error, and the last clone panics when it is dropped after such a
 /// request, or with steps left: a test that passes has said all and only what it meant to. Clones share the script.
+///
+/// [`requests`](Self::requests) has what it was asked, for a test to look at afterwards; [`step`](Self::step) looks at a request
+/// when it comes. A reply is streamed in one piece, unless it is given in [chunks](Self::chunks) or as [events](Self::events).
 ///
 /// # Examples
 ///
@@ -38,7 +44,7 @@ pub struct ScriptedModel {
     script: Arc<Script>,
 }
 
-type Step = Box<dyn FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + Send>;
+type Step = Box<dyn FnOnce(&ChatRequest) -> Said + Send>;
 
 #[derive(Default)]
 struct Script {
@@ -81,11 +87,47 @@ impl ScriptedModel {
 
     /// Then it gives this reply. One without usage is counted as a request of no tokens.
     #[must_use]
-    pub fn reply(self, mut response: ChatResponse) -> Self {
-        if response.usage == Usage::default() {
-            response.usage = Usage::of_request(0, 0);
-        }
+    pub fn reply(self, response: ChatResponse) -> Self {
+        let response = counted(response);
         self.step(move |_request| Ok(response))
+    }
+
+    /// Then it answers with text that comes in these pieces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt as _;
+    /// use haft_core::{ChatEvent, ChatModel, ChatRequest, Message, testing::ScriptedModel};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let model = ScriptedModel::new().chunks(["It ", "is ", "42."]);
+    /// let request = ChatRequest::new([Message::user("What is 17 plus 25?")]);
+    /// let mut events = model.stream(&request);
+    /// assert_eq!(events.next().await.unwrap()?, ChatEvent::TextDelta { text: "It ".to_owned() });
+    /// # Ok::<(), haft_core::ModelError>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn chunks<T: Into<String>>(self, texts: impl IntoIterator<Item = T>) -> Self {
+        let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
+        let finished = ChatEvent::Finished(counted(ChatResponse::new(texts.concat())));
+        let deltas = texts.into_iter().map(|text| ChatEvent::TextDelta { text });
+        self.events(deltas.chain([finished]).map(Ok).collect::<Vec<_>>())
+    }
+
+    /// Then it gives exactly these events, which may be such as a broken server gives. Who asks for the whole reply gets
+    /// that of the [last event](ChatEvent::Finished), or the first error.
+    #[must_use]
+    pub fn events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
+        let events = events.into_iter().collect();
+        self.say(move |_request| Said::Events(events))
+    }
+
+    /// Then it says nothing until the request is dropped.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.say(|_request| Said::Hangs(Vec::new()))
     }
 
     /// Then it fails.
@@ -100,6 +142,10 @@ impl ScriptedModel {
         self,
         step: impl FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + Send + 'static,
     ) -> Self {
+        self.say(|request| Said::Reply(step(request)))
+    }
+
+    fn say(self, step: impl FnOnce(&ChatRequest) -> Said + Send + 'static) -> Self {
         lock(&self.script.steps).push_back(Box::new(step));
         self
     }
@@ -110,29 +156,46 @@ impl ScriptedModel {
     }
 }
 
+/// Each reply is one request.
+fn counted(mut response: ChatResponse) -> ChatResponse {
+    if response.usage == Usage::default() {
+        response.usage = Usage::of_request(0, 0);
+    }
+    response
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Script {
+    fn next(&self, request: &ChatRequest) -> Said {
+        let number = {
+            let mut requests = lock(&self.requests);
+            requests.push(request.clone());
+            requests.len()
+        };
+        let step = lock(&self.steps).pop_front();
+        let Some(step) = step else {
+            self.unexpected.fetch_add(1, Ordering::Relaxed);
+            let last = request.messages.iter().last().map(|message| message.text()).unwrap_or_default();
+            return Said::Reply(Err(ModelError::failed(format!(
+                "unexpected request {number}: the script has no step for {last:?}"
+            ))));
+        };
+        step(request)
+    }
 }
 
 #[async_trait]
 impl ChatModel for ScriptedModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let number = {
-            let mut requests = lock(&self.script.requests);
-            requests.push(request.clone());
-            requests.len()
-        };
-        let step = lock(&self.script.steps).pop_front();
-        match step {
-            Some(step) => step(request),
-            None => {
-                self.script.unexpected.fetch_add(1, Ordering::Relaxed);
-                let last = request.messages.iter().last().map(|message| message.text()).unwrap_or_default();
-                Err(ModelError::failed(format!(
-                    "unexpected request {number}: the script has no step for {last:?}"
-                )))
-            }
-        }
+        self.script.next(request).whole().await
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        // Nothing is asked before the stream is: a stream that nobody reads takes no step.
+        stream::once(async { self.script.next(request).stream() }).flatten().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -157,3 +220,6 @@ impl fmt::Debug for ScriptedModel {
         write!(f, "ScriptedModel({} steps left)", lock(&self.script.steps).len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ mod router;
 mod saved;
 mod signature;
 mod spans;
+mod test_model;
 mod text;
 mod tools;
 mod validators;

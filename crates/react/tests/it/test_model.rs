@@ -1,0 +1,112 @@
+//! The model of the testing kit that calls every tool once, in a whole run.
+
+use haft_core::{
+    Agent as _, AgentErrorKind, ChatSettings, ModelProfile, Schema, ToolError, ToolOutput, Toolset, json,
+    testing::TestModel, tool,
+};
+use haft_react::{JsonReact, ReactAgent};
+
+/// Finds pages.
+#[tool]
+fn search(query: String, #[tool(default = 5)] limit: u32) -> String {
+    format!("{limit} of {query}")
+}
+
+/// Reads a page.
+#[tool]
+fn read(
+    /// Where it is.
+    #[tool(format = "uri")]
+    address: String,
+) -> String {
+    format!("the page at {address}")
+}
+
+/// Rates a page.
+#[tool]
+fn rate(#[tool(range = 1..=5)] stars: u8) -> Result<String, String> {
+    Err(format!("{stars} stars are too few"))
+}
+
+fn tools() -> Toolset {
+    Toolset::new().with(Search).with(Read).with(Rate)
+}
+
+fn lines(answer: &haft_core::RunAnswer) -> Vec<String> {
+    let line = |step: &haft_core::AgentStep| {
+        format!("{}. {} {}: {}", step.step_number, step.tool_name, step.tool_args, step.result.model_text())
+    };
+    answer.steps.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn every_tool_is_called_once_and_then_there_is_an_answer() {
+    let agent = ReactAgent::new(TestModel::new(), tools()).unwrap();
+    let output = agent.run("Try all tools.".into()).await.unwrap();
+    let expected = [
+        r#"1. search {"query":"a"}: 5 of a"#,
+        r#"1. read {"address":"https://example.org/a"}: the page at https://example.org/a"#,
+        r#"1. rate {"stars":1}: 1 stars are too few"#,
+    ];
+    assert_eq!(lines(output.answer().unwrap()), expected);
+    assert_eq!(
+        output.text(),
+        r#"{"search":"5 of a","read":"the page at https://example.org/a","rate":"1 stars are too few"}"#
+    );
+}
+
+#[tokio::test]
+async fn calls_are_made_one_by_one_where_they_must_not_be_parallel_and_only_those_that_are_wanted() {
+    let model = TestModel::new().calling(["read", "search"]).answering("Done.");
+    let settings = ChatSettings { parallel_tool_calls: Some(false), ..ChatSettings::default() };
+    let agent = ReactAgent::builder(model).tools(tools()).settings(settings).build().unwrap();
+    let output = agent.run("Try two tools.".into()).await.unwrap();
+    let numbers: Vec<_> =
+        output.answer().unwrap().steps.iter().map(|it| (it.step_number, &*it.tool_name)).collect();
+    assert_eq!(numbers, [(1, "search"), (2, "read")]);
+    assert_eq!(output.text(), "Done.");
+}
+
+#[tokio::test]
+async fn outputs_are_made_from_their_schema() {
+    let outputs = Schema::new(json!({
+        "properties": {"title": {"type": "string", "minLength": 2}, "year": {"type": "integer", "minimum": 1900}},
+        "required": ["title", "year"],
+    }))
+    .unwrap();
+    let agent = ReactAgent::builder(TestModel::new()).tools(tools()).outputs(outputs).build().unwrap();
+    let output = agent.run("Try all tools.".into()).await.unwrap();
+    let answer = output.answer().unwrap();
+    assert_eq!(answer.outputs["title"], "aa");
+    assert_eq!(answer.outputs["year"], 1900);
+    assert_eq!(answer.steps.len(), 3);
+}
+
+#[tokio::test]
+async fn a_model_without_native_calls_comes_through_all_tools_too() {
+    let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
+    let agent =
+        ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
+    let output = agent.build().unwrap().run("Try all tools.".into()).await.unwrap();
+    let called: Vec<_> = output.answer().unwrap().steps.iter().map(|step| &*step.tool_name).collect();
+    assert_eq!(called, ["search", "read", "rate"]);
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_made_are_told_with_tool_and_place() {
+    let impossible =
+        json!({"properties": {"x": {"type": "integer", "minimum": 2, "maximum": 1}}, "required": ["x"]});
+    let definition = haft_core::ToolDefinition::new(
+        haft_core::ToolName::new("impossible").unwrap(),
+        Schema::new(impossible).unwrap(),
+    );
+    let tool =
+        haft_core::DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("ran".into()) });
+    let agent = ReactAgent::new(TestModel::new(), Toolset::new().with(tool)).unwrap();
+    let error = agent.run("Try all tools.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(_)));
+    assert_eq!(
+        error.to_string(),
+        "the model failed: tool \"impossible\" cannot be called: no example of the schema could be made, at /x: no number was found that the schema allows"
+    );
+}
