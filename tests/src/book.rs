@@ -14,3 +14,6 @@ mod models {}
 
 #[doc = include_str!("../../docs/src/how-a-run-works.md")]
 mod how_a_run_works {}
+
+#[doc = include_str!("../../docs/src/testing.md")]
+mod testing {}

@@ -48,8 +48,9 @@ fn call_events((index, call): (usize, &crate::ToolCall)) -> [ChatEvent; 2] {
     ]
 }
 
-/// One piece of a reply that is under way.
-#[derive(Clone, Debug, PartialEq)]
+/// One piece of a reply that is under way. As JSON each has a `type`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChatEvent {
     /// More of the text.
