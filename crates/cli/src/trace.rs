@@ -104,6 +104,7 @@ impl Trace {
         self.block("answer", ANSWER, &answer.text, "")?;
         let why = match answer.stop_reason {
             StopReason::LimitReached => ", cut short by a limit",
+            StopReason::Tool => ", as a tool gave it",
             StopReason::Refused => ", the model declined",
             _ => "",
         };

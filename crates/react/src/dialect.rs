@@ -9,7 +9,7 @@ use std::{mem, sync::Arc};
 
 use haft_core::{
     AssistantMessage, ChatEvent, ChatRequest, ChatResponse, ChatSettings, Message, ModelProfile, Schema,
-    ToolList, View,
+    ToolChoice, ToolList, View,
 };
 
 use crate::Reply;
@@ -74,8 +74,10 @@ pub struct Prompt<'a> {
     pub instructions: Option<&'a Arc<Message>>,
     /// The form of the answer, where it is data.
     pub outputs: Option<&'a Schema>,
-    /// Whether the model must answer now, without a call.
+    /// Whether the model must answer now, without a call, whatever `tool_choice` says.
     pub must_answer: bool,
+    /// Whether the model may, must or must not call. A tool that is named is on offer.
+    pub tool_choice: &'a ToolChoice,
     /// How the reply is made.
     pub settings: &'a ChatSettings,
 }

@@ -6,6 +6,7 @@ mod ask;
 mod begin;
 mod calls;
 mod check;
+mod choice;
 mod compact;
 mod config;
 mod context;
@@ -63,7 +64,7 @@ pub(crate) use steps::{arguments, steps, thought};
 ///
 /// let mut run = Run::new(&RunConfig::default(), RunInput::new("What is 17 plus 25?"))?;
 /// let tools = ToolList::default();
-/// let step = Step { tools: &tools, dialect: &NativeCalls, instructions: None, now: Timestamp::default() };
+/// let step = Step::new(&tools, &NativeCalls, Timestamp::default());
 /// let call = ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#);
 ///
 /// let Effect::Chat(_request) = run.next(&step)? else { unreachable!() };
@@ -90,8 +91,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run, or takes up a parked one with the answers that came. The limits of `input`, where it has some,
-    /// take the place of the configured ones; its context is for the driver.
+    /// Begins a run, or takes up a parked one with the answers that came. What `input` says of limits, of calls that the model
+    /// must make and of tools that end the run takes the place of what is configured; its context is for the driver.
     ///
     /// # Errors
     ///
@@ -105,6 +106,12 @@ impl Run {
         };
         if let Some(limits) = input.limits {
             run.set_limits(limits);
+        }
+        if let Some(choice) = input.tool_choice {
+            (run.head.config.tool_choice, run.head.has_called) = (choice, false);
+        }
+        if let Some(tools) = input.stop_on {
+            run.head.config.stop_on = tools;
         }
         Ok(run)
     }
@@ -172,9 +179,12 @@ impl Run {
     /// in vain.
     pub fn is_asking(&self) -> bool {
         match &self.head.phase {
-            Phase::Asking => self.head.queued.is_empty(),
+            Phase::Asking => self.head.queued.is_empty() && self.head.ended_by.is_none(),
             Phase::Replied { reply } => reply.problem.is_some() || reply.message.is_empty(),
-            Phase::Calling { calls, .. } => calls.are_finished() && self.head.queued.is_empty(),
+            Phase::Calling { calls, .. } => {
+                let Head { queued, config, .. } = &self.head;
+                calls.are_finished() && queued.is_empty() && calls.ending(&config.stop_on).is_none()
+            }
             _ => false,
         }
     }
@@ -193,6 +203,10 @@ impl Run {
         match &self.head.phase {
             Phase::Asking if !self.head.queued.is_empty() => {
                 self.open_queued()?;
+                self.next(step)
+            }
+            Phase::Asking if self.head.ended_by.is_some() => {
+                self.end_by_tool();
                 self.next(step)
             }
             Phase::Asking => self.ask(step),

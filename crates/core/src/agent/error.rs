@@ -49,6 +49,14 @@ pub enum AgentErrorKind {
     /// The run cannot begin as it is asked to.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
+    /// The model is to be made to call what is not on offer.
+    #[error("the model cannot be made to call {wanted}: {}", offered(available))]
+    ToolChoice {
+        /// What it is to call.
+        wanted: String,
+        /// The tools on offer.
+        available: Vec<String>,
+    },
     /// The run is driven out of turn.
     #[error("the run cannot go on: {0}")]
     OutOfTurn(String),
@@ -100,6 +108,14 @@ impl fmt::Display for Limit {
             Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
             Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
         }
+    }
+}
+
+fn offered(names: &[String]) -> String {
+    if names.is_empty() {
+        "no tools are on offer".to_owned()
+    } else {
+        format!("on offer: {}", names.join(", "))
     }
 }
 

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Answers, Parked};
-use crate::{Message, RunContext, Transcript, limits};
+use crate::{Message, RunContext, ToolChoice, Transcript, limits};
 
 /// What a run begins with, and for whom it runs.
 ///
@@ -19,6 +21,10 @@ pub struct RunInput {
     pub start: RunStart,
     /// Limits of this run, in place of the agent's.
     pub limits: Option<RunLimits>,
+    /// What the model may call in this run, in place of what the agent says.
+    pub tool_choice: Option<ToolChoice>,
+    /// The tools that end this run, in place of those that the agent names.
+    pub stop_on: Option<BTreeSet<String>>,
     /// What its tools are given: principal, state, cancellation, progress.
     pub context: RunContext,
 }
@@ -76,13 +82,29 @@ impl RunInput {
     }
 
     fn from_start(start: RunStart) -> Self {
-        Self { start, limits: None, context: RunContext::default() }
+        Self { start, limits: None, tool_choice: None, stop_on: None, context: RunContext::default() }
     }
 
     /// Sets the limits of this run.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Sets whether the model may, must or must not call in this run. A call that it must make, it must make once: when it has
+    /// called, it decides by itself.
+    #[must_use]
+    pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.tool_choice = Some(choice);
+        self
+    }
+
+    /// Ends this run when one of these tools was done: its result is the answer, with [`StopReason::Tool`](super::StopReason::Tool).
+    /// Calls beside it are made too; one that fails ends nothing.
+    #[must_use]
+    pub fn with_stop_on<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+        self.stop_on = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 

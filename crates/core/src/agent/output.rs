@@ -19,7 +19,8 @@ pub enum RunOutput {
 pub struct RunAnswer {
     /// The answer as text.
     pub text: String,
-    /// The answer as data, where outputs were declared.
+    /// The answer as data, where outputs were declared; of a tool that ended the run, its structured result, if that is an
+    /// object of their form.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The calls of this run, in order.
@@ -59,6 +60,8 @@ pub enum StopReason {
     LimitReached,
     /// The model declined; the text says why.
     Refused,
+    /// A [tool that ends the run](crate::RunInput::with_stop_on) was done; the answer is its result.
+    Tool,
     /// It is not clear what is wanted; the text is a question back.
     Clarification,
 }

@@ -2,8 +2,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_core::{
-    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, State, StateType, ToolName,
-    Toolset, ToolsetError, limits,
+    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, State, StateType, ToolChoice,
+    ToolName, Toolset, ToolsetError, limits,
 };
 
 use super::{
@@ -216,6 +216,42 @@ impl ReactAgentBuilder {
     /// a model that does not think by itself.
     pub fn chain_of_thought(mut self) -> Self {
         self.chain_of_thought = true;
+        self
+    }
+
+    /// Sets whether the model may, must or must not call, where the input of a run does not say. A call that it must make, it
+    /// must make once in a run: when it has called, it decides by itself. A tool that is named and not on offer is an error
+    /// of the run. Default: it decides.
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.config.tool_choice = choice;
+        self
+    }
+
+    /// Ends a run when one of these tools was done, where the input of the run does not say: its result is the answer, with
+    /// [`StopReason::Tool`](haft_core::StopReason::Tool). Calls beside it are made too; one that fails ends nothing. Default: none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Agent, StopReason, Toolset, testing::ScriptedModel, tool};
+    /// use haft_react::ReactAgent;
+    ///
+    /// /// Draws a picture.
+    /// #[tool]
+    /// fn draw(what: String) -> String {
+    ///     format!("<svg>{what}</svg>")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().calls([("a", "draw", r#"{"what":"a cat"}"#)]);
+    /// let agent = ReactAgent::builder(model).tools(Toolset::new().with(Draw)).stop_on(["draw"]).build()?;
+    /// let answer = agent.run("Draw a cat.".into()).await?.into_answer().unwrap();
+    /// assert_eq!((answer.text.as_str(), answer.stop_reason), ("<svg>a cat</svg>", StopReason::Tool));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_on<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+        self.config.stop_on = tools.into_iter().map(Into::into).collect();
         self
     }
 

@@ -81,7 +81,7 @@ impl ReactAgent {
                 deprecated.warn(&tools);
             }
             let instructions = self.0.instructions.as_ref();
-            let step = Step { tools: &tools, dialect: self.dialect(), instructions, now: Timestamp::now() };
+            let step = Step { instructions, ..Step::new(&tools, self.dialect(), Timestamp::now()) };
             match run.next(&step)? {
                 Effect::Chat(request) => {
                     let reply = self.ask(run, &request, events).await;

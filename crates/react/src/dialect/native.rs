@@ -23,14 +23,21 @@ impl Dialect for NativeCalls {
     }
 
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let (tools, tool_choice) = match (prompt.outputs, prompt.must_answer) {
-            (None, false) => (prompt.tools.clone(), ToolChoice::Auto),
-            (None, true) => (prompt.tools.clone(), ToolChoice::None),
-            (Some(outputs), false) => {
+        let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
+        let (tools, tool_choice) = match (prompt.outputs, choice) {
+            (None, choice) => (prompt.tools.clone(), choice.clone()),
+            (Some(outputs), ToolChoice::Auto) => {
                 (Offered::of(prompt.tools, outputs).with_finish.clone(), ToolChoice::Required)
             }
-            (Some(outputs), true) => {
+            (Some(outputs), ToolChoice::None) => {
                 (Offered::of(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
+            }
+            // To end is a call too, which is not the one that is wanted.
+            (Some(outputs), ToolChoice::Required) => {
+                (Offered::of(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
+            }
+            (Some(outputs), ToolChoice::Tool(name)) => {
+                (Offered::of(prompt.tools, outputs).with_finish.clone(), ToolChoice::Tool(name.clone()))
             }
         };
         ChatRequest {
@@ -69,6 +76,7 @@ impl Dialect for NativeCalls {
 struct Offered {
     outputs: Schema,
     with_finish: ToolList,
+    without_finish: ToolList,
     finish: ToolList,
 }
 
@@ -80,10 +88,14 @@ impl Offered {
 
     fn new(tools: &ToolList, outputs: &Schema) -> Self {
         let finish: Arc<dyn Tool> = Arc::new(finish(outputs));
-        let all = tools.tools().iter().filter(|tool| *tool.definition().name() != *FINISH).chain([&finish]);
+        let others = || tools.tools().iter().filter(|tool| *tool.definition().name() != *FINISH);
+        let gather = |tools: &mut dyn Iterator<Item = &Arc<dyn Tool>>| {
+            ToolList::gather(tools.map(|tool| ("react", Arc::clone(tool))), Vec::new())
+        };
         Self {
             outputs: outputs.clone(),
-            with_finish: ToolList::gather(all.map(|tool| ("react", Arc::clone(tool))), Vec::new()),
+            with_finish: gather(&mut others().chain([&finish])),
+            without_finish: gather(&mut others()),
             finish: ToolList::new("react", [Arc::clone(&finish)]),
         }
     }

@@ -8,7 +8,8 @@ mod told;
 use std::sync::Arc;
 
 use haft_core::{
-    ChatRequest, ChatResponse, Content, FinishReason, ResponseFormat, Schema, ToolCall, ToolDefinition, Value,
+    ChatRequest, ChatResponse, Content, FinishReason, ResponseFormat, Schema, ToolCall, ToolChoice,
+    ToolDefinition, Value,
 };
 
 use super::{FINISH, Prompt, take_finish};
@@ -61,11 +62,14 @@ pub(super) enum Action {
 /// Puts a request together.
 pub(super) fn request<F: Form>(prompt: &Prompt<'_>) -> ChatRequest {
     let offer = Offer::<F>::of(prompt);
-    let response_format = if prompt.must_answer { &offer.finish_step } else { &offer.any_step };
+    let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
+    // Last, so that what stands before it is the same in every request.
+    let demand = if prompt.must_answer { None } else { offer::demand(choice) };
+    let messages = prompt.messages.iter().map(render::message::<F>);
     ChatRequest {
-        instructions: Some(Arc::clone(&offer.system)),
-        messages: prompt.messages.iter().map(render::message::<F>).collect(),
-        response_format: response_format.clone(),
+        instructions: Some(offer.system(prompt)),
+        messages: messages.chain(demand.map(Arc::new)).collect(),
+        response_format: offer.format(prompt.tools, choice),
         settings: prompt.settings.clone(),
         ..ChatRequest::default()
     }

@@ -64,7 +64,7 @@ impl Run {
 
     /// Goes on with the calls of a reply; no effect when all are done.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let Head { phase: Phase::Calling { calls, queued }, retries, .. } = &mut self.head else {
+        let Head { phase: Phase::Calling { calls, queued }, retries, config, .. } = &mut self.head else {
             return Ok(None);
         };
         let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
@@ -85,9 +85,11 @@ impl Run {
         if !pending.is_empty() {
             return Ok(Some(Effect::Wait(pending)));
         }
+        let ends = calls.ending(&config.stop_on).filter(|_| !*queued);
         if !*queued {
             guard::count_retries(calls.results(), retries);
         }
+        self.head.ended_by = ends.map(|place| self.transcript.len() + place).or(self.head.ended_by);
         self.close(FailureKind::Cancelled, "cancelled");
         Ok(None)
     }

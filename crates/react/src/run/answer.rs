@@ -1,8 +1,8 @@
 //! The end of a run.
 
-use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, StopReason};
+use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, StopReason, Value};
 
-use super::{Output, Run, steps};
+use super::{Output, Phase, Run, steps};
 
 impl Run {
     /// The whole of an answer, from what it is where that is not what the model said last.
@@ -21,6 +21,26 @@ impl Run {
             stop_reason,
             transcript: self.transcript.clone(),
         }
+    }
+
+    /// Ends with what a tool gave, once it is checked.
+    pub(super) fn end_by_tool(&mut self) {
+        let Some(message) = self.head.ended_by.take().and_then(|place| self.transcript.messages().get(place))
+        else {
+            return;
+        };
+        let MessageBody::Tool(result) = message.body() else { return };
+        let Some(result) = result.output() else { return };
+        let declared = self.head.config.outputs.as_ref();
+        let fits = |value: &&Value| declared.is_none_or(|schema| schema.is_valid(value));
+        let outputs = result.structured.as_ref().filter(fits).and_then(Value::as_object);
+        let (text, outputs) = (result.text().into_owned(), outputs.cloned().unwrap_or_default());
+        let output = Box::new(self.filled(Output { text, outputs, stop_reason: StopReason::Tool }));
+        self.head.phase = if self.head.config.check_outputs {
+            Phase::Checking { output, said: None }
+        } else {
+            Phase::Answered { stop_reason: StopReason::Tool, output: Some(output) }
+        };
     }
 
     /// The answer that a model gives with these words.

@@ -14,14 +14,17 @@ impl Run {
         if let Some(compaction) = self.keep_within_tokens() {
             return Ok(compaction);
         }
+        let tool_choice = self.choose(step)?;
         let request = step.dialect.request(&Prompt {
             messages: self.view(),
             tools: step.tools,
             instructions: step.instructions,
             outputs: self.outputs(),
             must_answer: self.head.must_answer(),
-            settings: &self.head.config.settings,
+            tool_choice: &tool_choice,
+            settings: step.settings.unwrap_or(&self.head.config.settings),
         });
+        self.head.tool_choice = tool_choice;
         self.head.requests += 1;
         self.head.phase = Phase::Asked;
         Ok(Effect::Chat(Box::new(request)))

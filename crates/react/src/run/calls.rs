@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use haft_core::{
     Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed, Timestamp,
     ToolCall, ToolList, ToolResult,
@@ -106,6 +108,14 @@ impl OpenCalls {
         self.0.iter().filter_map(|open| match &open.state {
             CallState::Finished { result } => Some(&**result),
             _ => None,
+        })
+    }
+
+    /// The place of the first call that went well of a tool that ends the run.
+    pub(super) fn ending(&self, tools: &BTreeSet<String>) -> Option<usize> {
+        self.0.iter().position(|open| match &open.state {
+            CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
+            _ => false,
         })
     }
 

@@ -59,7 +59,8 @@ impl Run {
     /// Ends with what the model said, once it is checked.
     pub(super) fn settle(&mut self, said: AssistantMessage, stop_reason: StopReason) {
         if self.head.config.check_outputs {
-            let output = Box::new(self.output(&said, stop_reason));
+            let output = self.output(&said, stop_reason);
+            let output = Box::new(self.filled(output));
             self.head.phase = Phase::Checking { output, said: Some(Box::new(said)) };
         } else {
             self.push(Message::assistant(said));
@@ -106,10 +107,15 @@ impl Run {
             return Ok(changed);
         }
         let outputs = Value::Object(changed.outputs);
-        let Some(schema) = &self.head.config.outputs else {
-            return Err("there are outputs now, and none were declared".into());
-        };
-        schema.validate(&outputs).map_err(|violations| format!("the outputs do not fit: {violations}"))?;
+        match &self.head.config.outputs {
+            Some(schema) => {
+                schema
+                    .validate(&outputs)
+                    .map_err(|violations| format!("the outputs do not fit: {violations}"))?;
+            }
+            None if output.stop_reason == StopReason::Tool => {}
+            None => return Err("there are outputs now, and none were declared".into()),
+        }
         if changed.text == output.text {
             changed.text = outputs.to_string();
         }

@@ -1,7 +1,12 @@
-use haft_core::{ChatSettings, RunLimits, Schema, limits};
+use std::collections::BTreeSet;
+
+use haft_core::{ChatSettings, RunLimits, Schema, ToolChoice, limits};
 use serde::{Deserialize, Serialize};
 
-use super::{ContextConfig, head::is_false};
+use super::{
+    ContextConfig,
+    head::{is_auto, is_false},
+};
 
 /// How runs behave. Plain data: a run that is saved has its own copy.
 ///
@@ -34,6 +39,13 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// When the outputs are asked for. Default: at the end of the work.
     pub outputs_by: OutputsBy,
+    /// Whether the model may, must or must not call. What it must call, it must call once in a run: when it has called, it
+    /// decides by itself. Default: it decides.
+    #[serde(skip_serializing_if = "is_auto")]
+    pub tool_choice: ToolChoice,
+    /// The tools that end a run: when one was done, its result is the answer. Default: none.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub stop_on: BTreeSet<String>,
     /// Whether an answer is [checked](super::Effect::Check) before it is taken. Default: no.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
@@ -80,6 +92,8 @@ impl Default for RunConfig {
             inputs: None,
             outputs: None,
             outputs_by: OutputsBy::default(),
+            tool_choice: ToolChoice::Auto,
+            stop_on: BTreeSet::new(),
             check_outputs: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatRequest, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall, ToolList, View,
+    ChatRequest, ChatSettings, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall,
+    ToolChoice, ToolList, View,
 };
 
 use super::Output;
@@ -16,8 +17,19 @@ pub struct Step<'a> {
     pub dialect: &'a dyn Dialect,
     /// What the model is told before the conversation.
     pub instructions: Option<&'a Arc<Message>>,
+    /// Whether the model may, must or must not call in the next request. `None` is what the [run](super::Run::tool_choice) says.
+    pub tool_choice: Option<&'a ToolChoice>,
+    /// How the next reply is made. `None` is as the run's [configuration](super::RunConfig::settings) says.
+    pub settings: Option<&'a ChatSettings>,
     /// The time, for what is added to the transcript.
     pub now: Timestamp,
+}
+
+impl<'a> Step<'a> {
+    /// Lends tools, dialect and time, and nothing else.
+    pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
+        Self { tools, dialect, instructions: None, tool_choice: None, settings: None, now }
+    }
 }
 
 /// What a run wants done.

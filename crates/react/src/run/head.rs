@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, ToolCall, Usage};
+use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, ToolCall, ToolChoice, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{Output, RunConfig, calls::OpenCalls, context::Shown};
@@ -39,6 +39,15 @@ pub(super) struct Head {
     /// How many calls tools pushed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) pushed: usize,
+    /// What the last request asked for, where it did not leave it to the model.
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub(super) tool_choice: ToolChoice,
+    /// Whether the model has called in this run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_called: bool,
+    /// The message whose result is the answer, once nothing is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ended_by: Option<usize>,
     /// Set when the model must answer: the limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_request: Option<Limit>,
@@ -100,6 +109,9 @@ impl Head {
             is_extracting: false,
             queued: Vec::new(),
             pushed: 0,
+            tool_choice: ToolChoice::Auto,
+            has_called: false,
+            ended_by: None,
             last_request: None,
         }
     }
@@ -118,4 +130,8 @@ fn is_zero(value: &usize) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
 pub(super) fn is_false(value: &bool) -> bool {
     !value
+}
+
+pub(super) fn is_auto(choice: &ToolChoice) -> bool {
+    *choice == ToolChoice::Auto
 }

@@ -39,6 +39,9 @@ impl Run {
         if message.is_empty() {
             return self.tolerate(|| ModelError::EmptyResponse.into());
         }
+        if let Some(problem) = self.unmet(&message) {
+            return self.object(message, problem);
+        }
         if message.tool_calls.is_empty() {
             self.conclude(message)
         } else if self.head.is_extracting {
@@ -50,7 +53,11 @@ impl Run {
 
     /// Opens the calls of a reply.
     fn open(&mut self, mut message: AssistantMessage) -> Result<(), AgentErrorKind> {
-        self.head.unusable_replies = 0;
+        // What a tool gives that ends the run may not be taken: then that was one more answer in a row.
+        if !message.tool_calls.iter().any(|call| self.head.config.stop_on.contains(&call.name)) {
+            self.head.unusable_replies = 0;
+        }
+        self.head.has_called = true;
         self.head.identical_calls = self.repetitions(&message.tool_calls);
         self.ids.adopt(&mut message.tool_calls);
         let calls = message.tool_calls.clone();

@@ -6,7 +6,7 @@ use haft_core::{
     AgentErrorKind, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript, limits,
 };
 
-use super::{OpenCalls, Phase, Run, RunError, queued_in};
+use super::{OpenCalls, Output, Phase, Run, RunError, queued_in};
 use crate::queue::{QueuedResults, Round, next_round};
 
 impl Run {
@@ -76,19 +76,28 @@ impl Run {
         }
     }
 
-    /// An answer with the results in their places.
-    pub(super) fn shown_answer(&mut self, mut answer: RunAnswer) -> RunAnswer {
+    /// The same with the results of the queue in their places.
+    pub(super) fn filled(&mut self, mut output: Output) -> Output {
         self.placed.keep_up(&self.transcript);
         let results = &self.placed.results;
         if results.is_empty() {
-            return answer;
+            return output;
         }
-        answer.text = results.in_text(&answer.text).into_owned();
-        for value in answer.outputs.values_mut() {
+        output.text = results.in_text(&output.text).into_owned();
+        for value in output.outputs.values_mut() {
             if let Some(filled) = results.in_value(value) {
                 *value = filled;
             }
         }
+        output
+    }
+
+    /// An answer with the results in their places.
+    pub(super) fn shown_answer(&mut self, mut answer: RunAnswer) -> RunAnswer {
+        let RunAnswer { text, outputs, stop_reason, .. } = answer;
+        let Output { text, outputs, .. } = self.filled(Output { text, outputs, stop_reason });
+        (answer.text, answer.outputs) = (text, outputs);
+        let results = &self.placed.results;
         for step in &mut answer.steps {
             if let Some(filled) = results.in_result(&step.result) {
                 step.result = filled;

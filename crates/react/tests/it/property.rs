@@ -194,7 +194,7 @@ fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let tools = ToolList::default();
     while stage.happens(&mut run) {
         let dialect = stage.play.dialect();
-        let step = Step { tools: &tools, dialect, instructions: None, now: stage.now() };
+        let step = Step::new(&tools, dialect, stage.now());
         match run.next(&step).unwrap() {
             Effect::Chat(request) => {
                 assert_shown(play, &run, &request);

@@ -471,3 +471,21 @@ async fn an_answer_has_the_results_too() {
     let output = agent.run(RunInput::following(said, "What is it?")).await.unwrap();
     assert_eq!(output.text(), "It is 3.");
 }
+
+/// What a tool that ends the run has pushed is done before, and is in the answer, also where that is checked.
+#[tokio::test]
+async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
+    let call = [("a", "render", r#"{"x":17,"y":25}"#)];
+    let tools = || tools().with(Render);
+    let plain = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
+    let checked = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
+    let checked = checked.output_validator(|mut output, _| async move {
+        output.text += ", checked";
+        Ok(output)
+    });
+    for (agent, expected) in [(plain, "Sum: 42"), (checked, "Sum: 42, checked")] {
+        let answer = agent.stop_on(["render", "add"]).build().unwrap().run("Draw.".into()).await.unwrap();
+        let answer = answer.into_answer().unwrap();
+        assert_eq!((&*answer.text, answer.stop_reason), (expected, haft_core::StopReason::Tool));
+    }
+}

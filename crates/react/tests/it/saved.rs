@@ -4,7 +4,7 @@ use haft_core::{ChatResponse, RunInput, Timestamp, ToolList, json};
 use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step};
 
 fn step(tools: &ToolList) -> Step<'_> {
-    Step { tools, dialect: &NativeCalls, instructions: None, now: Timestamp::from_unix_millis(1) }
+    Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
 /// BEHAVIOUR D39, for a newer format.

@@ -290,7 +290,7 @@ fn checking() -> (Run, ToolList) {
     let config = RunConfig { check_outputs: true, ..RunConfig::default() };
     let mut run = Run::new(&config, RunInput::new("2 + 2?")).unwrap();
     let tools = ToolList::default();
-    let step = Step { tools: &tools, dialect: &NativeCalls, instructions: None, now: Timestamp::default() };
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
     let reply = ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("4") };
     run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
@@ -301,7 +301,7 @@ fn checking() -> (Run, ToolList) {
 #[test]
 fn a_check_survives_its_process() {
     let (run, tools) = checking();
-    let step = Step { tools: &tools, dialect: &NativeCalls, instructions: None, now: Timestamp::default() };
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let saved = serde_json::to_string(&run).unwrap();
     let mut loaded: Run = serde_json::from_str(&saved).unwrap();
     assert_eq!(loaded, run);

@@ -110,6 +110,7 @@ fn step_schema(arguments: Value) -> Schema {
         instructions: None,
         outputs: None,
         must_answer: false,
+        tool_choice: &Default::default(),
         settings: &Default::default(),
     };
     match JsonReact::new().request(&prompt).response_format {
