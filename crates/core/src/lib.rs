@@ -48,7 +48,9 @@ pub use model::{
     ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
     ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
-pub use pipeline::{Batch, CallOutcome, CallRecord, Pipeline, Recorder};
+pub use pipeline::{
+    Audit, AuditLog, AuditOutcome, Batch, CallOutcome, CallRecord, Pipeline, Recorder, WaitsFor,
+};
 pub use result_cache::{CachedResults, ResultCache};
 pub use schema::{Repair, RepairPolicy, Schema, SchemaError, Violation, Violations};
 pub use schemars;

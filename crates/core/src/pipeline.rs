@@ -5,6 +5,7 @@
 //! [`Pipeline::call`].
 
 mod arguments;
+mod audit;
 mod batch;
 mod bound;
 mod check;
@@ -12,12 +13,13 @@ mod find;
 mod gate;
 mod invoke;
 mod record;
+mod redact;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -32,6 +34,7 @@ use crate::{
     ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolOutcome, ToolResult, limits,
 };
 
+pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
 pub use batch::Batch;
 pub(crate) use bound::media_bytes;
 pub(crate) use check::check;
@@ -40,7 +43,7 @@ pub use record::{CallRecord, Recorder};
 
 use bound::Bound;
 use invoke::panicked;
-use record::Recording;
+use record::{Recording, Understood};
 
 /// Runs calls. Cheap to clone; clones share the store and the recorder.
 ///
@@ -116,12 +119,22 @@ enum Arguments<'a> {
 
 /// What is learned of a call on its way.
 #[derive(Default)]
-struct Notes {
+struct Notes<'a> {
+    /// Where the arguments go, if there is a record of the call.
+    arguments: Option<&'a Understood>,
     repairs: Vec<Repair>,
     /// What whoever reads the result should know of the call.
     warning: Option<String>,
     /// Whether the result is one of an earlier call.
     is_cached: bool,
+}
+
+impl Notes<'_> {
+    fn understood(&self, arguments: &Value) {
+        if let Some(kept) = self.arguments {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(arguments.clone());
+        }
+    }
 }
 
 impl Pipeline {
@@ -221,14 +234,19 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
+        let arguments_kept = Understood::default();
         let recording = self.0.recorder.as_deref().map(|recorder| Recording {
             recorder,
             definition,
             call,
+            arguments: &arguments_kept,
             context: cx,
+            started_at,
+            started,
             is_over: false,
         });
-        let mut notes = Notes::default();
+        let kept = recording.is_some().then_some(&arguments_kept);
+        let mut notes = Notes { arguments: kept, ..Notes::default() };
         let ended = {
             // Pinned first: what is put around it then moves a pointer, not the state of the whole call.
             let way = pin!(self.take_through(tool, arguments, cx, host, started, &mut notes));
@@ -263,7 +281,7 @@ impl Pipeline {
         cx: &ToolContext,
         host: invoke::Host<'_>,
         started: Instant,
-        notes: &mut Notes,
+        notes: &mut Notes<'_>,
     ) -> Result<ToolOutcome, ToolError> {
         let (tool, definition) = tool?;
         let arguments = match arguments {
@@ -271,10 +289,14 @@ impl Pipeline {
             Arguments::Value(value) => value,
         };
         let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
+        notes.understood(&arguments);
         let (arguments, approved) = match gate::pass(definition, arguments, cx)? {
             gate::Passage::Open { arguments, approved, are_others } => {
                 notes.warning =
                     are_others.then(|| format!("it was approved with other arguments: {arguments}"));
+                if are_others {
+                    notes.understood(&arguments);
+                }
                 (arguments, approved)
             }
             gate::Passage::Answered(output) => {

@@ -24,6 +24,7 @@ mod metered;
 mod preflight;
 mod reference;
 mod repair;
+mod secret;
 #[cfg(test)]
 mod tests;
 mod violation;

@@ -6,7 +6,7 @@ use super::Notes;
 use crate::{RepairPolicy, ToolDefinition, ToolError, limits, schema};
 
 /// Reads the text of arguments, as a model wrote it.
-pub(super) fn parse(text: &str, policy: RepairPolicy, notes: &mut Notes) -> Result<Value, ToolError> {
+pub(super) fn parse(text: &str, policy: RepairPolicy, notes: &mut Notes<'_>) -> Result<Value, ToolError> {
     if text.len() > limits::ARGUMENT_BYTES {
         let reason =
             format!("{} bytes are too many, at most {} are read", text.len(), limits::ARGUMENT_BYTES);
@@ -26,7 +26,7 @@ pub(super) fn fit(
     definition: &ToolDefinition,
     arguments: Value,
     policy: RepairPolicy,
-    notes: &mut Notes,
+    notes: &mut Notes<'_>,
 ) -> Result<Value, ToolError> {
     let schema = definition.input_schema();
     if schema.is_valid(&arguments) {

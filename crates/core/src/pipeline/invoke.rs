@@ -32,7 +32,7 @@ impl Pipeline {
         arguments: Value,
         cx: &ToolContext,
         started: Instant,
-        notes: &mut Notes,
+        notes: &mut Notes<'_>,
     ) -> Called {
         if cx.cancellation().is_cancelled() {
             return Err(ToolError::Cancelled);
@@ -99,11 +99,13 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The text of a panic may hold anything: it goes to the trace, the model reads only that it happened.
+/// The text of a panic may hold anything, arguments too: it goes to the trace of who asks for the details, the model reads only
+/// that it happened.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text.unwrap_or("(no text)"), "a tool panicked");
+    tracing::error!("a tool panicked");
+    tracing::debug!(panic = text.unwrap_or("(no text)"), "what the panic said");
     ToolError::Failed {
         message: "the tool panicked; it may have done a part of its work".to_owned(),
         source: None,

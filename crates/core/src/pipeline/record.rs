@@ -1,10 +1,15 @@
 use std::{
     error::Error as _,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
+use serde_json::Value;
+use tokio::time::Instant;
+
 use super::CallOutcome;
-use crate::{ToolCall, ToolContext, ToolDefinition, ToolError, ToolResult};
+use crate::{Timestamp, ToolCall, ToolContext, ToolDefinition, ToolError, ToolResult};
 
 /// Is told of every call, whatever came of it: for audits, metrics and sessions.
 ///
@@ -20,8 +25,11 @@ pub trait Recorder: Send + Sync {
 pub struct CallRecord<'a> {
     /// The tool, if there is one of that name.
     pub definition: Option<&'a ToolDefinition>,
-    /// What was asked for. Its arguments may hold secrets of the caller.
+    /// What was asked for. Its arguments may hold secrets of the caller: an [`Audit`](crate::Audit) has none.
     pub call: &'a ToolCall,
+    /// The arguments that the tool was called with, or would have been: read, repaired, and those that were approved where that
+    /// was with others. Nothing where those that came do not fit.
+    pub arguments: Option<&'a Value>,
     /// For whom.
     pub context: &'a ToolContext,
     /// What came of it: a result, or that it waits. A call that its caller dropped is a
@@ -29,6 +37,10 @@ pub struct CallRecord<'a> {
     pub outcome: &'a CallOutcome,
     /// Whether the result is that of an earlier call, out of a [`ResultCache`](crate::ResultCache): the tool did not run.
     pub is_cached: bool,
+    /// When the call began.
+    pub started_at: Timestamp,
+    /// How long it took.
+    pub duration: Duration,
 }
 
 impl CallRecord<'_> {
@@ -41,12 +53,18 @@ impl CallRecord<'_> {
     }
 }
 
+/// The arguments of a call as they were understood, for whoever keeps a record of it.
+pub(super) type Understood = Mutex<Option<Value>>;
+
 /// Sees to it that a call is on record, also when it is dropped.
 pub(super) struct Recording<'a> {
     pub(super) recorder: &'a dyn Recorder,
     pub(super) definition: Option<&'a ToolDefinition>,
     pub(super) call: &'a ToolCall,
+    pub(super) arguments: &'a Understood,
     pub(super) context: &'a ToolContext,
+    pub(super) started_at: Timestamp,
+    pub(super) started: Instant,
     pub(super) is_over: bool,
 }
 
@@ -57,8 +75,18 @@ impl Recording<'_> {
     }
 
     fn record(&self, outcome: &CallOutcome, is_cached: bool) {
-        let Self { recorder, definition, call, context, .. } = self;
-        let record = CallRecord { definition: *definition, call, context, outcome, is_cached };
+        let Self { recorder, definition, call, context, started_at, .. } = *self;
+        let arguments = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = CallRecord {
+            definition,
+            call,
+            arguments: arguments.as_ref(),
+            context,
+            outcome,
+            is_cached,
+            started_at,
+            duration: self.started.elapsed(),
+        };
         if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
             tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
         }
@@ -69,7 +97,8 @@ impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             let Self { call, .. } = self;
-            let dropped = ToolResult::failed(&call.id, &call.name, &ToolError::Cancelled);
+            let mut dropped = ToolResult::failed(&call.id, &call.name, &ToolError::Cancelled);
+            (dropped.started_at, dropped.duration) = (self.started_at, self.started.elapsed());
             self.record(&CallOutcome::Finished(dropped), false);
         }
     }

@@ -19,6 +19,9 @@ pub struct Policy {
     pub retries: u32,
     /// How many bytes of a result the model reads. Default: [`limits::RESULT_BYTES`].
     pub output_limit: usize,
+    /// Arguments whose values are on no [audit](crate::Audit), by their names at any depth, beside those that are not anyway. Default:
+    /// none.
+    pub redacted: Vec<String>,
 }
 
 impl Default for Policy {
@@ -31,6 +34,7 @@ impl Default for Policy {
             idempotent: false,
             retries: limits::TOOL_RETRIES,
             output_limit: limits::RESULT_BYTES,
+            redacted: Vec::new(),
         }
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod adaptors;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod cache;
