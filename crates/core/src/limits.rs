@@ -58,5 +58,8 @@ pub const CACHED_RESULTS: usize = 1_000;
 /// How many bytes of results and arguments a [`ResultCache`](crate::ResultCache) keeps: 64 MiB.
 pub const CACHED_RESULT_BYTES: usize = 64 << 20;
 
+/// How often one agent may hand a run to another.
+pub const HAND_OFFS: u32 = 8;
+
 /// How many calls synchronous code may push to one pending queue, and so in one run.
 pub const QUEUED_CALLS: usize = 256;

@@ -7,17 +7,18 @@ mod hook;
 mod signature;
 mod watch;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Toolset,
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Tool, Toolset,
 };
 
 use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
 
 pub use builder::{BuildError, ReactAgentBuilder};
 pub use hook::StepContext;
+pub(crate) use watch::{Events, watch};
 
 /// An agent that reasons and acts: it asks its model, makes the calls that the model wants, tells it the results, and
 /// so on until there is an answer. Cheap to clone.
@@ -49,6 +50,7 @@ pub use hook::StepContext;
 #[derive(Clone)]
 pub struct ReactAgent(Arc<Parts>);
 
+#[derive(Clone)]
 struct Parts {
     model: Arc<dyn ChatModel>,
     /// Who summarises.
@@ -62,6 +64,8 @@ struct Parts {
     hook_timeout: Duration,
     /// Whether its tools may push calls.
     has_queue: bool,
+    /// The tools by which it hands a run to another agent.
+    transfers: BTreeSet<String>,
 }
 
 impl ReactAgent {
@@ -87,6 +91,28 @@ impl ReactAgent {
     /// How the agent speaks to its model.
     pub fn dialect(&self) -> &dyn Dialect {
         &*self.0.dialect
+    }
+
+    pub(crate) fn config(&self) -> &RunConfig {
+        &self.0.config
+    }
+
+    pub(crate) fn transfers(&self) -> &BTreeSet<String> {
+        &self.0.transfers
+    }
+
+    /// The same agent with tools that end its part of a run, for another agent to go on.
+    pub(crate) fn with_transfers<T: Tool + 'static>(
+        &self,
+        transfers: impl IntoIterator<Item = T>,
+    ) -> Result<Self, BuildError> {
+        let mut parts = Parts::clone(&self.0);
+        for transfer in transfers {
+            parts.transfers.insert(transfer.definition().name().to_string());
+            parts.tools = parts.tools.with(transfer);
+        }
+        parts.tools.check()?;
+        Ok(Self(Arc::new(parts)))
     }
 
     /// The same agent for code that is not asynchronous.
@@ -116,14 +142,14 @@ impl ReactAgent {
         context: RunContext,
     ) -> BoxStream<'r, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        watch::watch(|events| async move { agent.drive_to_end(run, context, &events).await })
+        watch(|events| async move { agent.drive_to_end(run, context, &events).await })
     }
 }
 
 impl Agent for ReactAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        watch::watch(|events| async move {
+        watch(|events| async move {
             let context = input.context.clone();
             let mut run = agent.begin(input)?;
             agent.drive_to_end(&mut run, context, &events).await

@@ -3,6 +3,7 @@
 mod agent;
 mod blocking;
 mod dialect;
+mod handoff;
 mod queue;
 mod reply;
 mod router;
@@ -12,6 +13,7 @@ mod trajectory;
 pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext};
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
+pub use handoff::{Carried, HandoffError, Handoffs};
 pub use queue::{PendingQueue, QueueHandle, Queued, QueuedResults};
 pub use reply::Reply;
 pub use router::{

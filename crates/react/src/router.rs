@@ -198,6 +198,10 @@ fn relay(agent: Arc<dyn Agent>, input: RunInput, route: Option<String>, usage: U
         }
         Ok(RunEvent::Done { output: RunOutput::Answer(mut answer) }) => {
             answer.usage += usage;
+            let answer = match &route {
+                Some(route) => Box::new(answer.by(route)),
+                None => answer,
+            };
             Ok(RunEvent::Done { output: RunOutput::Answer(answer) })
         }
         Ok(event) => Ok(event),

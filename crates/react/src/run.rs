@@ -13,6 +13,7 @@ mod context;
 mod effect;
 mod error;
 mod guard;
+mod hand;
 mod head;
 mod hear;
 mod ids;

@@ -29,6 +29,9 @@ pub struct RunAnswer {
     pub usage: Usage,
     /// Why it stopped.
     pub stop_reason: StopReason,
+    /// Who answered, where there are several agents; of one inside another, the way to it, such as `support/refunds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The whole conversation, for the next question.
     pub transcript: Transcript,
 }
@@ -64,6 +67,18 @@ pub enum StopReason {
     Tool,
     /// It is not clear what is wanted; the text is a question back.
     Clarification,
+}
+
+impl RunAnswer {
+    /// Says which of several agents answered; it may have several agents inside, of which one did.
+    #[must_use]
+    pub fn by(mut self, agent: &str) -> Self {
+        self.agent = Some(match self.agent {
+            Some(inner) => format!("{agent}/{inner}"),
+            None => agent.to_owned(),
+        });
+        self
+    }
 }
 
 impl RunOutput {

@@ -1,4 +1,4 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_core::{
@@ -385,6 +385,7 @@ impl ReactAgentBuilder {
             validators,
             hook_timeout,
             has_queue,
+            transfers: BTreeSet::new(),
         })))
     }
 }

@@ -19,7 +19,7 @@ use crate::{CallBatch, Delta, Effect, QueueHandle, Reply, Run, Step, queue::Push
 
 impl ReactAgent {
     /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
-    pub(super) async fn drive_to_end(
+    pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
         context: RunContext,
@@ -75,6 +75,9 @@ impl ReactAgent {
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
+            }
+            if run.handed_off(&self.0.transfers).is_some() {
+                return Ok(RunOutput::Answer(Box::new(run.so_far())));
             }
             if !mem::take(&mut is_fresh) && run.is_asking() {
                 tools = self.list(run, &context).await;

@@ -19,11 +19,11 @@ const WAITING_EVENTS: usize = 64;
 
 /// Where a driver tells what happens.
 #[derive(Clone)]
-pub(super) struct Events(mpsc::Sender<RunEvent>);
+pub(crate) struct Events(mpsc::Sender<RunEvent>);
 
 impl Events {
     /// Tells of an event, and waits while the reader is behind.
-    pub(super) async fn tell(&self, event: RunEvent) {
+    pub(crate) async fn tell(&self, event: RunEvent) {
         // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
         let _ = self.0.send(event).await;
     }
@@ -47,7 +47,7 @@ impl ProgressSink for ProgressRelay {
 }
 
 /// The events of a driver, then its end. Nothing is spawned: the stream drives, and dropping it drops everything.
-pub(super) fn watch<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
+pub(crate) fn watch<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
 where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {

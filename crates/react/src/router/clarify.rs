@@ -31,6 +31,7 @@ pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage)
         steps: Vec::new(),
         usage,
         stop_reason: StopReason::Clarification,
+        agent: None,
         transcript,
     };
     let done = RunEvent::Done { output: RunOutput::Answer(Box::new(answer)) };

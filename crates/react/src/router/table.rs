@@ -98,7 +98,7 @@ impl RouteTable {
         self.routes.iter().map(|route| route.name.as_str())
     }
 
-    pub(super) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), RouterError> {
+    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), RouterError> {
         let agents: Vec<_> = agents.collect();
         if self.routes.is_empty() {
             return Err(RouterError::NoRoute);

@@ -19,6 +19,7 @@ impl Run {
             steps: steps(messages.get(head.start..).unwrap_or_default()),
             usage: head.usage,
             stop_reason,
+            agent: None,
             transcript: self.transcript.clone(),
         }
     }

@@ -14,6 +14,9 @@ pub(super) struct Head {
     pub(super) config: RunConfig,
     /// How many messages of the transcript are from before this run.
     pub(super) start: usize,
+    /// How many were there when another agent took over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) handed: usize,
     /// How many are there when its own first message is made.
     pub(super) first: usize,
     /// The time of the last step.
@@ -97,6 +100,7 @@ impl Head {
             config,
             start,
             first: messages.len(),
+            handed: 0,
             now: Timestamp::default(),
             phase: Phase::Asking,
             usage: Usage::default(),

@@ -8,6 +8,7 @@ mod cancellation;
 mod choice;
 mod context;
 mod faults;
+mod handoff;
 mod json;
 mod limits;
 mod nested;

@@ -1,0 +1,57 @@
+//! Runs that one agent hands to another.
+
+use std::collections::BTreeSet;
+
+use haft_core::{FailureKind, MessageBody, RunAnswer, StopReason, ToolResult};
+
+use super::{Output, Phase, Run, RunConfig, guard, mark};
+use crate::Carried;
+
+impl Run {
+    /// The first of these tools, in the order of the calls, that was done in the last step, if all of its calls have their results. They
+    /// are in the transcript then.
+    pub(crate) fn handed_off(&mut self, tools: &BTreeSet<String>) -> Option<ToolResult> {
+        if tools.is_empty() || !self.is_asking() {
+            return None;
+        }
+        if let Phase::Calling { calls, queued } = &self.head.phase {
+            if calls.fatal().is_some() {
+                return None;
+            }
+            if !queued {
+                guard::count_retries(calls.results(), &mut self.head.retries);
+            }
+            self.close(FailureKind::Cancelled, "cancelled");
+        }
+        let from = self.head.start.max(self.head.handed);
+        let own = self.transcript.messages().get(from..).unwrap_or_default();
+        let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
+        own.iter().skip(last).find_map(|message| match message.body() {
+            MessageBody::Tool(result) if result.is_success() && tools.contains(&result.name) => {
+                Some((**result).clone())
+            }
+            _ => None,
+        })
+    }
+
+    /// What the agent leaves that hands off: no answer of its own.
+    pub(crate) fn so_far(&self) -> RunAnswer {
+        self.answer(StopReason::Finished, Some(&Output::new(StopReason::Finished)))
+    }
+
+    /// Goes on as the run of another agent, within the same limits.
+    pub(crate) fn hand_over(&mut self, config: &RunConfig, carried: Carried, reason: &str) {
+        let limits = self.head.config.limits;
+        self.head.config = RunConfig { limits, ..config.clone() };
+        self.head.unusable_replies = 0;
+        self.head.retries.clear();
+        self.head.handed = self.transcript.len();
+        match carried {
+            Carried::Everything => {}
+            Carried::Question => {
+                self.head.shown.steps = self.transcript.len();
+                self.push(mark::hint(format!("You go on from here: {reason}.")));
+            }
+        }
+    }
+}
