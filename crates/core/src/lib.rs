@@ -43,7 +43,7 @@ pub use haft_macros::tool;
 #[cfg(feature = "macros")]
 #[doc = include_str!("../docs/tools.md")]
 pub use haft_macros::tools;
-pub use message::{AssistantMessage, Message, MessageBody};
+pub use message::{AssistantMessage, Message, MessageBody, ProviderData};
 pub use model::{
     ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
     ResponseFormat, TimeoutPhase, ToolChoice, Usage,

@@ -1,9 +1,13 @@
 //! Messages: immutable once made, shared by `Arc`.
 
+mod provider_data;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use provider_data::ProviderData;
 
 use crate::{Content, Timestamp, ToolCall, ToolResult, rendering::RenderingSlot};
 
@@ -64,6 +68,9 @@ pub struct AssistantMessage {
     /// Why it declines to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
+    /// What only its provider understands, and wants back with the message.
+    #[serde(skip_serializing_if = "ProviderData::is_empty")]
+    pub provider_data: ProviderData,
 }
 
 impl Message {

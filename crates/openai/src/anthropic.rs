@@ -41,7 +41,7 @@ use haft_core::{
 
 use crate::{
     format::derive,
-    parts::{described, pieces, text_of},
+    parts::{described, is_picture, pieces, text_of},
 };
 
 /// Puts a tool into this form. Its schema goes as it is, but for a root with alternatives, which the API refuses as
@@ -91,7 +91,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Va
 }
 
 fn tool_result(result: &ToolResult) -> Value {
-    let content = pieces(result, |piece| match piece {
+    let content = pieces(result, is_picture, |piece| match piece {
         Content::Image { data, media_type } => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
             json!({"type": "image", "source": source})

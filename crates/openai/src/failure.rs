@@ -48,7 +48,7 @@ impl Complaint {
     /// Names the address where nothing was found, in case that it is not the one that was meant.
     #[cfg(feature = "client")]
     pub(crate) fn ask_about(&mut self, url: &str) {
-        let is_usual = url.ends_with("/v1/chat/completions");
+        let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
         let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
         self.message = format!("at {url}{question}: {}", self.message);
     }
@@ -115,7 +115,7 @@ impl Complaint {
 /// The status that OpenAI sends with a code or type.
 fn status_of(word: &str) -> Option<u16> {
     match word {
-        "invalid_request_error" => Some(400),
+        "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
         "invalid_api_key" | "authentication_error" => Some(401),
         "permission_error" => Some(403),
         "model_not_found" => Some(404),

@@ -4,17 +4,67 @@
 //! request is put together from pieces and costs what is new in it.
 
 mod content;
+mod input;
 mod message;
 mod tool;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::origin::Origin;
+
+pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
-pub(crate) use message::{Arranged, Style};
+pub(crate) use message::Arranged;
 pub use message::{message, messages};
+#[cfg(feature = "client")]
+pub(crate) use tool::{Shape, rendered};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub(crate) use tool::{derive, derive_all};
+
+/// What the form of a message depends on besides the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whether pictures are sent, or only described.
+    pub(crate) images: bool,
+    /// Whether sound is.
+    pub(crate) audio: bool,
+    /// Whether documents are.
+    pub(crate) files: bool,
+    /// How a model is told what it thought before its calls. The API knows no such field, and some servers require it.
+    pub(crate) reasoning: Reasoning,
+    /// Whether calls that came from elsewhere need a mark in place of the signature of what was thought before them.
+    pub(crate) signatures: bool,
+    /// Whose replies are echoed with what only their server understands.
+    pub(crate) origin: Origin,
+}
+
+/// How a model is told what it thought before its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "a server is somebody's who has a client"))]
+pub(crate) enum Reasoning {
+    /// Not at all.
+    #[default]
+    Left,
+    /// In a field of this name, where it thought.
+    Sent(&'static str),
+    /// In a field of this name, and that it thought nothing, too.
+    Required(&'static str),
+}
+
+/// All is sent that the API knows.
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            images: true,
+            audio: true,
+            files: true,
+            reasoning: Reasoning::default(),
+            signatures: false,
+            origin: Origin::default(),
+        }
+    }
+}
 
 /// JSON text of a wire type. All of ours are made of strings, numbers and JSON values, which always have one.
 fn raw(value: &impl Serialize) -> Box<RawValue> {

@@ -6,12 +6,15 @@ mod client;
 mod failure;
 mod format;
 pub mod gemini;
+mod origin;
 mod parts;
 mod reply;
 pub mod responses;
 mod wire;
 
 #[cfg(feature = "client")]
-pub use client::{BuildError, ChatCompletions, ChatCompletionsBuilder, Timeouts};
+pub use client::{
+    BuildError, ChatCompletions, ChatCompletionsBuilder, ModelBuilder, Responses, ResponsesBuilder, Timeouts,
+};
 pub use format::{Tools, message, messages, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub use reply::{assistant_message, response, tool_calls};

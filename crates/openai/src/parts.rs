@@ -12,13 +12,21 @@ pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
 }
 
 /// What a model reads of a result: text where that is all, else its pieces in some form.
-pub(crate) fn pieces(result: &ToolResult, form: impl Fn(&Content) -> Value) -> Value {
+pub(crate) fn pieces(
+    result: &ToolResult,
+    is_readable: impl Fn(&Content) -> bool,
+    form: impl Fn(&Content) -> Value,
+) -> Value {
     let content = result.output().map(|output| output.content.as_slice()).unwrap_or_default();
-    if content.iter().any(|piece| matches!(piece, Content::Image { .. })) {
+    if content.iter().any(is_readable) {
         content.iter().map(form).collect()
     } else {
         Value::String(result.model_text().into_owned())
     }
+}
+
+pub(crate) fn is_picture(piece: &Content) -> bool {
+    matches!(piece, Content::Image { .. })
 }
 
 /// A text that a part of a reply must have.

@@ -1,15 +1,24 @@
 //! What is received: a provider's message or reply, as haft's.
 
 mod call;
+mod chat;
 mod ending;
+mod extras;
 mod fold;
+mod items;
+#[cfg(feature = "client")]
+mod streamed;
 
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
 use serde::Deserialize;
 
 use crate::wire::{Completion, WireMessage};
 
-pub(crate) use fold::Fold;
+pub(crate) use chat::ChatFold;
+pub(crate) use extras::ADAPTER as CHAT_ADAPTER;
+pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ItemsFold, SEPARATOR};
+#[cfg(feature = "client")]
+pub(crate) use streamed::{Streamed, unreadable};
 
 /// Reads a message of a Chat Completions reply: `choices[0].message`.
 ///
@@ -34,7 +43,7 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
         let reason = "it is a whole reply: read it by `response`, or give `choices[0].message` of it";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
-    let mut fold = Fold::default();
+    let mut fold = ChatFold::default();
     fold.add_message(read::<WireMessage>(message)?, true, &mut None)?;
     Ok(fold.into_message())
 }
@@ -70,27 +79,26 @@ pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     whole(read::<Completion>(reply.get(0).unwrap_or(reply))?)
 }
 
-/// Reads the body of a reply that was not streamed.
-#[cfg(feature = "client")]
-pub(crate) fn response_of_body(body: &[u8]) -> Result<ChatResponse, ModelError> {
-    whole(Completion::read(body).map_err(|error| unreadable(&error, body))?)
-}
-
-/// The error of JSON that cannot be read: cut, or nonsense.
-#[cfg(feature = "client")]
-pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
-    if error.is_eof() {
-        return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };
-    }
-    let body = crate::failure::excerpt(&String::from_utf8_lossy(body));
-    ModelError::InvalidResponse(format!("{error}: {body}"))
+/// Reads a whole response of the Responses API that was not streamed.
+pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelError> {
+    let fold = ItemsFold::default();
+    whole_items(fold, response.clone())
 }
 
 fn whole(reply: Completion) -> Result<ChatResponse, ModelError> {
+    whole_chat(ChatFold::default(), reply)
+}
+
+fn whole_chat(mut fold: ChatFold, reply: Completion) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
-    let mut fold = Fold::default();
     fold.add(reply, true, &mut None)?;
     if has_choices { fold.finish() } else { Err(ModelError::InvalidResponse("it has no choices".into())) }
+}
+
+fn whole_items(mut fold: ItemsFold, response: Value) -> Result<ChatResponse, ModelError> {
+    let has_output = response.get("output").is_some_and(Value::is_array);
+    fold.add_whole(response)?;
+    if has_output { fold.finish() } else { Err(ModelError::InvalidResponse("it has no output".into())) }
 }
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, ModelError> {

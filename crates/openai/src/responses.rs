@@ -36,42 +36,45 @@
 //! # Ok::<(), haft_core::ModelError>(())
 //! ```
 
+use std::sync::Arc;
+
 use haft_core::{
-    Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json,
+    ChatResponse, Message, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json,
     schema::{Wire, WireProfile},
 };
 
 use crate::{
-    format::{derive, derive_all},
-    parts::{described, pieces, text_of},
+    format::{Input, Style, derive, derive_all, output},
+    parts::{described, text_of},
+    reply::response_of_items,
 };
 
 /// Puts a tool into this form, and says that it is not strict: this API takes for strict what does not say so.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, derive(definition, WireProfile::OpenAi))
+    rendered(definition, &derive(definition, WireProfile::OpenAi))
 }
 
 /// Puts a tool into this form, with `strict` where its schema allows that: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, derive(definition, WireProfile::OpenAiStrict))
+    rendered(definition, &derive(definition, WireProfile::OpenAiStrict))
 }
 
 /// Puts a list of tools into this form: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, WireProfile::OpenAi).into_iter();
-    tools.map(|(definition, wire)| rendered(definition, wire)).collect()
+    tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
 }
 
 /// Puts a list of tools into this form, with `strict` for each whose schema allows that. The others are named in one
 /// warning. Nothing is kept: send the same list again as it was made once.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, WireProfile::OpenAiStrict).into_iter();
-    tools.map(|(definition, wire)| rendered(definition, wire)).collect()
+    tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
 }
 
-fn rendered(definition: &ToolDefinition, wire: Wire) -> Value {
-    let (name, schema, strict) = (definition.name(), wire.value, wire.strict);
+pub(crate) fn rendered(definition: &ToolDefinition, wire: &Wire) -> Value {
+    let (name, schema, strict) = (definition.name(), &wire.value, wire.strict);
     described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": strict}))
 }
 
@@ -94,15 +97,22 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
 
 /// Puts the results of calls into items of the next request's `input`.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
-    let output = |result: &ToolResult| {
-        pieces(result, |piece| match piece {
-            Content::Image { data, media_type } => {
-                let url = format!("data:{media_type};base64,{}", data.to_base64());
-                json!({"type": "input_image", "image_url": url})
-            }
-            other => json!({"type": "input_text", "text": other.as_text()}),
-        })
-    };
-    let item = |result: &ToolResult| json!({"type": "function_call_output", "call_id": result.call_id, "output": output(result)});
-    results.into_iter().map(item).collect()
+    let style = Style::default();
+    results.into_iter().map(|result| output(result, &style)).collect()
+}
+
+/// Puts a conversation into items: the `input` of a request.
+///
+/// What [`response`] keeps of a reply goes back with it: its reasoning stands before the calls that it led to.
+pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
+    Input::new(messages, &Style::default()).to_values()
+}
+
+/// Reads a whole response that was not streamed.
+///
+/// # Errors
+///
+/// Fails with a [`ModelError`] where the response failed, is empty, ends inside a call, or cannot be read.
+pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
+    response_of_items(response)
 }

@@ -1,13 +1,19 @@
 //! What servers send, read as tolerantly as their habits demand.
 
+#[cfg(feature = "client")]
+mod event;
 mod loose;
+mod usage;
 
 use std::mem;
 
 use haft_core::{Usage, Value, json};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+#[cfg(feature = "client")]
+pub(crate) use event::Event;
 pub(crate) use loose::Loose;
+pub(crate) use usage::usage_of;
 
 /// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
 #[derive(Debug, Default, Deserialize)]
@@ -51,7 +57,7 @@ impl Completion {
     /// What the reply cost; `None` where the numbers make no sense, too.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
         match mem::take(&mut self.usage) {
-            Loose::Json(usage) => WireUsage::deserialize(usage).ok()?.into_usage(),
+            Loose::Json(usage) => usage_of(usage),
             _ => None,
         }
     }
@@ -76,8 +82,23 @@ pub(crate) struct WireMessage {
     /// What Ollama and OpenRouter call it.
     pub(crate) reasoning: Loose,
     pub(crate) refusal: Loose,
+    /// The blocks of reasoning that OpenRouter, and gateways to Anthropic, want back as they came.
+    pub(crate) reasoning_details: Loose,
+    pub(crate) thinking_blocks: Loose,
+    /// What Gemini says beside the fields of OpenAI.
+    pub(crate) extra_content: Loose,
     #[serde(deserialize_with = "list_or_nothing")]
     pub(crate) tool_calls: Vec<WireCall>,
+}
+
+impl WireMessage {
+    /// Whether its text is what the model thinks: Gemini says so where it was asked to show its thoughts.
+    pub(crate) fn is_thought(&self) -> bool {
+        match &self.extra_content {
+            Loose::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,6 +106,7 @@ pub(crate) struct WireMessage {
 pub(crate) struct WireCall {
     pub(crate) index: Loose,
     pub(crate) id: Loose,
+    pub(crate) extra_content: Option<Value>,
     pub(crate) function: Option<WireFunction>,
 }
 
@@ -105,42 +127,4 @@ fn list_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Wir
         Loose::Json(list) => Vec::deserialize(list).map_err(D::Error::custom),
         Loose::Text(text) => Err(D::Error::custom(format!("{text:?} in place of a list of calls"))),
     }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct WireUsage {
-    prompt_tokens: Loose,
-    completion_tokens: Loose,
-    prompt_tokens_details: Option<InputDetails>,
-    completion_tokens_details: Option<OutputDetails>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    cached_tokens: Loose,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Loose,
-}
-
-impl WireUsage {
-    fn into_usage(self) -> Option<Usage> {
-        let cached = self.prompt_tokens_details.unwrap_or_default().cached_tokens;
-        let reasoning = self.completion_tokens_details.unwrap_or_default().reasoning_tokens;
-        Some(Usage {
-            cached_input_tokens: count(&cached)?,
-            reasoning_tokens: count(&reasoning)?,
-            ..Usage::of_request(count(&self.prompt_tokens)?, count(&self.completion_tokens)?)
-        })
-    }
-}
-
-/// A number of tokens; `None` for what is none.
-fn count(number: &Loose) -> Option<u64> {
-    if *number == Loose::Absent { Some(0) } else { number.to_number()?.try_into().ok() }
 }

@@ -9,6 +9,10 @@ pub struct ModelProfile {
     pub json_schema: bool,
     /// Whether it reads pictures.
     pub images: bool,
+    /// Whether it hears sound.
+    pub audio: bool,
+    /// Whether it reads documents, such as PDF, as they are.
+    pub files: bool,
     /// How many tokens it reads and writes in one request, where that is known.
     pub context_window: Option<u64>,
 }
@@ -16,6 +20,14 @@ pub struct ModelProfile {
 impl ModelProfile {
     /// A model of this name that takes tools and schemas, and reads text.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), native_tools: true, json_schema: true, images: false, context_window: None }
+        Self {
+            name: name.into(),
+            native_tools: true,
+            json_schema: true,
+            images: false,
+            audio: false,
+            files: false,
+            context_window: None,
+        }
     }
 }

@@ -1,32 +1,35 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    env, fmt,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{env, fmt, marker::PhantomData, time::Duration};
 
-use haft_core::{BoxError, ModelProfile, schema::WireProfile};
+use haft_core::{BoxError, ModelProfile, Value, schema::WireProfile};
 use reqwest::{
-    Client, Url,
+    Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 
+use serde_json::Map;
+
 use super::{
-    ChatCompletions, Inner,
+    Client,
     clock::Timeouts,
     endpoint::{Endpoint, read_base_url},
-    profile::{Habits, Server, profile_of},
+    profile::{Habits, REASONING_FIELD, Server, profile_of},
+    responses::Options,
     retry::RetryPolicy,
     transport::Transport,
+};
+use crate::{
+    format::{Reasoning, Style},
+    origin::Origin,
 };
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
-/// Describes a [`ChatCompletions`] model.
+/// Describes a model: [`ChatCompletions`](crate::ChatCompletions) or [`Responses`](crate::Responses).
 ///
 /// # Examples
 ///
@@ -37,7 +40,7 @@ const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 /// # Ok::<(), haft_openai::BuildError>(())
 /// ```
 #[derive(Clone)]
-pub struct ChatCompletionsBuilder {
+pub struct ModelBuilder<M> {
     model: String,
     base_url: String,
     api_key: SecretString,
@@ -47,8 +50,13 @@ pub struct ChatCompletionsBuilder {
     profile: Option<ModelProfile>,
     max_completion_tokens: Option<bool>,
     reasoning: Option<bool>,
+    effort: Option<String>,
+    extra_body: Map<String, Value>,
     tool_schemas: Option<WireProfile>,
     has_read_env: bool,
+    /// What only the Responses API knows.
+    pub(super) options: Options,
+    model_type: PhantomData<fn() -> M>,
 }
 
 /// Why a model cannot be made.
@@ -84,7 +92,7 @@ pub enum BuildError {
     Http(#[source] BoxError),
 }
 
-impl ChatCompletionsBuilder {
+impl<M> ModelBuilder<M> {
     pub(super) fn new(model: String) -> Self {
         Self {
             model,
@@ -96,8 +104,12 @@ impl ChatCompletionsBuilder {
             profile: None,
             max_completion_tokens: None,
             reasoning: None,
+            effort: None,
+            extra_body: Map::new(),
             tool_schemas: None,
             has_read_env: false,
+            options: Options::default(),
+            model_type: PhantomData,
         }
     }
 
@@ -196,25 +208,40 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Makes the model. Nothing is sent yet.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the base URL, the key or a header cannot be used.
-    pub fn build(self) -> Result<ChatCompletions, BuildError> {
-        let url = read_base_url(&self.base_url)?;
-        let (endpoint, http) = self.connection(&url)?;
-        Ok(ChatCompletions(Arc::new(Inner {
-            habits: self.habits(&url),
-            profile: self.profile.unwrap_or_else(|| profile_of(&self.model)),
-            refuses_usage: AtomicBool::new(false),
-            transport: Transport::new(endpoint, http),
-            retry: self.retry,
-            timeouts: self.timeouts,
-        })))
+    /// Sets how much the model is to think before it answers, such as `low` or `high`, where it knows that.
+    #[must_use]
+    pub fn reasoning_effort(mut self, effort: impl Into<String>) -> Self {
+        self.effort = Some(effort.into());
+        self
     }
 
-    fn connection(&self, url: &Url) -> Result<(Endpoint, Client), BuildError> {
+    /// Adds a field to the body of each request, for what only some server knows. One that haft sends itself is not
+    /// for here.
+    #[must_use]
+    pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.extra_body.insert(name.into(), value.into());
+        self
+    }
+
+    /// Makes what the models of all APIs are made of.
+    pub(super) fn connect<A>(self, api: A) -> Result<Client<A>, BuildError> {
+        let url = read_base_url(&self.base_url)?;
+        let (endpoint, http) = self.connection(&url)?;
+        let habits = self.habits(&url);
+        let profile = self.profile.unwrap_or_else(|| profile_of(&self.model));
+        let style = Style {
+            images: profile.images,
+            audio: profile.audio,
+            files: profile.files,
+            reasoning: habits.reasoning,
+            signatures: false,
+            origin: Origin::new(endpoint.address()),
+        };
+        let transport = Transport::new(endpoint, http);
+        Ok(Client { api, profile, habits, style, transport, retry: self.retry, timeouts: self.timeouts })
+    }
+
+    fn connection(&self, url: &Url) -> Result<(Endpoint, reqwest::Client), BuildError> {
         let key = self.api_key.expose_secret().trim();
         if self.has_read_env && Server::at(url).is_openai() && key.is_empty() {
             return Err(BuildError::NoApiKey);
@@ -225,9 +252,10 @@ impl ChatCompletionsBuilder {
         Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
     }
 
-    fn http_client(&self, url: &Url) -> reqwest::Result<Client> {
+    fn http_client(&self, url: &Url) -> reqwest::Result<reqwest::Client> {
         // A redirect would turn the request into another one, or take the key elsewhere.
-        let client = Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        let client =
+            reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         // Without TLS there is no need for the system's certificates, which a small container does not have.
         let needs_no_tls = url.scheme() == "http";
         if needs_no_tls { client.tls_certs_only([]).build() } else { client.build() }
@@ -240,8 +268,15 @@ impl ChatCompletionsBuilder {
         let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
         Habits {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
-            reasoning: self.reasoning.unwrap_or(usual.reasoning),
+            reasoning: match self.reasoning {
+                None => usual.reasoning,
+                Some(false) => Reasoning::Left,
+                Some(true) if usual.reasoning == Reasoning::Left => Reasoning::Sent(REASONING_FIELD),
+                Some(true) => usual.reasoning,
+            },
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
+            effort: self.effort.clone(),
+            extra_body: self.extra_body.clone(),
         }
     }
 
@@ -268,8 +303,8 @@ fn secret_value(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-impl fmt::Debug for ChatCompletionsBuilder {
+impl<M> fmt::Debug for ModelBuilder<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatCompletionsBuilder").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("ModelBuilder").field("model", &self.model).finish_non_exhaustive()
     }
 }

@@ -34,7 +34,8 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
         return Err(wrong("it has a fragment, which is never sent".into()));
     }
     let path = url.path().trim_end_matches('/');
-    let path = path.strip_suffix("/chat/completions").unwrap_or(path).trim_end_matches('/').to_owned();
+    let copied = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end));
+    let path = copied.unwrap_or(path).trim_end_matches('/').to_owned();
     url.set_path(&path);
     Ok(url)
 }

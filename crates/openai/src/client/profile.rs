@@ -1,8 +1,14 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::{ModelProfile, schema::WireProfile};
+use haft_core::{ModelProfile, Value, schema::WireProfile};
 use reqwest::Url;
+use serde_json::Map;
+
+use crate::format::Reasoning;
+
+/// What most servers call the reasoning.
+pub(super) const REASONING_FIELD: &str = "reasoning_content";
 
 /// What matters of who runs a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +25,20 @@ pub(super) enum Server {
 }
 
 /// What differs between servers in what is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Habits {
     /// Whether a limit of tokens is `max_completion_tokens`. OpenAI has models that refuse `max_tokens`; of the others
     /// nearly all know that, few this.
     pub(super) max_completion_tokens: bool,
-    /// Whether `reasoning_content` is sent back beside calls.
-    pub(super) reasoning: bool,
+    /// How the reasoning is sent back beside calls.
+    pub(super) reasoning: Reasoning,
     /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
     /// or refuse it.
     pub(super) tool_schemas: WireProfile,
+    /// How much a model is to think, where that is set.
+    pub(super) effort: Option<String>,
+    /// What is sent besides.
+    pub(super) extra_body: Map<String, Value>,
 }
 
 impl Server {
@@ -55,7 +65,13 @@ impl Server {
     pub(super) fn habits(self) -> Habits {
         Habits {
             max_completion_tokens: matches!(self, Self::OpenAi | Self::Azure),
-            reasoning: self == Self::Reminding,
+            reasoning: match self {
+                // Without it, also where it is empty, a model that thinks refuses the conversation.
+                Self::Reminding => Reasoning::Required(REASONING_FIELD),
+                _ => Reasoning::Left,
+            },
+            effort: None,
+            extra_body: Map::new(),
             tool_schemas: match self {
                 Self::OpenAi => WireProfile::OpenAiStrict,
                 Self::Gemini => WireProfile::Gemini,

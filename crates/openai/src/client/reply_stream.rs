@@ -9,35 +9,32 @@ use super::{
     events::{EventParser, TooLong},
     reply::Reply,
 };
-use crate::{
-    reply::{Fold, response_of_body, unreadable},
-    wire::Completion,
-};
+use crate::reply::{Streamed, unreadable};
 
 /// How long `[DONE]` and the usage may take after the reason to stop: some servers keep the connection without a word.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A reply that comes in pieces. Nothing is read ahead of who reads it: the server waits.
-pub(super) struct ReplyStream {
+pub(super) struct ReplyStream<F> {
     reply: Reply,
     parser: EventParser,
-    fold: Fold,
+    fold: F,
     events: VecDeque<ChatEvent>,
     /// When the wait for what may follow the answer ends.
     farewell: Option<Instant>,
     is_over: bool,
 }
 
-impl ReplyStream {
-    pub(super) fn new(reply: Reply) -> Self {
-        let (parser, fold, events) = (EventParser::default(), Fold::default(), VecDeque::new());
+impl<F: Streamed> ReplyStream<F> {
+    pub(super) fn new(reply: Reply, fold: F) -> Self {
+        let (parser, events) = (EventParser::default(), VecDeque::new());
         Self { reply, parser, fold, events, farewell: None, is_over: false }
     }
 
     /// The whole reply. A server that streams although nobody asked for it is read as well.
     pub(super) async fn whole(mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
-            return response_of_body(&self.reply.body().await?);
+            return self.fold.whole(&self.reply.body().await?);
         }
         while let Some(event) = self.next().await? {
             if let ChatEvent::Finished(response) = event {
@@ -74,7 +71,7 @@ impl ReplyStream {
             if self.reply.is_event_stream().await? {
                 self.advance().await?;
             } else {
-                let response = response_of_body(&self.reply.body().await?)?;
+                let response = mem::take(&mut self.fold).whole(&self.reply.body().await?)?;
                 self.events.extend(response.into_events());
                 self.is_over = true;
             }
@@ -113,15 +110,11 @@ impl ReplyStream {
         if data.trim_ascii().is_empty() {
             return Ok(());
         }
-        match Completion::read(data) {
-            Ok(chunk) => self.add(chunk),
+        match F::read(data) {
+            Ok(event) => self.fold.add(event, &mut self.events),
             Err(error) if error.is_eof() => Err(self.cut(error.to_string())),
             Err(error) => Err(unreadable(&error, data)),
         }
-    }
-
-    fn add(&mut self, chunk: Completion) -> Result<(), ModelError> {
-        self.fold.add(chunk, false, &mut Some(&mut self.events))
     }
 
     /// Ends with the connection: well only if the server had said so before.
@@ -131,8 +124,8 @@ impl ReplyStream {
             return self.finish();
         }
         // An event that was cut cannot be read; then the reply was cut, and that is the error.
-        if let Ok(chunk) = Completion::read(&last) {
-            self.add(chunk)?;
+        if let Ok(event) = F::read(&last) {
+            self.fold.add(event, &mut self.events)?;
         }
         if self.fold.is_finished() {
             return self.finish();
@@ -148,7 +141,7 @@ impl ReplyStream {
     }
 
     fn cut(&mut self, reason: impl Into<String>) -> ModelError {
-        mem::take(&mut self.fold).into_truncated(reason)
+        mem::take(&mut self.fold).into_truncated(reason.into())
     }
 }
 

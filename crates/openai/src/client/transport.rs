@@ -18,21 +18,24 @@ use reqwest::{
     Response,
     header::{HeaderMap, LOCATION, RETRY_AFTER},
 };
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 use tower::service_fn;
 
 use super::{
+    Api,
     clock::Clock,
     endpoint::Endpoint,
     reply::{Reply, root_cause},
-    request::Body,
 };
 use crate::failure::Complaint;
+
+/// async-openai, by which requests are put together.
+pub(super) type OpenAi = Client<Arc<dyn Config>>;
 
 /// Carries requests to one server.
 pub(super) struct Transport {
     endpoint: Arc<Endpoint>,
-    openai: Client<Arc<dyn Config>>,
+    openai: OpenAi,
     http: reqwest::Client,
 }
 
@@ -48,19 +51,23 @@ impl Transport {
     }
 
     /// Sends a request and waits for the head of a reply that says that it went well.
-    pub(super) async fn send(&self, body: &Body<'_>, clock: &Clock) -> Result<Reply, ModelError> {
-        let exchange = self.exchange(body);
+    pub(super) async fn send<A: Api>(
+        &self,
+        body: impl Serialize + Send + Sync,
+        clock: &Clock,
+    ) -> Result<Reply, ModelError> {
+        let exchange = self.exchange::<A>(body);
         let response = clock.wait(TimeoutPhase::FirstByte, exchange).await?;
         let response = response.map_err(|error| self.unreachable(error, clock))?;
         let reply = Reply::new(response, clock.clone());
         if reply.status().is_success() {
             return Ok(reply);
         }
-        Err(self.refusal(reply).await)
+        Err(self.refusal(reply, A::PATH).await)
     }
 
     /// Lets async-openai make the request and send it, and takes the reply out of its hands.
-    async fn exchange(&self, body: &impl Serialize) -> Result<Response, OpenAIError> {
+    async fn exchange<A: Api>(&self, body: impl Serialize + Send + Sync) -> Result<Response, OpenAIError> {
         let taken = Arc::new(Mutex::new(None));
         let (http, slot) = (self.http.clone(), taken.clone());
         let service = service_fn(move |request: HttpRequestFactory| {
@@ -72,13 +79,13 @@ impl Transport {
             }
         });
         let openai = self.openai.clone().with_http_service(service);
-        openai.chat().create_byot::<_, IgnoredAny>(body).await?;
+        A::send(&openai, body).await?;
         let response = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         response.ok_or_else(|| OpenAIError::InvalidArgument("the request was not sent".into()))
     }
 
     /// What a status that is no success means.
-    async fn refusal(&self, mut reply: Reply) -> ModelError {
+    async fn refusal(&self, mut reply: Reply, path: &str) -> ModelError {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
@@ -88,7 +95,7 @@ impl Transport {
             None => Complaint::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
         };
         if status == 404 {
-            complaint.ask_about(&self.endpoint.url("/chat/completions"));
+            complaint.ask_about(&self.endpoint.url(path));
         }
         complaint.into_error(status, retry_after)
     }

@@ -1,7 +1,9 @@
 use std::borrow::Cow;
 
-use haft_core::Content;
+use haft_core::{Bytes, Content, ResourceBody};
 use serde::Serialize;
+
+use super::Style;
 
 /// What a message says: text where that is all, else parts. Many servers take nothing but text.
 #[derive(Serialize)]
@@ -11,47 +13,130 @@ pub(super) enum WireContent<'a> {
     Parts(Vec<Part<'a>>),
 }
 
+/// A part in the words of the Chat Completions API.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl },
+    ImageUrl { image_url: Url },
+    InputAudio { input_audio: Audio },
+    File { file: File },
 }
 
 #[derive(Serialize)]
-pub(super) struct ImageUrl {
+pub(super) struct Url {
     url: String,
 }
 
-impl<'a> WireContent<'a> {
-    /// The pieces of a message; pictures among them only for a model that reads pictures, else described.
-    pub(super) fn new(content: &'a [Content], images: bool) -> Self {
-        if images && content.iter().any(|piece| picture(piece).is_some()) {
-            return Self::Parts(content.iter().map(Part::new).collect());
+#[derive(Serialize)]
+pub(super) struct Audio {
+    data: String,
+    format: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct File {
+    filename: String,
+    file_data: String,
+}
+
+/// What a model may read otherwise than as text, in the words of no API.
+pub(super) enum Medium<'a> {
+    Image { data: &'a Bytes, media_type: &'a str },
+    Audio { data: &'a Bytes, format: &'a str },
+    File { data: &'a Bytes, media_type: &'a str, name: Cow<'a, str> },
+}
+
+impl<'a> Medium<'a> {
+    /// The medium of a piece, where the model reads such.
+    pub(super) fn of(piece: &'a Content, style: &Style) -> Option<Self> {
+        let (data, media_type, uri) = match piece {
+            Content::Image { data, media_type }
+            | Content::Audio { data, media_type }
+            | Content::Blob { data, media_type } => (data, media_type.as_str(), None),
+            Content::Resource { uri, media_type, body: ResourceBody::Blob(data) } => {
+                (data, media_type.as_deref()?, Some(uri))
+            }
+            _ => return None,
+        };
+        let (kind, subtype) = media_type.split_once('/')?;
+        match kind {
+            "image" if style.images => Some(Self::Image { data, media_type }),
+            "audio" if style.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
+            "application" if style.files && subtype == "pdf" => {
+                Some(Self::File { data, media_type, name: file_name(uri) })
+            }
+            _ => None,
         }
-        Self::Text(match content {
-            [] => Cow::Borrowed(""),
-            [only] => only.as_text(),
-            pieces => pieces.iter().map(Content::as_text).collect::<Vec<_>>().join("\n").into(),
-        })
     }
 
-    /// The pictures among the pieces, after a text that says what they are.
-    pub(super) fn pictures(caption: String, content: &'a [Content]) -> Option<Self> {
-        let pictures: Vec<_> = content.iter().filter_map(picture).collect();
+    /// The bytes as a URL.
+    pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
+        format!("data:{media_type};base64,{}", data.to_base64())
+    }
+}
+
+/// The format of a sound as OpenAI calls it; `None` for one that it does not take.
+fn audio_format(subtype: &str) -> Option<&'static str> {
+    match subtype.trim_start_matches("x-") {
+        "wav" | "wave" | "vnd.wave" => Some("wav"),
+        "mpeg" | "mp3" => Some("mp3"),
+        _ => None,
+    }
+}
+
+/// A name, which the API requires: the last part of where the file is from.
+fn file_name(uri: Option<&String>) -> Cow<'_, str> {
+    let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
+    name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)
+}
+
+impl<'a> WireContent<'a> {
+    /// The pieces of a message: media that the model reads as they are, and everything else as text.
+    pub(super) fn new(content: &'a [Content], style: &Style) -> Self {
+        if content.iter().any(|piece| Medium::of(piece, style).is_some()) {
+            return Self::Parts(content.iter().map(|piece| Part::new(piece, style)).collect());
+        }
+        Self::Text(plain(content))
+    }
+
+    /// The media among the pieces, after a text that says what they are.
+    pub(super) fn media(caption: String, content: &'a [Content], style: &Style) -> Option<Self> {
+        let media = content.iter().filter_map(|piece| Medium::of(piece, style));
+        let media: Vec<_> = media.map(Part::from).collect();
         let caption = Part::Text { text: caption.into() };
-        (!pictures.is_empty()).then(|| Self::Parts(std::iter::once(caption).chain(pictures).collect()))
+        (!media.is_empty()).then(|| Self::Parts(std::iter::once(caption).chain(media).collect()))
+    }
+}
+
+/// The pieces as text, one a line.
+pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
+    match content {
+        [] => Cow::Borrowed(""),
+        [only] => only.as_text(),
+        pieces => pieces.iter().map(Content::as_text).collect::<Vec<_>>().join("\n").into(),
     }
 }
 
 impl<'a> Part<'a> {
-    fn new(piece: &'a Content) -> Self {
-        picture(piece).unwrap_or_else(|| Self::Text { text: piece.as_text() })
+    fn new(piece: &'a Content, style: &Style) -> Self {
+        Medium::of(piece, style).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
     }
 }
 
-fn picture<'a>(piece: &Content) -> Option<Part<'a>> {
-    let Content::Image { data, media_type } = piece else { return None };
-    let url = format!("data:{media_type};base64,{}", data.to_base64());
-    Some(Part::ImageUrl { image_url: ImageUrl { url } })
+impl From<Medium<'_>> for Part<'_> {
+    fn from(medium: Medium<'_>) -> Self {
+        match medium {
+            Medium::Image { data, media_type } => {
+                Self::ImageUrl { image_url: Url { url: Medium::data_url(data, media_type) } }
+            }
+            Medium::Audio { data, format } => {
+                Self::InputAudio { input_audio: Audio { data: data.to_base64(), format: format.to_owned() } }
+            }
+            Medium::File { data, media_type, name } => {
+                let file_data = Medium::data_url(data, media_type);
+                Self::File { file: File { filename: name.into_owned(), file_data } }
+            }
+        }
+    }
 }

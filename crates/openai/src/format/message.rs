@@ -5,14 +5,19 @@ use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolName, ToolResult, Value};
 use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
-use serde_json::{json, value::RawValue};
+use serde_json::{Map, json, value::RawValue};
 
-use super::{content::WireContent, raw};
+use super::{
+    Reasoning, Style,
+    content::{WireContent, plain},
+    raw,
+};
+use crate::reply::CHAT_ADAPTER;
 
 /// Puts a message into the form of the Chat Completions API.
 ///
-/// Text is sent as text, a picture in a person's message as a data URL, any other piece as a short description. A
-/// tool's result is its text: the API takes no picture there, and [`messages`] sends it separately.
+/// Text is sent as text, a picture, a sound or a PDF in a person's message as its bytes, any other piece as a short
+/// description. A tool's result is its text: the API takes nothing else there, and [`messages`] sends it separately.
 ///
 /// # Examples
 ///
@@ -22,31 +27,16 @@ use super::{content::WireContent, raw};
 /// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
 pub fn message(message: &Message) -> Value {
-    json!(WireMessage::new(message, Style::default()))
+    json!(WireMessage::new(message, &Style::default()))
 }
 
 /// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
 ///
-/// A picture that a tool returned follows the results of its batch as a message of its own, so that each call is
+/// A picture, a sound or a PDF that a tool returned follows the results of its batch as a message of its own, so that each call is
 /// answered before anything else is said.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    let arranged = Arranged::new(messages, Style::default());
+    let arranged = Arranged::new(messages, &Style::default());
     arranged.iter().map(|message| json!(message)).collect()
-}
-
-/// What the form of a message depends on besides the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
-    /// Whether pictures are sent, or only described.
-    pub(crate) images: bool,
-    /// Whether a model is told what it thought before its calls. The API knows no such field, and some servers require it.
-    pub(crate) reasoning: bool,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self { images: true, reasoning: false }
-    }
 }
 
 /// The messages of a request, each serialised once.
@@ -57,20 +47,20 @@ struct Rendering {
     style: Style,
     is_result: bool,
     message: Box<RawValue>,
-    /// The pictures of a tool's result, as a message of their own.
-    pictures: Option<Box<RawValue>>,
+    /// What a tool's result has besides text, as a message of its own.
+    media: Option<Box<RawValue>>,
 }
 
 impl Arranged {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: Style) -> Self {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
         Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
     }
 
-    /// The messages in the order in which they are sent: pictures after the last result of their batch.
+    /// The messages in the order in which they are sent: media after the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
-            let pictures = batch.iter().filter_map(|rendering| rendering.pictures.as_deref());
-            batch.iter().map(|rendering| &*rendering.message).chain(pictures)
+            let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
+            batch.iter().map(|rendering| &*rendering.message).chain(media)
         })
     }
 }
@@ -84,25 +74,24 @@ impl Serialize for Arranged {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: Style) -> Arc<Self> {
+    fn of(message: &Message, style: &Style) -> Arc<Self> {
         let kept = message.rendering(|message| Self::new(message, style));
         // Another model with other abilities may have been asked first.
-        if kept.style == style { kept } else { Arc::new(Self::new(message, style)) }
+        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
     }
 
-    fn new(message: &Message, style: Style) -> Self {
-        let (is_result, pictures) = match message.body() {
-            MessageBody::Tool(result) if style.images => (true, pictures(result)),
-            MessageBody::Tool(_) => (true, None),
+    fn new(message: &Message, style: &Style) -> Self {
+        let (is_result, media) = match message.body() {
+            MessageBody::Tool(result) => (true, media(result, style)),
             _ => (false, None),
         };
-        Self { style, is_result, message: raw(&WireMessage::new(message, style)), pictures }
+        Self { style: style.clone(), is_result, message: raw(&WireMessage::new(message, style)), media }
     }
 }
 
-fn pictures(result: &ToolResult) -> Option<Box<RawValue>> {
+fn media(result: &ToolResult, style: &Style) -> Option<Box<RawValue>> {
     let caption = format!("What {} returned for call {}:", result.name, result.call_id);
-    let content = WireContent::pictures(caption, &result.output()?.content)?;
+    let content = WireContent::media(caption, &result.output()?.content, style)?;
     Some(raw(&WireMessage::User { content }))
 }
 
@@ -116,11 +105,12 @@ enum WireMessage<'a> {
         content: WireContent<'a>,
     },
     Assistant {
-        content: Option<Cow<'a, str>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reasoning_content: Option<&'a str>,
+        content: Option<Said<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
+        /// What only some servers know.
+        #[serde(flatten)]
+        extras: Map<String, Value>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -128,11 +118,34 @@ enum WireMessage<'a> {
     },
 }
 
+/// What a model said: text, behind what it thought where its server sends both in parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<SaidPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum SaidPart<'a> {
+    Thinking { thinking: [TextPart<'a>; 1] },
+    Text { text: Cow<'a, str> },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "text")]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
 #[derive(Serialize)]
 struct WireCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -142,10 +155,10 @@ struct CalledFunction<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    fn new(message: &'a Message, style: Style) -> Self {
+    fn new(message: &'a Message, style: &Style) -> Self {
         match message.body() {
-            MessageBody::System { content } => Self::System { content: WireContent::new(content, false) },
-            MessageBody::User { content } => Self::User { content: WireContent::new(content, style.images) },
+            MessageBody::System { content } => Self::System { content: WireContent::Text(plain(content)) },
+            MessageBody::User { content } => Self::User { content: WireContent::new(content, style) },
             MessageBody::Assistant(said) => Self::assistant(said, style),
             MessageBody::Tool(result) => {
                 Self::Tool { tool_call_id: &result.call_id, content: result.model_text() }
@@ -155,16 +168,53 @@ impl<'a> WireMessage<'a> {
 
     /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
     /// by is what it said.
-    fn assistant(said: &'a AssistantMessage, style: Style) -> Self {
+    fn assistant(said: &'a AssistantMessage, style: &Style) -> Self {
         let text = match (&said.refusal, said.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let content = (said.tool_calls.is_empty() || !text.is_empty()).then_some(text);
-        let sends_reasoning = style.reasoning && !said.tool_calls.is_empty();
-        let reasoning_content = said.reasoning.as_deref().filter(|_| sends_reasoning);
-        let tool_calls = said.tool_calls.iter().map(WireCall::from).collect();
-        Self::Assistant { content, reasoning_content, tool_calls }
+        let data = style.origin.own(said, CHAT_ADAPTER);
+        let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
+        let content = match &said.reasoning {
+            Some(reasoning) if thinks_in_parts => {
+                let thought = SaidPart::Thinking { thinking: [TextPart { text: reasoning }] };
+                let text = (!text.is_empty()).then_some(SaidPart::Text { text });
+                Some(Said::Parts([Some(thought), text].into_iter().flatten().collect()))
+            }
+            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(Said::Text(text)),
+        };
+        let kept = data.and_then(|data| data.get("message")?.as_object());
+        let mut extras = kept.cloned().unwrap_or_default();
+        if !said.tool_calls.is_empty() {
+            extras.extend(style.reasoning.field(said.reasoning.as_deref()));
+        }
+        Self::Assistant { content, tool_calls: calls(said, data, style), extras }
+    }
+}
+
+fn calls<'a>(said: &'a AssistantMessage, data: Option<&Value>, style: &Style) -> Vec<WireCall<'a>> {
+    let kept = data.and_then(|data| data.get("calls"));
+    let mut calls: Vec<_> = said.tool_calls.iter().map(WireCall::from).collect();
+    for call in &mut calls {
+        call.extra_content = kept.and_then(|kept| kept.get(call.id)).cloned();
+    }
+    // Gemini signs the first call of a reply, and wants to be told of one that was not its own.
+    if let Some(first) = calls.first_mut().filter(|first| style.signatures && first.extra_content.is_none()) {
+        first.extra_content =
+            Some(json!({"google": {"thought_signature": "skip_thought_signature_validator"}}));
+    }
+    calls
+}
+
+impl Reasoning {
+    /// The field that tells a model what it thought.
+    fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
+        let (name, thought) = match self {
+            Self::Left => return None,
+            Self::Sent(name) => (name, thought?),
+            Self::Required(name) => (name, thought.unwrap_or_default()),
+        };
+        Some((name.to_owned(), thought.into()))
     }
 }
 
@@ -172,7 +222,7 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
         let function =
             CalledFunction { name: valid_name(&call.name), arguments: arguments_object(&call.arguments) };
-        Self { id: &call.id, r#type: "function", function }
+        Self { id: &call.id, r#type: "function", function, extra_content: None }
     }
 }
 
@@ -180,7 +230,7 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
 ///
 /// A model may call what cannot be: the servers answer such a name in an earlier call with an error, and every later request
 /// of its conversation would fail.
-fn valid_name(name: &str) -> Cow<'_, str> {
+pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
     } else {
@@ -192,7 +242,7 @@ fn valid_name(name: &str) -> Cow<'_, str> {
 ///
 /// The API takes any text here, but llama.cpp, vLLM and others parse it, and answer what is no object with an error. One
 /// malformed call would end every later request of its conversation.
-fn arguments_object(arguments: &str) -> Cow<'_, str> {
+pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
     let text = arguments.trim();
     if text.is_empty() {
         Cow::Borrowed("{}")

@@ -12,6 +12,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{json, value::RawValue};
 
 use super::raw;
+#[cfg(feature = "client")]
+use crate::responses;
 
 /// How many of the tools that cannot be strict are named in a warning.
 const NAMED: usize = 5;
@@ -108,19 +110,42 @@ pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
 ///
 /// The list keeps what is made of it for each profile.
 pub fn tools_as(list: &ToolList, profile: WireProfile) -> Arc<Tools> {
-    let rendered = list.rendering(|_| Rendered::default());
-    let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(render(list, profile))))
+    rendered(list, Shape::Chat, profile)
+}
+
+/// Whose form a tool is put into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// That of the Chat Completions API.
+    Chat,
+    /// That of the Responses API.
+    #[cfg(feature = "client")]
+    Responses,
 }
 
 /// What is kept beside a list.
 #[derive(Default)]
-struct Rendered(Mutex<HashMap<WireProfile, Arc<Tools>>>);
+struct Rendered(Mutex<HashMap<(Shape, WireProfile), Arc<Tools>>>);
 
-fn render(list: &ToolList, profile: WireProfile) -> Tools {
+/// The tools of a list in some form, serialised once.
+pub(crate) fn rendered(list: &ToolList, shape: Shape, profile: WireProfile) -> Arc<Tools> {
+    let rendered = list.rendering(|_| Rendered::default());
+    let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(rendered.entry((shape, profile)).or_insert_with(|| Arc::new(render(list, shape, profile))))
+}
+
+fn render(list: &ToolList, shape: Shape, profile: WireProfile) -> Tools {
     let wires = derive_all(list, profile);
-    let tools: Vec<_> = wires.iter().map(|(definition, wire)| WireTool::of(definition, wire)).collect();
-    Tools(raw(&tools))
+    let wires = wires.iter();
+    Tools(match shape {
+        Shape::Chat => {
+            raw(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
+        }
+        #[cfg(feature = "client")]
+        Shape::Responses => {
+            raw(&wires.map(|(definition, wire)| responses::rendered(definition, wire)).collect::<Vec<_>>())
+        }
+    })
 }
 
 /// What is sent of the schema of a tool. What that loses is in the trace.

@@ -1,5 +1,6 @@
-use haft_core::{ChatEvent, ModelError, ToolCall, limits::ARGUMENT_BYTES};
+use haft_core::{ChatEvent, ModelError, ToolCall, Value, limits::ARGUMENT_BYTES};
 use serde::de::IgnoredAny;
+use serde_json::Map;
 
 use super::fold::Watch;
 use crate::wire::WireCall;
@@ -16,6 +17,8 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    /// What its server wants back beside it, as Gemini a signature.
+    extra: Option<Value>,
 }
 
 /// One piece of a call, as it came.
@@ -24,6 +27,7 @@ struct Piece {
     id: Option<String>,
     name: Option<String>,
     arguments: String,
+    extra: Option<Value>,
 }
 
 impl From<WireCall> for Piece {
@@ -34,6 +38,7 @@ impl From<WireCall> for Piece {
             id: wire.id.into_filled(),
             name: function.name.into_filled(),
             arguments: function.arguments.into_text().unwrap_or_default(),
+            extra: wire.extra_content.filter(|extra| !extra.is_null()),
         }
     }
 }
@@ -47,9 +52,13 @@ impl Calls {
         whole: bool,
         watch: &mut Watch<'_>,
     ) -> Result<usize, ModelError> {
-        let piece = Piece::from(wire);
+        self.add_piece(Piece::from(wire), whole, watch)
+    }
+
+    fn add_piece(&mut self, piece: Piece, whole: bool, watch: &mut Watch<'_>) -> Result<usize, ModelError> {
         let calls = self.0.len();
-        let text = piece.arguments.len();
+        let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
+        let text = piece.arguments.len() + extra;
         let place = if whole { None } else { self.place_of(&piece) };
         let place = place.unwrap_or_else(|| self.begin(&piece));
         if let Some(call) = self.0.get_mut(place) {
@@ -75,7 +84,7 @@ impl Calls {
         let is_unique = |id: &&String| self.0.iter().all(|call| call.id != **id);
         let id = piece.id.as_ref().filter(is_unique).cloned().unwrap_or_else(made_id);
         let (index, wire_id) = (piece.index, piece.id.clone());
-        self.0.push(Call { index, wire_id, id, name: String::new(), arguments: String::new() });
+        self.0.push(Call { index, wire_id, id, name: String::new(), arguments: String::new(), extra: None });
         self.0.len() - 1
     }
 
@@ -93,6 +102,30 @@ impl Calls {
     pub(super) fn stopped(&self) -> Option<&str> {
         let last = self.0.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.cut())
+    }
+
+    /// What is wanted back beside the calls, by their ids.
+    pub(super) fn extras(&self) -> Map<String, Value> {
+        let extra = |call: &Call| Some((call.id.clone(), call.extra.clone()?));
+        self.0.iter().filter_map(extra).collect()
+    }
+
+    /// Makes the arguments of a call those that its server says they are in the end. What is new in them is told.
+    pub(super) fn settle(&mut self, wire: WireCall, watch: &mut Watch<'_>) -> Result<usize, ModelError> {
+        let mut piece = Piece::from(wire);
+        let known = self.0.iter_mut().find(|call| call.index == piece.index);
+        if let Some(call) = known {
+            match piece.arguments.strip_prefix(&call.arguments) {
+                Some(rest) => piece.arguments = rest.to_owned(),
+                None => call.arguments.clear(),
+            }
+        }
+        self.add_piece(piece, false, watch)
+    }
+
+    /// The id that the call of an index has in the end.
+    pub(super) fn id_of(&self, index: i64) -> Option<&str> {
+        self.0.iter().find(|call| call.index == Some(index)).map(|call| call.id.as_str())
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
@@ -123,6 +156,7 @@ impl Call {
             let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
             return Err(ModelError::InvalidResponse(problem));
         }
+        self.extra = piece.extra.or(self.extra.take());
         let begins = self.name.is_empty();
         if begins {
             self.name = piece.name.unwrap_or_default();

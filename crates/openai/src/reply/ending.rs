@@ -45,8 +45,8 @@ impl Ending {
     pub(super) fn kind(&self) -> Kind {
         match self.reason.as_deref().unwrap_or_default().to_ascii_lowercase().as_str() {
             "stop" | "tool_calls" | "function_call" => Kind::Complete,
-            // The words of OpenAI, of gateways to Anthropic and Gemini, and of Mistral.
-            "length" | "max_tokens" | "model_length" => Kind::Limit,
+            // The words of OpenAI's two APIs, of gateways to Anthropic and Gemini, and of Mistral.
+            "length" | "max_output_tokens" | "max_tokens" | "model_length" => Kind::Limit,
             "content_filter" => Kind::Filter,
             "error" => Kind::Failure,
             _ => Kind::Unknown,

@@ -1,101 +1,36 @@
 use std::{collections::VecDeque, mem};
 
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatResponse, Content, ModelError, Usage, Value, limits::LINE_BYTES,
+    AssistantMessage, ChatEvent, ChatResponse, Content, ModelError, ProviderData, Usage, limits::LINE_BYTES,
 };
 
 use super::{
     call::Calls,
     ending::{Ending, Kind},
 };
-use crate::{
-    failure::Complaint,
-    wire::{Choice, Completion, Loose, WireMessage},
-};
+use crate::wire::WireCall;
 
 /// Where the events of a reply go, if anybody watches.
 pub(crate) type Watch<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
-/// A reply that is put together: from its chunks, or from the one piece of a reply that was not streamed.
+/// A reply that is put together, whatever API it comes by: what was heard of it is what it will be.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
-    id: Option<String>,
-    model: Option<String>,
-    text: String,
-    reasoning: String,
+    pub(super) id: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) text: String,
+    pub(super) reasoning: String,
     refusal: String,
-    calls: Calls,
-    ending: Ending,
-    usage: Option<Usage>,
+    pub(super) calls: Calls,
+    pub(super) ending: Ending,
+    pub(super) usage: Option<Usage>,
+    pub(super) provider_data: ProviderData,
     /// How many bytes were kept so far.
     size: usize,
 }
 
 impl Fold {
-    /// Adds a chunk, or a whole reply.
-    pub(crate) fn add(
-        &mut self,
-        mut chunk: Completion,
-        whole: bool,
-        watch: &mut Watch<'_>,
-    ) -> Result<(), ModelError> {
-        if let Some(error) = chunk.take_error() {
-            return Err(Complaint::in_band(&error));
-        }
-        self.usage = chunk.take_usage().or(self.usage);
-        self.id = self.id.take().or_else(|| chunk.id.into_filled());
-        self.model = self.model.take().or_else(|| chunk.model.into_filled());
-        // Only one reply was asked for.
-        let choice =
-            chunk.choices.into_iter().flatten().find(|choice| choice.index.to_number().unwrap_or(0) == 0);
-        choice.map_or(Ok(()), |choice| self.add_choice(choice, whole, watch))
-    }
-
-    fn add_choice(&mut self, choice: Choice, whole: bool, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        let size = self.size;
-        let message = if whole { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
-        message.map_or(Ok(()), |message| self.add_message(message, whole, watch))?;
-        if self.size > size {
-            self.ending.goes_on();
-        }
-        if let Loose::Text(reason) = choice.finish_reason {
-            self.ending.take(reason);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn add_message(
-        &mut self,
-        message: WireMessage,
-        whole: bool,
-        watch: &mut Watch<'_>,
-    ) -> Result<(), ModelError> {
-        let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
-        self.add_reasoning(reasoning.unwrap_or_default(), watch)?;
-        match message.content {
-            Loose::Json(Value::Array(parts)) => {
-                parts.iter().try_for_each(|part| self.add_part(part, watch))?;
-            }
-            content => self.add_text(content.into_text().unwrap_or_default(), watch)?,
-        }
-        self.add_refusal(&message.refusal.into_text().unwrap_or_default())?;
-        for call in message.tool_calls {
-            let size = self.calls.add(call, whole, watch)?;
-            self.grow(size)?;
-        }
-        Ok(())
-    }
-
-    /// Adds one of the parts that some servers send in place of text.
-    fn add_part(&mut self, part: &Value, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        match part.get("type").and_then(Value::as_str) {
-            Some("refusal") => self.add_refusal(&text_of(part.get("refusal"))),
-            Some("thinking") => self.add_reasoning(text_of(part.get("thinking")), watch),
-            _ => self.add_text(text_of(Some(part)), watch),
-        }
-    }
-
-    fn add_text(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    pub(super) fn add_text(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         self.grow(text.len())?;
         self.text.push_str(&text);
         if let Some(events) = watch.as_mut().filter(|_| !text.is_empty()) {
@@ -104,7 +39,7 @@ impl Fold {
         Ok(())
     }
 
-    fn add_reasoning(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    pub(super) fn add_reasoning(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         self.grow(text.len())?;
         self.reasoning.push_str(&text);
         if let Some(events) = watch.as_mut().filter(|_| !text.is_empty()) {
@@ -113,18 +48,35 @@ impl Fold {
         Ok(())
     }
 
-    fn add_refusal(&mut self, text: &str) -> Result<(), ModelError> {
+    pub(super) fn add_refusal(&mut self, text: &str) -> Result<(), ModelError> {
         self.grow(text.len())?;
         self.refusal.push_str(text);
         Ok(())
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
+    /// Adds a piece of a call; in a whole reply every piece is one.
+    pub(super) fn add_call(
+        &mut self,
+        call: WireCall,
+        whole: bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), ModelError> {
+        let size = self.calls.add(call, whole, watch)?;
+        self.grow(size)
+    }
+
+    /// Counts what is kept, and refuses what is too much.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
         if self.size > LINE_BYTES {
             return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
         }
         Ok(())
+    }
+
+    /// How many bytes were kept so far.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
     /// Whether the server said that nothing more comes, except perhaps for the usage.
@@ -142,12 +94,13 @@ impl Fold {
     }
 
     /// The message as far as it came.
-    pub(crate) fn into_message(self) -> AssistantMessage {
+    pub(super) fn into_message(self) -> AssistantMessage {
         AssistantMessage {
             content: filled(self.text).map(Content::from).into_iter().collect(),
             reasoning: filled(self.reasoning),
             tool_calls: self.calls.into_calls(),
             refusal: filled(self.refusal),
+            provider_data: self.provider_data,
         }
     }
 
@@ -155,7 +108,7 @@ impl Fold {
     ///
     /// A call of which only a part came is never part of it. Only where the server says that the model had said all is
     /// what looks like half a call the model's own mistake.
-    pub(crate) fn finish(mut self) -> Result<ChatResponse, ModelError> {
+    pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (cut, how) = match self.ending.kind() {
             Kind::Failure => return Err(self.into_failure()),
             Kind::Complete if self.ending.is_over() => (None, ""),
@@ -180,7 +133,7 @@ impl Fold {
     }
 
     /// The error of a reply that ended before it was complete.
-    pub(crate) fn into_truncated(self, reason: impl Into<String>) -> ModelError {
+    pub(super) fn into_truncated(self, reason: impl Into<String>) -> ModelError {
         ModelError::Truncated { reason: reason.into(), partial: Box::new(self.into_message()) }
     }
 
@@ -193,14 +146,4 @@ impl Fold {
 
 fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
-}
-
-/// The text of a part: a string, an object with a `text`, or a list of these.
-fn text_of(part: Option<&Value>) -> String {
-    match part {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts.iter().map(|part| text_of(Some(part))).collect(),
-        Some(Value::Object(part)) => text_of(part.get("text")),
-        _ => String::new(),
-    }
 }

@@ -26,6 +26,15 @@ impl Loose {
         }
     }
 
+    /// The text, where it is one and there is some of it.
+    #[cfg(feature = "client")]
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text.as_str()).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    }
+
     /// The whole number, also where it comes as `2.0` or as `"2"`.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {
@@ -42,6 +51,16 @@ impl Loose {
     /// The text if there is some of it: servers send `""` for what they leave out.
     pub(crate) fn into_filled(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())
+    }
+}
+
+impl From<Value> for Loose {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Self::Absent,
+            Value::String(text) => Self::Text(text),
+            other => Self::Json(other),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod addresses;
+mod both;
 mod endings;
 mod failures;
 mod formats;
@@ -9,6 +10,7 @@ mod providers;
 mod rechunked;
 mod replies;
 mod requests;
+mod responses;
 mod server;
 mod streams;
 mod traces;

@@ -1,12 +1,15 @@
 //! FAULTS M14: how the bytes of a stream are cut changes nothing.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatEvent, ChatModel as _};
+use haft_core::{ChatEvent, ChatModel};
 use proptest::prelude::*;
 
-use crate::server::{Server, Step, hello};
+use crate::{
+    responses::{events_of, of_any_server, recorded},
+    server::{Server, Step, hello},
+};
 
 /// A recorded stream, with everything that the format of events allows: comments, line ends of each kind, fields that
 /// mean nothing here, no space after the colon, events without data, one chunk on two lines, characters of two to four
@@ -24,46 +27,94 @@ const RECORDED: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// What comes of the recorded stream in one piece.
-static WHOLE: OnceLock<Vec<ChatEvent>> = OnceLock::new();
+/// Where the replies of a recorded stream come from.
+#[derive(Clone, Copy, Debug)]
+enum Api {
+    Chat,
+    Responses,
+}
+
+impl Api {
+    fn recorded(self) -> &'static [u8] {
+        static ITEMS: LazyLock<String> = LazyLock::new(items);
+        match self {
+            Self::Chat => RECORDED.as_bytes(),
+            Self::Responses => ITEMS.as_bytes(),
+        }
+    }
+
+    fn model(self, server: &Server) -> Box<dyn ChatModel> {
+        match self {
+            Self::Chat => Box::new(server.model()),
+            Self::Responses => Box::new(server.responses().build().unwrap()),
+        }
+    }
+}
+
+/// A recorded stream of the Responses API, with line ends of each kind.
+fn items() -> String {
+    let mut response = recorded();
+    response["output"][1]["content"][0]["text"] = "Grüße, 世界 🌍".into();
+    response["output"][2]["arguments"] = r#"{"x":"é"}"#.into();
+    let ends = ["\n\n", "\r\n\r\n", "\r\r"];
+    let events = events_of(&response).into_iter().zip(ends.iter().cycle());
+    let events = events.map(|(event, end)| {
+        let line = end.split_at(end.len() / 2).0;
+        format!(": ping{end}event: {}{line}data: {event}{end}", event["type"].as_str().unwrap())
+    });
+    events.collect()
+}
+
+/// What comes of the recorded streams in one piece.
+static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_rechunking_gives_the_same_reply(cuts in prop::collection::vec(0..RECORDED.len(), 0..40)) {
+    fn any_rechunking_gives_the_same_reply(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let whole = WHOLE.get_or_init(|| runtime.block_on(events(Vec::new())));
-        prop_assert_eq!(&runtime.block_on(events(cuts)), whole);
+        for (api, whole) in [Api::Chat, Api::Responses].into_iter().zip(&WHOLE) {
+            let whole = whole.get_or_init(|| runtime.block_on(events(api, Vec::new())));
+            let cuts = cuts.iter().map(|cut| cut.index(api.recorded().len())).collect();
+            prop_assert_eq!(&runtime.block_on(events(api, cuts)), whole);
+        }
     }
 }
 
 #[tokio::test]
 async fn byte_by_byte_gives_the_recorded_reply() {
-    let events = events((0..RECORDED.len()).collect()).await;
-    let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
-    assert_eq!(reply.message.text(), "Grüße, 世界 🌍");
-    assert_eq!(reply.message.tool_calls[0].arguments, r#"{"x":"é"}"#);
+    for api in [Api::Chat, Api::Responses] {
+        let events = events(api, (0..api.recorded().len()).collect()).await;
+        let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
+        assert_eq!(reply.message.text(), "Grüße, 世界 🌍");
+        assert_eq!(reply.message.tool_calls[0].arguments, r#"{"x":"é"}"#);
+    }
 }
 
-/// The events of the recorded stream, sent in pieces that end at `cuts`.
-async fn events(mut cuts: Vec<usize>) -> Vec<ChatEvent> {
-    cuts.push(RECORDED.len());
+/// The events of a recorded stream, sent in pieces that end at `cuts`.
+async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
+    let recorded = api.recorded();
+    cuts.push(recorded.len());
     cuts.sort_unstable();
     let mut start = 0;
     let mut steps = vec![Step::Send(format!("{STREAM_CHUNKED}\r\n").into())];
     for end in cuts {
         // An empty piece would end the body.
         if start < end {
-            let piece = &RECORDED.as_bytes()[start..end];
+            let piece = &recorded[start..end];
             steps.push(Step::Send([format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()));
         }
         start = end;
     }
     steps.push(Step::Send(b"0\r\n\r\n".to_vec()));
     let server = Server::start([steps]).await;
-    let (model, request) = (server.model(), hello());
-    model.stream(&request).try_collect().await.unwrap()
+    let (model, request) = (api.model(&server), hello());
+    let mut events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
+    if let Some(ChatEvent::Finished(reply)) = events.pop() {
+        events.push(ChatEvent::Finished(of_any_server(reply)));
+    }
+    events
 }
 
 /// Pieces of a chunked body reach the client as they are sent, whatever the socket makes of them.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_core::{ChatModel, ChatRequest, Message, Value, json};
-use haft_openai::{ChatCompletions, ChatCompletionsBuilder};
+use haft_openai::{ChatCompletions, ChatCompletionsBuilder, Responses, ResponsesBuilder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream},
@@ -66,6 +66,10 @@ impl Server {
 
     pub(crate) fn builder(&self) -> ChatCompletionsBuilder {
         ChatCompletions::builder("test-model").base_url(&self.base_url).retry_wait(Duration::from_millis(1))
+    }
+
+    pub(crate) fn responses(&self) -> ResponsesBuilder {
+        Responses::builder("test-model").base_url(&self.base_url).retry_wait(Duration::from_millis(1))
     }
 
     pub(crate) fn model(&self) -> impl ChatModel + use<> {

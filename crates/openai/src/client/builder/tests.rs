@@ -1,11 +1,12 @@
 use async_openai::config::Config as _;
 use haft_core::schema::WireProfile;
 
-use super::{BuildError, ChatCompletionsBuilder};
+use super::BuildError;
 use crate::client::endpoint::{Endpoint, read_base_url};
+use crate::{ChatCompletions, ChatCompletionsBuilder};
 
 fn builder(base_url: &str) -> ChatCompletionsBuilder {
-    ChatCompletionsBuilder::new("m".into()).base_url(base_url)
+    ChatCompletions::builder("m").base_url(base_url)
 }
 
 fn endpoint(builder: &ChatCompletionsBuilder) -> Endpoint {
@@ -77,7 +78,7 @@ fn a_key_is_sent_in_place_of_credentials_in_the_base_url() {
 fn from_variables(variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
     let find =
         |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    ChatCompletionsBuilder::new("m".into()).read_variables(find)
+    ChatCompletions::builder("m").read_variables(find)
 }
 
 #[test]
@@ -102,10 +103,10 @@ fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
     let schemas = |builder: ChatCompletionsBuilder| {
         builder.habits(&read_base_url(&builder.base_url).unwrap()).tool_schemas
     };
-    let openai = || ChatCompletionsBuilder::new("gpt-5".into());
+    let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);
     assert_eq!(schemas(openai().tool_schemas(OpenAi)), OpenAi);
-    assert_eq!(schemas(ChatCompletionsBuilder::new("ft:gpt-4o:me::1".into())), OpenAi);
+    assert_eq!(schemas(ChatCompletions::builder("ft:gpt-4o:me::1")), OpenAi);
     let other = || builder("http://localhost:8080/v1");
     assert_eq!(schemas(other()), OpenAi);
     assert_eq!(schemas(other().tool_schemas(Small)), Small);

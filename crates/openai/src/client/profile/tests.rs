@@ -1,7 +1,8 @@
 use haft_core::schema::WireProfile;
 use reqwest::Url;
 
-use super::{Habits, Server, profile_of};
+use super::{Server, profile_of};
+use crate::format::Reasoning;
 
 #[test]
 fn pictures_are_sent_to_models_that_are_known_to_read_them() {
@@ -34,9 +35,10 @@ fn who_runs_a_server_is_known_by_its_host() {
 #[test]
 fn habits_follow_from_who_runs_a_server() {
     assert!(Server::OpenAi.habits().max_completion_tokens && Server::Azure.habits().max_completion_tokens);
-    assert!(Server::Reminding.habits().reasoning);
+    assert_eq!(Server::Reminding.habits().reasoning, Reasoning::Required("reasoning_content"));
     let schemas = [Server::OpenAi, Server::Azure, Server::Gemini].map(|it| it.habits().tool_schemas);
     assert_eq!(schemas, [WireProfile::OpenAiStrict, WireProfile::OpenAi, WireProfile::Gemini]);
-    let none = Habits { max_completion_tokens: false, reasoning: false, tool_schemas: WireProfile::OpenAi };
-    assert_eq!(Server::Compatible.habits(), none);
+    let other = Server::Compatible.habits();
+    assert_eq!((other.max_completion_tokens, other.reasoning), (false, Reasoning::Left));
+    assert_eq!(other.tool_schemas, WireProfile::OpenAi);
 }

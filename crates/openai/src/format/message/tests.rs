@@ -5,13 +5,14 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json}
 
 use super::{Arranged, Rendering, Style};
 
-const WITH_IMAGES: Style = Style { images: true, reasoning: false };
-const TEXT_ONLY: Style = Style { images: false, reasoning: false };
+fn text_only() -> Style {
+    Style { images: false, ..Style::default() }
+}
 
 #[test]
 fn a_message_is_serialised_once() {
     let message = Arc::new(Message::user("Hi"));
-    let (one, two) = (Rendering::of(&message, TEXT_ONLY), Rendering::of(&message.clone(), TEXT_ONLY));
+    let (one, two) = (Rendering::of(&message, &text_only()), Rendering::of(&message.clone(), &text_only()));
     assert!(Arc::ptr_eq(&one, &two));
 }
 
@@ -20,10 +21,10 @@ fn a_message_is_serialised_once() {
 fn another_style_is_rendered_afresh() {
     let content = vec![Content::blob(*b"cat", "image/png")];
     let message = Arc::new(Message::new(MessageBody::User { content }));
-    let rendered = |style| serde_json::to_string(&Arranged::new([&message], style)).unwrap();
-    assert_eq!(rendered(TEXT_ONLY), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
-    assert!(rendered(WITH_IMAGES).contains("data:image/png;base64,"));
-    assert_eq!(rendered(TEXT_ONLY), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
+    let rendered = |style| serde_json::to_string(&Arranged::new([&message], &style)).unwrap();
+    assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
+    assert!(rendered(Style::default()).contains("data:image/png;base64,"));
+    assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
 }
 
 #[track_caller]

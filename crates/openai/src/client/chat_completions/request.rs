@@ -1,10 +1,14 @@
 use std::sync::Arc;
 
-use haft_core::{ChatRequest, ModelProfile, ResponseFormat, Schema, ToolChoice, ToolName};
+use haft_core::{ChatRequest, ResponseFormat, Schema, ToolChoice, ToolName, Value};
 use serde::Serialize;
+use serde_json::Map;
 
-use super::profile::Habits;
-use crate::format::{Arranged, Style, Tools, tools_as};
+use super::{Completions, Delivery};
+use crate::{
+    client::{Client, profile::Habits},
+    format::{Arranged, Tools, tools_as},
+};
 
 /// The body of a request: new fields around messages and tools that were serialised before.
 #[derive(Serialize)]
@@ -30,6 +34,10 @@ pub(super) struct Body<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
 }
 
 /// What is sent together with tools, and refused without them.
@@ -78,33 +86,18 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// How a reply is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
-    Whole,
-    Stream,
-    /// Streamed, with what it cost at the end of it.
-    StreamWithUsage,
-}
-
 impl<'a> Body<'a> {
-    pub(super) fn new(
-        profile: &'a ModelProfile,
-        habits: Habits,
-        request: &'a ChatRequest,
-        delivery: Delivery,
-    ) -> Self {
-        let settings = &request.settings;
+    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, delivery: Delivery) -> Self {
+        let (settings, habits) = (&request.settings, &client.habits);
         let (max_tokens, max_completion_tokens) = if habits.max_completion_tokens {
             (None, settings.max_tokens)
         } else {
             (settings.max_tokens, None)
         };
-        let style = Style { images: profile.images, reasoning: habits.reasoning };
         let with_usage = delivery == Delivery::StreamWithUsage;
         Self {
-            model: &profile.name,
-            messages: Arranged::new(request.all_messages(), style),
+            model: &client.profile.name,
+            messages: Arranged::new(request.all_messages(), &client.style),
             calling: Calling::new(request, habits),
             response_format: WireFormat::new(&request.response_format),
             temperature: settings.temperature,
@@ -115,12 +108,14 @@ impl<'a> Body<'a> {
             seed: settings.seed,
             stream: delivery != Delivery::Whole,
             stream_options: with_usage.then_some(StreamOptions { include_usage: true }),
+            reasoning_effort: habits.effort.as_deref(),
+            extra: &habits.extra_body,
         }
     }
 }
 
 impl<'a> Calling<'a> {
-    fn new(request: &'a ChatRequest, habits: Habits) -> Option<Self> {
+    fn new(request: &'a ChatRequest, habits: &Habits) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some(WireChoice::Mode("none")),

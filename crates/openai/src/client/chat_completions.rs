@@ -1,0 +1,152 @@
+mod request;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_openai::error::OpenAIError;
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use serde::{Serialize, de::IgnoredAny};
+
+use self::request::Body;
+use super::{
+    Api, Client,
+    builder::{BuildError, ModelBuilder},
+    transport::OpenAi,
+};
+use crate::reply::ChatFold;
+
+/// A model behind the Chat Completions API: of OpenAI, or of any server that speaks it, such as llama.cpp, vLLM,
+/// Ollama or LM Studio. Cheap to clone.
+///
+/// Failures that may pass (429, 5xx, a connection that breaks before the reply) are tried again, with a growing wait
+/// that is never shorter than the server's `Retry-After`. Every wait has an end: see [`Timeouts`](crate::Timeouts).
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_openai::ChatCompletions;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ChatCompletions::builder("qwen2.5-coder").base_url("http://localhost:8080/v1").build()?;
+/// let reply = model.chat(&ChatRequest::new([Message::user("Hello")])).await?;
+/// println!("{}", reply.message.text());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping a future or a stream closes its connection. The server may have begun to answer, and count it.
+#[derive(Clone)]
+pub struct ChatCompletions(Arc<Client<Completions>>);
+
+/// Describes a [`ChatCompletions`] model.
+pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
+
+impl ChatCompletions {
+    /// Finds server and key in the environment: `OPENAI_BASE_URL`, by default OpenAI's, and `OPENAI_API_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a variable holds what cannot be used, or when OpenAI's server is meant and there is no key.
+    pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
+        Self::builder(model).read_env().build()
+    }
+
+    /// Begins to describe a model; without further settings it is at OpenAI, and has no key.
+    pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
+        ModelBuilder::new(model.into())
+    }
+}
+
+impl ModelBuilder<ChatCompletions> {
+    /// Makes the model. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the base URL, the key or a header cannot be used.
+    pub fn build(self) -> Result<ChatCompletions, BuildError> {
+        let client = self.connect(Completions::default())?;
+        Ok(ChatCompletions(Arc::new(client)))
+    }
+}
+
+#[async_trait]
+impl ChatModel for ChatCompletions {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        self.0.stream(request)
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+impl fmt::Debug for ChatCompletions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.describe("ChatCompletions", f)
+    }
+}
+
+/// The Chat Completions API.
+#[derive(Default)]
+struct Completions {
+    /// Whether the server was seen to refuse `stream_options`, as Mistral does.
+    refuses_usage: AtomicBool,
+}
+
+/// How a reply is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    Whole,
+    Stream,
+    /// Streamed, with what it cost at the end of it.
+    StreamWithUsage,
+}
+
+impl Api for Completions {
+    const PATH: &'static str = "/chat/completions";
+    type Form = Delivery;
+    type Fold = ChatFold;
+
+    fn form(&self, is_streamed: bool) -> Delivery {
+        match (is_streamed, self.refuses_usage.load(Ordering::Relaxed)) {
+            (false, _) => Delivery::Whole,
+            (true, true) => Delivery::Stream,
+            (true, false) => Delivery::StreamWithUsage,
+        }
+    }
+
+    fn lesser(&self, form: &Delivery, error: &ModelError) -> Option<Delivery> {
+        let is_refused = matches!(error, ModelError::Rejected { status: 400 | 422, body } if body.contains("stream_options"));
+        if *form != Delivery::StreamWithUsage || !is_refused {
+            return None;
+        }
+        self.refuses_usage.store(true, Ordering::Relaxed);
+        Some(Delivery::Stream)
+    }
+
+    fn ask<'a>(
+        client: &'a Client<Self>,
+        request: &'a ChatRequest,
+        form: &mut Delivery,
+    ) -> (impl Serialize + Send + Sync + 'a, ChatFold) {
+        (Body::new(client, request, *form), ChatFold::of(client.style.origin.clone()))
+    }
+
+    async fn send(openai: &OpenAi, body: impl Serialize + Send + Sync) -> Result<IgnoredAny, OpenAIError> {
+        openai.chat().create_byot(body).await
+    }
+}

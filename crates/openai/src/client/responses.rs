@@ -1,0 +1,196 @@
+mod request;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_openai::error::OpenAIError;
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use serde::{Serialize, de::IgnoredAny};
+
+use self::request::Body;
+use super::{
+    Api, Client,
+    builder::{BuildError, ModelBuilder},
+    transport::OpenAi,
+};
+use crate::reply::ItemsFold;
+
+/// A model behind the Responses API: of OpenAI, or of any server that speaks it. Cheap to clone.
+///
+/// It is asked, tried again and waited for as [`ChatCompletions`](crate::ChatCompletions) is. By default the server keeps
+/// nothing (`store: false`) and the conversation is sent whole, with the encrypted reasoning of earlier replies at its
+/// place: what a model thought before a call, it knows after the result. Reasoning is kept in
+/// [`AssistantMessage::provider_data`](haft_core::AssistantMessage::provider_data) and goes back to its own server only. A
+/// conversation may go on with another model or API at any message.
+///
+/// The API has no `stop` and no `seed`: they are left out. It takes no sound, which is described.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_openai::Responses;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Responses::builder("gpt-5-mini").read_env().reasoning_summary("auto").build()?;
+/// let reply = model.chat(&ChatRequest::new([Message::user("Hello")])).await?;
+/// println!("{}", reply.message.text());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping a future or a stream closes its connection. The server may have begun to answer, and count it.
+#[derive(Clone)]
+pub struct Responses(Arc<Client<Items>>);
+
+/// Describes a [`Responses`] model.
+pub type ResponsesBuilder = ModelBuilder<Responses>;
+
+impl Responses {
+    /// Finds server and key in the environment: `OPENAI_BASE_URL`, by default OpenAI's, and `OPENAI_API_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a variable holds what cannot be used, or when OpenAI's server is meant and there is no key.
+    pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
+        Self::builder(model).read_env().build()
+    }
+
+    /// Begins to describe a model; without further settings it is at OpenAI, and has no key.
+    pub fn builder(model: impl Into<String>) -> ResponsesBuilder {
+        ModelBuilder::new(model.into())
+    }
+}
+
+impl ModelBuilder<Responses> {
+    /// Sets whether the server keeps the responses, by default not. What it keeps is told by its own rules.
+    #[must_use]
+    pub fn store(mut self, whether: bool) -> Self {
+        self.options.store = whether;
+        self
+    }
+
+    /// Sets whether only what is new since the last response is sent, with its `previous_response_id`, by default not.
+    /// The server keeps the responses then, whatever [`store`](Self::store) says.
+    ///
+    /// The whole conversation is sent where the server's is another one (messages were left out, summarised or changed, or
+    /// are from elsewhere), and once more, within the same attempt, where the server does not know the id any longer.
+    #[must_use]
+    pub fn use_previous_response_id(mut self, whether: bool) -> Self {
+        self.options.use_previous = whether;
+        self
+    }
+
+    /// Asks for a summary of what the model thinks, such as `auto` or `detailed`. Without it a model of OpenAI does not
+    /// tell its thoughts.
+    #[must_use]
+    pub fn reasoning_summary(mut self, summary: impl Into<String>) -> Self {
+        self.options.summary = Some(summary.into());
+        self
+    }
+
+    /// Makes the model. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the base URL, the key or a header cannot be used.
+    pub fn build(self) -> Result<Responses, BuildError> {
+        let options = self.options.clone();
+        let client = self.connect(Items { options, refuses_encrypted: AtomicBool::new(false) })?;
+        Ok(Responses(Arc::new(client)))
+    }
+}
+
+#[async_trait]
+impl ChatModel for Responses {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        self.0.stream(request)
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+impl fmt::Debug for Responses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.describe("Responses", f)
+    }
+}
+
+/// What is set of a model behind this API and no other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    store: bool,
+    use_previous: bool,
+    summary: Option<String>,
+}
+
+/// The Responses API.
+struct Items {
+    options: Options,
+    /// Whether the server was seen to refuse encrypted reasoning, as OpenAI does for a model that does not think.
+    refuses_encrypted: AtomicBool,
+}
+
+/// How a reply is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Delivery {
+    is_streamed: bool,
+    /// With the id of the last response, where there is one that the server keeps.
+    with_previous: bool,
+    /// With the reasoning in a form that only the server reads.
+    with_encrypted: bool,
+}
+
+impl Api for Items {
+    const PATH: &'static str = "/responses";
+    type Form = Delivery;
+    type Fold = ItemsFold;
+
+    fn form(&self, is_streamed: bool) -> Delivery {
+        let with_previous = self.options.use_previous;
+        let is_stored = self.options.store || with_previous;
+        let with_encrypted = !is_stored && !self.refuses_encrypted.load(Ordering::Relaxed);
+        Delivery { is_streamed, with_previous, with_encrypted }
+    }
+
+    fn lesser(&self, form: &Delivery, error: &ModelError) -> Option<Delivery> {
+        let ModelError::Rejected { status: 400 | 404 | 422, body } = error else { return None };
+        let body = body.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
+        if form.with_previous && says(&["previous_response", "previous response"]) {
+            return Some(Delivery { with_previous: false, ..form.clone() });
+        }
+        if form.with_encrypted && says(&["encrypted", "include"]) {
+            self.refuses_encrypted.store(true, Ordering::Relaxed);
+            return Some(Delivery { with_encrypted: false, ..form.clone() });
+        }
+        None
+    }
+
+    fn ask<'a>(
+        client: &'a Client<Self>,
+        request: &'a ChatRequest,
+        form: &mut Delivery,
+    ) -> (impl Serialize + Send + Sync + 'a, ItemsFold) {
+        Body::new(client, request, form)
+    }
+
+    async fn send(openai: &OpenAi, body: impl Serialize + Send + Sync) -> Result<IgnoredAny, OpenAIError> {
+        openai.responses().create_byot(body).await
+    }
+}

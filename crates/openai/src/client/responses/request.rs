@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use haft_core::{ChatRequest, ResponseFormat, Schema, ToolChoice, ToolName, Value};
+use serde::Serialize;
+use serde_json::Map;
+
+use super::{Delivery, Items};
+use crate::{
+    client::Client,
+    format::{Input, Shape, Tools, rendered},
+    reply::ItemsFold,
+};
+
+/// The body of a request: new fields around items and tools that were serialised before.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    input: Input,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_response_id: Option<String>,
+    #[serde(flatten)]
+    calling: Option<Calling<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Text<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    stream: bool,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
+}
+
+/// What is sent together with tools.
+#[derive(Serialize)]
+struct Calling<'a> {
+    tools: Arc<Tools>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Mode(&'static str),
+    Tool(NamedTool<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct NamedTool<'a> {
+    name: &'a ToolName,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonObject,
+    JsonSchema { name: &'a ToolName, schema: &'a Schema },
+}
+
+#[derive(Serialize)]
+struct Reasoning<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'a str>,
+}
+
+impl<'a> Body<'a> {
+    /// The body, and what becomes of the reply to it.
+    pub(super) fn new(
+        client: &'a Client<Items>,
+        request: &'a ChatRequest,
+        form: &mut Delivery,
+    ) -> (Self, ItemsFold) {
+        let (settings, options) = (&request.settings, &client.api.options);
+        let (effort, summary) = (client.habits.effort.as_deref(), options.summary.as_deref());
+        let whole = Input::new(request.messages.iter(), &client.style);
+        // Only who may be asked for what comes after it needs to know what the server knows.
+        let stored = options.use_previous.then(|| whole.digest());
+        let since = if form.with_previous { whole.since_stored() } else { None };
+        let (previous, input) = match since {
+            Some((id, input)) => (Some(id.to_owned()), Some(input)),
+            None => (None, None),
+        };
+        form.with_previous = previous.is_some();
+        let body = Self {
+            model: &client.profile.name,
+            instructions: request.instructions.as_ref().map(|message| message.text()),
+            input: input.unwrap_or(whole),
+            previous_response_id: previous,
+            calling: Calling::new(client, request),
+            text: Format::new(&request.response_format).map(|format| Text { format }),
+            reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
+            temperature: settings.temperature,
+            top_p: settings.top_p,
+            max_output_tokens: settings.max_tokens,
+            store: options.store || options.use_previous,
+            include: form.with_encrypted.then_some(["reasoning.encrypted_content"]),
+            stream: form.is_streamed,
+            extra: &client.habits.extra_body,
+        };
+        (body, ItemsFold::of(client.style.origin.clone(), stored))
+    }
+}
+
+impl<'a> Calling<'a> {
+    fn new(client: &Client<Items>, request: &'a ChatRequest) -> Option<Self> {
+        let tool_choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(Choice::Mode("none")),
+            ToolChoice::Required => Some(Choice::Mode("required")),
+            ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
+        };
+        (!request.tools.is_empty()).then(|| Self {
+            tools: rendered(&request.tools, Shape::Responses, client.habits.tool_schemas),
+            tool_choice,
+            parallel_tool_calls: request.settings.parallel_tool_calls,
+        })
+    }
+}
+
+impl<'a> Format<'a> {
+    fn new(format: &'a ResponseFormat) -> Option<Self> {
+        match format {
+            ResponseFormat::Text => None,
+            ResponseFormat::JsonObject => Some(Self::JsonObject),
+            ResponseFormat::JsonSchema { name, schema } => Some(Self::JsonSchema { name, schema }),
+        }
+    }
+}

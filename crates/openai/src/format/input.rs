@@ -1,0 +1,207 @@
+#[cfg(feature = "client")]
+mod kept;
+
+use std::{borrow::Cow, sync::Arc};
+
+use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, ToolResult, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+#[cfg(feature = "client")]
+use self::kept::Kept;
+use super::{
+    Style,
+    content::{Medium, plain},
+    message::{arguments_object, valid_name},
+    raw,
+};
+use crate::{
+    parts::pieces,
+    reply::{ITEMS_ADAPTER, SEPARATOR},
+};
+
+/// The `input` of a request of the Responses API, each message put into items once.
+pub(crate) struct Input(Vec<Arc<Rendering>>);
+
+/// What is kept beside a message.
+struct Rendering {
+    style: Style,
+    items: Vec<Box<RawValue>>,
+    /// What matters where the server keeps the conversation.
+    #[cfg(feature = "client")]
+    kept: Kept,
+}
+
+impl Input {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &RawValue> {
+        self.0.iter().flat_map(|message| message.items.iter().map(|item| &**item))
+    }
+
+    /// The items as values.
+    pub(crate) fn to_values(&self) -> Vec<Value> {
+        self.iter().map(|item| json!(item)).collect()
+    }
+}
+
+impl Serialize for Input {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl Rendering {
+    fn of(message: &Message, style: &Style) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, style));
+        // Another model with other abilities may have been asked first.
+        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
+    }
+
+    fn new(message: &Message, style: &Style) -> Self {
+        let items: Vec<_> = items(message, style).iter().map(raw).collect();
+        Self {
+            style: style.clone(),
+            #[cfg(feature = "client")]
+            kept: Kept::of(message, &items, style),
+            items,
+        }
+    }
+}
+
+fn items(message: &Message, style: &Style) -> Vec<Value> {
+    match message.body() {
+        MessageBody::System { content } => vec![json!({"role": "system", "content": plain(content)})],
+        MessageBody::User { content } => {
+            vec![json!({"role": "user", "content": said_by_user(content, style)})]
+        }
+        MessageBody::Assistant(said) => said_by_model(said, style),
+        MessageBody::Tool(result) => vec![output(result, style)],
+    }
+}
+
+/// Text where that is all, and else parts.
+fn said_by_user(content: &[Content], style: &Style) -> Value {
+    if content.iter().any(|piece| is_readable(piece, style)) {
+        content.iter().map(|piece| part(piece, style)).collect()
+    } else {
+        plain(content).into()
+    }
+}
+
+/// Whether a piece is sent as it is. The API takes no sound.
+fn is_readable(piece: &Content, style: &Style) -> bool {
+    matches!(Medium::of(piece, style), Some(Medium::Image { .. } | Medium::File { .. }))
+}
+
+fn part(piece: &Content, style: &Style) -> Value {
+    match Medium::of(piece, style) {
+        Some(Medium::Image { data, media_type }) => {
+            json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
+        }
+        Some(Medium::File { data, media_type, name }) => {
+            json!({"type": "input_file", "filename": name, "file_data": Medium::data_url(data, media_type)})
+        }
+        Some(Medium::Audio { .. }) | None => json!({"type": "input_text", "text": piece.as_text()}),
+    }
+}
+
+/// The item that answers a call.
+pub(crate) fn output(result: &ToolResult, style: &Style) -> Value {
+    let output = pieces(result, |piece| is_readable(piece, style), |piece| part(piece, style));
+    json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
+}
+
+/// The items of a reply, in their order where that was kept. The reasoning stands before what it led to, or is left out:
+/// the API refuses it where nothing follows.
+fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
+    let kept = style.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+    let markers = kept.map(Vec::as_slice).unwrap_or_default();
+    let mut rest = Rest::new(said, markers);
+    let (mut items, mut thoughts) = (Vec::new(), Vec::new());
+    for marker in markers {
+        let item = match marker.get("type").and_then(Value::as_str) {
+            Some("reasoning") => {
+                thoughts.push(marker.clone());
+                continue;
+            }
+            Some("message") => rest.message(marker),
+            Some("function_call") => rest.call(marker),
+            _ => Some(marker.clone()),
+        };
+        let thoughts = thoughts.drain(..);
+        if let Some(item) = item {
+            items.extend(thoughts);
+            items.push(item);
+        }
+    }
+    items.extend(rest.text.take().map(|text| spoken(&text)));
+    items.extend(rest.calls.iter().copied().map(called));
+    items
+}
+
+/// What of a message is not said yet.
+struct Rest<'a> {
+    text: Option<Cow<'a, str>>,
+    /// Whether the text is that of the markers, one after the other.
+    is_as_it_came: bool,
+    calls: Vec<&'a ToolCall>,
+}
+
+impl<'a> Rest<'a> {
+    fn new(said: &'a AssistantMessage, markers: &[Value]) -> Self {
+        let text = match &said.refusal {
+            Some(refusal) if said.content.is_empty() => Cow::Borrowed(refusal.as_str()),
+            _ => Cow::Owned(said.text()),
+        };
+        let lengths: Vec<_> = markers.iter().filter_map(length).filter(|length| *length > 0).collect();
+        let separators = SEPARATOR.len() * lengths.len().saturating_sub(1);
+        let is_as_it_came = lengths.iter().sum::<usize>() + separators == text.len();
+        let text = Some(text).filter(|text| !text.is_empty());
+        Self { text, is_as_it_came, calls: said.tool_calls.iter().collect() }
+    }
+
+    /// The next message: so much of the text as it had, or all where the text is another one now.
+    fn message(&mut self, marker: &Value) -> Option<Value> {
+        let text = self.text.take()?;
+        let length = length(marker).filter(|_| self.is_as_it_came).unwrap_or(text.len());
+        let own = text.get(..length)?;
+        if own.is_empty() {
+            self.text = Some(text);
+            return None;
+        }
+        let rest = text.get(length..)?;
+        let rest = rest.strip_prefix(SEPARATOR).unwrap_or(rest);
+        let mut item = spoken(own);
+        if let Some(phase) = marker.get("phase") {
+            item["phase"] = phase.clone();
+        }
+        self.text = Some(rest.to_owned().into()).filter(|rest: &Cow<'_, str>| !rest.is_empty());
+        Some(item)
+    }
+
+    fn call(&mut self, marker: &Value) -> Option<Value> {
+        let id = marker.get("call_id")?.as_str()?;
+        let place = self.calls.iter().position(|call| call.id == id)?;
+        Some(called(self.calls.remove(place)))
+    }
+}
+
+fn length(marker: &Value) -> Option<usize> {
+    marker.get("length")?.as_u64()?.try_into().ok()
+}
+
+fn spoken(text: &str) -> Value {
+    json!({"role": "assistant", "content": text})
+}
+
+fn called(call: &ToolCall) -> Value {
+    json!({
+        "type": "function_call",
+        "call_id": call.id,
+        "name": valid_name(&call.name),
+        "arguments": arguments_object(&call.arguments),
+    })
+}

@@ -1,0 +1,85 @@
+//! Conversations that their server keeps: what it knows of one, and what is new.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use haft_core::{AssistantMessage, Message, MessageBody, Value};
+use serde_json::value::RawValue;
+
+use super::Input;
+use crate::{format::Style, reply::ITEMS_ADAPTER};
+
+/// What matters of a message where the server keeps the conversation.
+pub(super) struct Kept {
+    /// Tells conversations apart.
+    digest: u64,
+    stored: Option<Stored>,
+}
+
+/// A response that its server keeps.
+struct Stored {
+    id: String,
+    /// What the server knew before it.
+    after: String,
+}
+
+impl Input {
+    /// Tells this conversation from any other, with all that is in it.
+    pub(crate) fn digest(&self) -> String {
+        let mut digests = Digests::default();
+        self.0.iter().for_each(|message| digests.add(&message.kept));
+        digests.text()
+    }
+
+    /// The last response of which the server keeps exactly what comes before it here, and what is new after that.
+    ///
+    /// A conversation that was shortened, summarised or changed since then is not what the server keeps.
+    pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
+        let mut digests = Digests::default();
+        let mut last = None;
+        for (place, message) in self.0.iter().enumerate() {
+            let stored = message.kept.stored.as_ref().filter(|stored| stored.after == digests.text());
+            last = stored.map(|stored| (stored.id.as_str(), place)).or(last);
+            digests.add(&message.kept);
+        }
+        let (id, place) = last?;
+        let rest = self.0.get(place + 1..).filter(|rest| !rest.is_empty())?;
+        Some((id, Self(rest.to_vec())))
+    }
+}
+
+#[derive(Default)]
+struct Digests(DefaultHasher);
+
+impl Digests {
+    fn add(&mut self, message: &Kept) {
+        message.digest.hash(&mut self.0);
+    }
+
+    fn text(&self) -> String {
+        format!("{:016x}", self.0.finish())
+    }
+}
+
+impl Kept {
+    pub(super) fn of(message: &Message, items: &[Box<RawValue>], style: &Style) -> Self {
+        let mut hasher = DefaultHasher::new();
+        items.iter().for_each(|item| item.get().hash(&mut hasher));
+        let stored = match message.body() {
+            MessageBody::Assistant(said) => Stored::of(said, style),
+            _ => None,
+        };
+        Self { digest: hasher.finish(), stored }
+    }
+}
+
+impl Stored {
+    /// What the server keeps of a reply, unless its calls are others now: then the server would wait for results that
+    /// nobody has.
+    fn of(said: &AssistantMessage, style: &Style) -> Option<Self> {
+        let stored = style.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
+        let text = |key| stored.get(key)?.as_str().map(str::to_owned);
+        let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
+        let is_same = calls.eq(said.tool_calls.iter().map(|call| call.id.as_str()));
+        is_same.then_some(Self { id: text("id")?, after: text("after")? })
+    }
+}

@@ -1,0 +1,521 @@
+//! The Responses API: what is sent, and what becomes of the replies.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use futures::TryStreamExt as _;
+use haft_core::{
+    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, Content, DynamicTool,
+    FinishReason, Message, MessageBody, ModelError, ModelProfile, ResponseFormat, Schema, ToolCall,
+    ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult, Usage, Value, json,
+};
+use haft_openai::ChatCompletions;
+
+use crate::server::{Server, chunks, hello, ok, reply};
+
+/// A response that thinks, says something and calls, as OpenAI sends it.
+pub(crate) fn recorded() -> Value {
+    json!({
+        "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5-2026", "error": null,
+        "incomplete_details": null,
+        "output": [
+            {"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAA", "status": null, "summary": [
+                {"type": "summary_text", "text": "First."}, {"type": "summary_text", "text": "Then."},
+            ]},
+            {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [
+                {"type": "output_text", "text": "Let me add.", "annotations": []},
+            ]},
+            {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": "add",
+             "arguments": "{\"x\":1}"},
+        ],
+        "usage": {
+            "input_tokens": 9, "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 4,
+            "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 13,
+        },
+    })
+}
+
+/// The events by which a response comes, as OpenAI sends them.
+pub(crate) fn events_of(response: &Value) -> Vec<Value> {
+    let mut head = response.clone();
+    (head["status"], head["output"], head["usage"]) = (json!("in_progress"), json!([]), Value::Null);
+    let mut events = vec![
+        json!({"type": "response.created", "sequence_number": 0, "response": head}),
+        json!({"type": "response.in_progress", "response": head}),
+    ];
+    for (index, item) in response["output"].as_array().unwrap().iter().enumerate() {
+        let id = &item["id"];
+        let event = |kind: &str, key: &str, value: Value| {
+            let mut event = json!({"type": kind, "output_index": index, "item_id": id});
+            event[key] = value;
+            event
+        };
+        let mut begun = item.clone();
+        match item["type"].as_str().unwrap() {
+            "reasoning" => (begun["summary"], begun["encrypted_content"]) = (json!([]), json!("gA")),
+            "message" => begun["content"] = json!([]),
+            _ => begun["arguments"] = json!(""),
+        }
+        events.push(event("response.output_item.added", "item", begun));
+        for (part, summary) in item["summary"].as_array().into_iter().flatten().enumerate() {
+            for piece in pieces(&summary["text"]) {
+                let mut event = event("response.reasoning_summary_text.delta", "delta", piece);
+                event["summary_index"] = json!(part);
+                events.push(event);
+            }
+        }
+        for part in item["content"].as_array().into_iter().flatten() {
+            events.push(event("response.content_part.added", "part", json!({"type": "output_text"})));
+            let deltas = pieces(&part["text"]).into_iter();
+            events.extend(deltas.map(|piece| event("response.output_text.delta", "delta", piece)));
+            let deltas = pieces(&part["refusal"]).into_iter();
+            events.extend(deltas.map(|piece| event("response.refusal.delta", "delta", piece)));
+            events.push(event("response.output_text.done", "text", part["text"].clone()));
+        }
+        let deltas = pieces(&item["arguments"]).into_iter();
+        events.extend(deltas.map(|piece| event("response.function_call_arguments.delta", "delta", piece)));
+        events.push(event("response.output_item.done", "item", item.clone()));
+    }
+    let end = format!("response.{}", response["status"].as_str().unwrap());
+    events.push(json!({"type": end, "response": response}));
+    events
+}
+
+fn pieces(text: &Value) -> Vec<Value> {
+    let text: Vec<_> = text.as_str().unwrap_or_default().chars().collect();
+    text.chunks(4).map(|piece| json!(piece.iter().collect::<String>())).collect()
+}
+
+/// A reply without the port of its server, which is another one each time.
+pub(crate) fn of_any_server(mut reply: ChatResponse) -> ChatResponse {
+    if let Some(mut data) = reply.message.provider_data.get("responses").cloned() {
+        data.as_object_mut().unwrap().remove("from");
+        reply.message.provider_data.insert("responses", data);
+    }
+    reply
+}
+
+async fn whole(body: &Value) -> Result<ChatResponse, ModelError> {
+    let server = Server::replying([ok(body)]).await;
+    let model = server.responses().max_retries(0).build().unwrap();
+    model.chat(&hello()).await.map(of_any_server)
+}
+
+async fn streamed(events: &[Value]) -> Result<Vec<ChatEvent>, ModelError> {
+    let server = Server::replying([chunks(events)]).await;
+    let model = server.responses().max_retries(0).build().unwrap();
+    model.stream(&hello()).try_collect().await
+}
+
+async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
+    match streamed(events).await?.pop() {
+        Some(ChatEvent::Finished(response)) => Ok(of_any_server(response)),
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+/// Both ways give the same reply; so does the end alone, of a server that tells nothing before.
+async fn both_ways(body: &Value) -> ChatResponse {
+    let reply = whole(body).await.unwrap();
+    let events = events_of(body);
+    assert_eq!(last(&events).await.unwrap(), reply, "streamed");
+    assert_eq!(last(&events[events.len() - 1..]).await.unwrap(), reply, "only the end");
+    reply
+}
+
+#[tokio::test]
+async fn a_reply_has_text_thoughts_calls_and_usage() {
+    let reply = both_ways(&recorded()).await;
+    assert_eq!(reply.message.text(), "Let me add.");
+    assert_eq!(reply.message.reasoning.as_deref(), Some("First.\n\nThen."));
+    assert_eq!(reply.message.tool_calls, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
+    assert_eq!(reply.finish_reason, FinishReason::ToolCalls);
+    assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("resp_1"), Some("gpt-5-2026")));
+    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::of_request(9, 4) };
+    assert_eq!(reply.usage, usage);
+}
+
+#[tokio::test]
+async fn what_is_heard_is_the_reply() {
+    let mut events = streamed(&events_of(&recorded())).await.unwrap();
+    let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
+    let (mut text, mut thought, mut arguments) = (String::new(), String::new(), String::new());
+    for event in events {
+        match event {
+            ChatEvent::TextDelta { text: more } => text += &more,
+            ChatEvent::ReasoningDelta { text: more } => thought += &more,
+            ChatEvent::ToolCallStarted { index, id, name } => {
+                assert_eq!((index, id.as_str(), name.as_str()), (0, "call_1", "add"));
+            }
+            ChatEvent::ToolCallDelta { arguments: more, .. } => arguments += &more,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((text, Some(thought)), (reply.message.text(), reply.message.reasoning));
+    assert_eq!(arguments, reply.message.tool_calls[0].arguments);
+}
+
+/// FAULTS M7 and M13 of this API: items without ids, without an index, or all of them number 0; arguments as an object.
+#[tokio::test]
+async fn what_servers_leave_out_is_not_missed() {
+    let expected = whole(&recorded()).await.unwrap().message;
+    let changed = |change: fn(&mut Value)| {
+        let mut events = events_of(&recorded());
+        events.iter_mut().for_each(change);
+        events
+    };
+    let without_index = changed(|event| drop(event.as_object_mut().unwrap().remove("output_index")));
+    let without_ids = changed(|event| drop(event.as_object_mut().unwrap().remove("item_id")));
+    let all_first = changed(|event| event["output_index"] = json!(0));
+    let without_items = changed(|event| {
+        if event["type"] == "response.completed" {
+            event["response"]["output"] = json!([]);
+        }
+    });
+    let unknown = changed(|event| {
+        if event["type"] == "response.in_progress" {
+            *event = json!({"type": "response.something_new", "delta": {"x": 1}, "output_index": "?"});
+        }
+    });
+    for events in [without_index, without_ids, all_first, without_items, unknown] {
+        assert_eq!(last(&events).await.unwrap().message, expected, "{events:?}");
+    }
+    let mut sloppy = recorded();
+    sloppy["output"][2]["arguments"] = json!({"x": 1});
+    sloppy["output"][1]["content"] = json!("Let me add.");
+    sloppy["status"] = Value::Null;
+    assert_eq!(whole(&sloppy).await.unwrap().message, expected);
+    for id in [json!(null), json!("")] {
+        sloppy["output"][2]["call_id"] = id.clone();
+        sloppy["output"][2]["id"] = id;
+        let calls = whole(&sloppy).await.unwrap().message.tool_calls;
+        assert!(!calls[0].id.is_empty());
+    }
+}
+
+fn incomplete(reason: &str, output: Value) -> Value {
+    json!({"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "output": output})
+}
+
+/// FAULTS M8: three outcomes, and half a call never runs.
+#[tokio::test]
+async fn length_filter_and_refusal_are_three_outcomes() {
+    let said = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
+    let text = || said(json!({"type": "output_text", "text": "Once upon"}));
+    let cut = both_ways(&incomplete("max_output_tokens", text())).await;
+    assert_eq!((cut.finish_reason, cut.message.text().as_str()), (FinishReason::Length, "Once upon"));
+    let filtered = both_ways(&incomplete("content_filter", text())).await;
+    assert_eq!(filtered.finish_reason, FinishReason::ContentFilter);
+    let new = both_ways(&incomplete("tired", text())).await;
+    assert_eq!(new.finish_reason, FinishReason::Other("tired".into()));
+    let refusal = said(json!({"type": "refusal", "refusal": "I can't."}));
+    let refused = both_ways(&json!({"id": "r", "status": "completed", "output": refusal})).await;
+    assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
+    let thought = json!([{"id": "rs", "type": "reasoning", "summary": []}]);
+    let silent = both_ways(&incomplete("max_output_tokens", thought)).await;
+    assert_eq!(silent.finish_reason, FinishReason::Length);
+
+    for arguments in ["{\"x\":", ""] {
+        let call = json!([{"id": "fc", "type": "function_call", "status": "incomplete", "call_id": "a",
+            "name": "add", "arguments": arguments}]);
+        let body = incomplete("max_output_tokens", call);
+        for error in [whole(&body).await.unwrap_err(), last(&events_of(&body)).await.unwrap_err()] {
+            let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(reason, "a limit of tokens stopped it inside the call of \"add\"");
+        }
+    }
+}
+
+/// FAULTS M11, M12: cut anywhere before its last event, it is no reply, and no call of it is one.
+#[tokio::test]
+async fn a_stream_that_ends_early_is_truncated() {
+    let events = events_of(&recorded());
+    for end in 1..events.len() {
+        let error = last(&events[..end]).await.unwrap_err();
+        assert!(matches!(error, ModelError::Truncated { .. }), "after {end}: {error:?}");
+    }
+    let error = last(&events[..events.len() - 1]).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
+}
+
+/// FAULTS M6: a failure is told by its code, wherever it stands.
+#[tokio::test]
+async fn failures_within_a_reply_are_failures() {
+    let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});
+    let broken = failed(json!({"code": "server_error", "message": "worker died"}));
+    let error = whole(&broken).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
+    let error = whole(&failed(Value::Null)).await.unwrap_err();
+    assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
+
+    let busy = json!({"code": "rate_limit_exceeded", "message": "slow down"});
+    let text = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"});
+    let ends = [
+        json!({"type": "response.failed", "response": failed(busy.clone())}),
+        json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow down", "param": null}),
+        json!({"type": "error", "error": busy}),
+        json!({"error": {"code": 429, "message": "slow down"}}),
+    ];
+    for end in ends {
+        let error = last(&[text.clone(), end]).await.unwrap_err();
+        assert!(
+            matches!(&error, ModelError::RateLimited { message, .. } if message == "slow down"),
+            "{error:?}"
+        );
+    }
+    for status in ["cancelled", "in_progress", "queued"] {
+        let body = json!({"id": "r", "status": status, "output": []});
+        assert!(matches!(whole(&body).await, Err(ModelError::Truncated { .. })), "{status}");
+    }
+    assert!(matches!(whole(&json!({"object": "list"})).await, Err(ModelError::InvalidResponse(_))));
+}
+
+fn tools() -> ToolList {
+    let definition = ToolDefinition::new(ToolName::new("now").unwrap(), Schema::object());
+    ToolList::new("test", [DynamicTool::new(definition, |_, _| async { "noon" })])
+}
+
+fn said(text: &str) -> Vec<u8> {
+    let part = json!({"type": "output_text", "text": text});
+    let item = json!({"id": "msg", "type": "message", "role": "assistant", "content": [part]});
+    ok(&json!({"id": "resp_2", "status": "completed", "output": [item]}))
+}
+
+async fn check(request: ChatRequest, expect: Expect) {
+    let server = Server::replying([said("Hi")]).await;
+    let profile = ModelProfile { images: true, files: true, ..ModelProfile::new("test-model") };
+    server.responses().profile(profile).build().unwrap().chat(&request).await.unwrap();
+    let request = server.take_requests().remove(0);
+    assert!(request.head.starts_with("POST /v1/responses HTTP/1.1"), "{}", request.head);
+    expect.assert_eq(&request.body.to_string());
+}
+
+#[tokio::test]
+async fn the_least_request() {
+    check(hello(), expect![[r#"{"model":"test-model","input":[{"role":"user","content":"Hello"}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
+}
+
+#[tokio::test]
+async fn every_option() {
+    let schema = Schema::new(json!({"type": "object", "properties": {"x": {"type": "integer"}}})).unwrap();
+    let request = ChatRequest {
+        instructions: Some(Message::system("Be brief.").into()),
+        tool_choice: ToolChoice::Tool(ToolName::new("now").unwrap()),
+        response_format: ResponseFormat::JsonSchema { name: ToolName::new("answer").unwrap(), schema },
+        settings: ChatSettings {
+            temperature: Some(0.5),
+            top_p: Some(0.9),
+            max_tokens: Some(100),
+            // The API knows neither.
+            stop: vec!["END".into()],
+            seed: Some(7),
+            parallel_tool_calls: Some(false),
+        },
+        ..ChatRequest::new([Message::user("Hello")]).with_tools(tools())
+    };
+    check(request, expect![[r#"{"model":"test-model","instructions":"Be brief.","input":[{"role":"user","content":"Hello"}],"tools":[{"type":"function","name":"now","parameters":{"type":"object","properties":{}},"strict":false}],"tool_choice":{"type":"function","name":"now"},"parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"object","properties":{"x":{"type":"integer"}}}}},"temperature":0.5,"top_p":0.9,"max_output_tokens":100,"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
+}
+
+#[tokio::test]
+async fn pictures_and_documents_are_sent_and_sounds_described() {
+    let media = || {
+        vec![
+            Content::text("Look:"),
+            Content::blob(*b"cat", "image/png"),
+            Content::blob(*b"doc", "application/pdf"),
+            Content::blob(*b"la", "audio/wav"),
+        ]
+    };
+    let call = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "draw", "not json")],
+        ..AssistantMessage::default()
+    };
+    let drawn = ToolOutput { content: media(), ..ToolOutput::default() };
+    let request = ChatRequest::new([
+        Message::new(MessageBody::User { content: media() }),
+        Message::assistant(call),
+        Message::tool(ToolResult::done("a", "draw", drawn)),
+    ]);
+    check(request, expect![[r#"{"model":"test-model","input":[{"role":"user","content":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]},{"type":"function_call","call_id":"a","name":"draw","arguments":"{\"malformed_arguments\":\"not json\"}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
+}
+
+/// The conversation after a reply and the results of its calls.
+fn after(reply: AssistantMessage) -> Vec<Message> {
+    let calls = reply.tool_calls.clone();
+    let mut messages = vec![Message::user("Hello"), Message::assistant(reply)];
+    let results = calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
+    messages.extend(results.map(Message::tool));
+    messages
+}
+
+/// What a model sends back to a server for this conversation.
+async fn sent(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
+    // A saved conversation is the same one.
+    let saved = serde_json::to_string(&messages).unwrap();
+    let messages: Vec<Message> = serde_json::from_str(&saved).unwrap();
+    model.chat(&ChatRequest::new(messages)).await.unwrap();
+    server.take_requests().pop().unwrap().body
+}
+
+/// Reasoning stands before what it led to, as it came; and what is not there any longer takes its reasoning with it.
+#[tokio::test]
+async fn reasoning_goes_back_next_to_its_call() {
+    let server = Server::replying([ok(&recorded()), said("1"), said("1"), said("1")]).await;
+    let model = server.responses().build().unwrap();
+    let reply = model.chat(&hello()).await.unwrap().message;
+    let body = sent(&server, &model, after(reply.clone())).await;
+    expect![[r#"[{"role":"user","content":"Hello"},{"id":"rs_1","type":"reasoning","encrypted_content":"gAAA","summary":[{"type":"summary_text","text":"First."},{"type":"summary_text","text":"Then."}]},{"role":"assistant","content":"Let me add."},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
+
+    let silent = AssistantMessage { content: Vec::new(), ..reply.clone() };
+    let body = sent(&server, &model, after(silent)).await;
+    expect![[r#"[{"role":"user","content":"Hello"},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
+    let changed = AssistantMessage { content: vec!["Adding.".into()], tool_calls: Vec::new(), ..reply };
+    let body = sent(&server, &model, after(changed)).await;
+    assert_eq!(body["input"][2], json!({"role": "assistant", "content": "Adding."}));
+    assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
+}
+
+/// Several messages, thoughts and items that only the server knows keep their order.
+#[tokio::test]
+async fn items_keep_their_order() {
+    let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});
+    let thought = |id: &str| json!({"id": id, "type": "reasoning", "encrypted_content": id, "summary": []});
+    let call = |id: &str| json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": id, "name": "add", "arguments": "{}"});
+    let search =
+        json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"query": "x"}});
+    let output = json!([
+        thought("rs_1"),
+        text("Wait.", "commentary"),
+        thought("rs_2"),
+        search,
+        thought("rs_3"),
+        call("a"),
+        call("b"),
+        thought("rs_4"),
+        text("Done.", "final_answer"),
+        thought("rs_5"),
+    ]);
+    let body = json!({"id": "resp_1", "status": "completed", "output": output});
+    let reply = both_ways(&body).await.message;
+    assert_eq!(reply.text(), "Wait.\n\nDone.");
+    let input = haft_openai::responses::input(&[Arc::new(Message::assistant(reply))]);
+    let shown = input.iter().map(|item| {
+        let word = ["id", "call_id", "content"].iter().find_map(|key| item[*key].as_str()).unwrap();
+        format!("{word}{}", item["phase"].as_str().map(|phase| format!(" ({phase})")).unwrap_or_default())
+    });
+    let shown: Vec<_> = shown.collect();
+    expect!["rs_1, Wait. (commentary), rs_2, ws_1, rs_3, a, b, rs_4, Done. (final_answer)"]
+        .assert_eq(&shown.join(", "));
+}
+
+/// OpenAI refuses encrypted reasoning for a model that does not think: it is asked once, and never again.
+#[tokio::test]
+async fn a_server_that_refuses_encrypted_reasoning_is_not_asked_for_it() {
+    let refusal = json!({"error": {"message": "Encrypted content is not supported with this model."}});
+    let refusal = reply("400 Bad Request", "", &refusal.to_string());
+    let server = Server::replying([refusal, said("Hi"), said("Hi")]).await;
+    let model = server.responses().max_retries(0).build().unwrap();
+    for _ in 0..2 {
+        model.chat(&hello()).await.unwrap();
+    }
+    let sent: Vec<_> = server.take_requests().iter().map(|it| it.body["include"].clone()).collect();
+    assert_eq!(sent, [json!(["reasoning.encrypted_content"]), Value::Null, Value::Null]);
+}
+
+#[tokio::test]
+async fn reasoning_is_asked_for_by_option() {
+    let server = Server::replying([said("Hi")]).await;
+    let builder = server.responses().reasoning_effort("low").reasoning_summary("auto").store(true);
+    builder.extra_body("service_tier", "flex").build().unwrap().chat(&hello()).await.unwrap();
+    let body = server.take_requests().remove(0).body;
+    assert_eq!(body["reasoning"], json!({"effort": "low", "summary": "auto"}));
+    assert_eq!((&body["store"], &body["include"]), (&json!(true), &Value::Null));
+    assert_eq!(body["service_tier"], "flex");
+}
+
+/// With it only what is new is sent, and the whole where the server's conversation is another one.
+#[tokio::test]
+async fn what_the_server_keeps_is_not_sent_again() {
+    let replies = [ok(&recorded()), said("1"), said("1"), said("1"), said("1")];
+    let server = Server::replying(replies).await;
+    let model = server.responses().use_previous_response_id(true).build().unwrap();
+    let reply = model.chat(&hello()).await.unwrap().message;
+    let first = server.take_requests().remove(0).body;
+    assert_eq!((&first["store"], &first["previous_response_id"]), (&json!(true), &Value::Null));
+
+    let messages = after(reply.clone());
+    let body = sent(&server, &model, messages.clone()).await;
+    assert_eq!(body["previous_response_id"], "resp_1");
+    expect![[r#"[{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]]
+        .assert_eq(&body["input"].to_string());
+
+    let mut shortened = messages.clone();
+    shortened.remove(0);
+    let others = [Message::user("Hello!")].into_iter().chain(messages[1..].to_vec()).collect();
+    let without_calls = after(AssistantMessage { tool_calls: Vec::new(), ..reply });
+    let without_calls = without_calls.into_iter().chain([Message::user("Go on")]).collect();
+    for changed in [shortened, others, without_calls] {
+        let body = sent(&server, &model, changed).await;
+        assert_eq!(body["previous_response_id"], Value::Null, "{body}");
+        assert!(body["input"].to_string().contains("Let me add."), "{body}");
+    }
+}
+
+/// A response that the server has forgotten: the whole conversation is sent, once.
+#[tokio::test]
+async fn a_forgotten_response_is_told_again() {
+    let forgotten = json!({"error": {"message": "Previous response with id 'resp_1' not found.",
+        "type": "invalid_request_error", "param": "previous_response_id", "code": "previous_response_not_found"}});
+    let forgotten = reply("400 Bad Request", "", &forgotten.to_string());
+    let server = Server::replying([ok(&recorded()), forgotten.clone(), said("1"), forgotten]).await;
+    let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
+    let reply = model.chat(&hello()).await.unwrap().message;
+    let request = ChatRequest::new(after(reply));
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "1");
+    let requests = server.take_requests();
+    let lengths = requests.iter().map(|it| it.body["input"].as_array().unwrap().len());
+    assert_eq!(
+        lengths.collect::<Vec<_>>(),
+        [1, 1, 5],
+        "thoughts, text, call and result come after the question"
+    );
+    let refused = model.chat(&hello()).await.unwrap_err();
+    assert!(matches!(refused, ModelError::Rejected { .. }), "nothing can be left out: {refused:?}");
+}
+
+/// What one server encrypted is not sent to another, and a conversation goes on with any API.
+#[tokio::test]
+async fn a_conversation_goes_on_elsewhere_and_comes_back() {
+    let server = Server::replying([ok(&recorded()), said("1")]).await;
+    let chat_reply = json!({"choices": [{"message": {"content": null, "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
+        "tool_calls": [{"id": "c", "function": {"name": "add", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]});
+    let other = Server::replying([ok(&chat_reply)]).await;
+    let model = server.responses().build().unwrap();
+    let reply = model.chat(&hello()).await.unwrap().message;
+
+    let mut messages = after(reply);
+    let chat: ChatCompletions = other.builder().build().unwrap();
+    let reply = chat.chat(&ChatRequest::new(messages.clone())).await.unwrap().message;
+    let body = other.take_requests().remove(0).body;
+    expect![[r#"[{"role":"user","content":"Hello"},{"role":"assistant","content":"Let me add.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"1"}]"#]].assert_eq(&body["messages"].to_string());
+
+    messages.extend(after(reply).into_iter().skip(1));
+    let body = sent(&server, &model, messages.clone()).await;
+    let kinds: Vec<_> = body["input"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
+    assert_eq!(
+        json!(kinds),
+        json!([
+            null,
+            "reasoning",
+            null,
+            "function_call",
+            "function_call_output",
+            "function_call",
+            "function_call_output"
+        ])
+    );
+
+    let third = Server::replying([said("1")]).await;
+    let body = sent(&third, &third.responses().build().unwrap(), messages).await;
+    assert!(!body.to_string().contains("gAAA"), "{body}");
+}
