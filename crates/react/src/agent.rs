@@ -1,13 +1,16 @@
 //! The driver of runs on tokio.
 
+mod ask;
+mod build;
 mod builder;
 mod compact;
+mod deprecated;
 mod drive;
 mod hook;
 mod signature;
 mod watch;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::stream::BoxStream;
 use haft_core::{
@@ -16,9 +19,12 @@ use haft_core::{
 
 use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
 
-pub use builder::{BuildError, ReactAgentBuilder};
-pub use hook::StepContext;
+pub use build::BuildError;
+pub use builder::ReactAgentBuilder;
+pub use hook::{StepContext, StepRequest};
 pub(crate) use watch::{Events, watch};
+
+use hook::Hooks;
 
 /// An agent that reasons and acts: it asks its model, makes the calls that the model wants, tells it the results, and
 /// so on until there is an answer. Cheap to clone.
@@ -60,8 +66,7 @@ struct Parts {
     instructions: Option<Arc<Message>>,
     config: RunConfig,
     state: State,
-    validators: Vec<hook::Validator>,
-    hook_timeout: Duration,
+    hooks: Arc<Hooks>,
     /// Whether its tools may push calls.
     has_queue: bool,
     /// The tools by which it hands a run to another agent.

@@ -10,7 +10,7 @@ mod router;
 mod run;
 mod trajectory;
 
-pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext};
+pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext, StepRequest};
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use handoff::{Carried, HandoffError, Handoffs};

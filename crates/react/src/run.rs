@@ -190,6 +190,13 @@ impl Run {
         }
     }
 
+    /// Takes what it was told into the transcript, so that all is there when the next request is decided about.
+    pub(crate) fn take_in(&mut self, step: &Step<'_>) -> Result<(), AgentErrorKind> {
+        self.head.now = step.now;
+        self.hear()?;
+        if self.is_asking() { self.call(step.tools).map(drop) } else { Ok(()) }
+    }
+
     /// Goes on to the next effect.
     ///
     /// For a request, `step.tools` should be [listed afresh](Self::is_asking); for the calls of a reply it should be the

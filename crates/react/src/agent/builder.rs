@@ -1,19 +1,11 @@
-use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use futures::FutureExt as _;
 use haft_core::{
-    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, SchemaError, State, StateType, ToolChoice,
-    ToolName, Toolset, ToolsetError, limits,
+    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, State, StateType, ToolChoice, Toolset,
 };
 
-use super::{
-    Parts, ReactAgent,
-    hook::{StepContext, Validator},
-    signature,
-};
-use crate::{
-    AtLimit, ContextConfig, Dialect, Output, OutputError, OutputsBy, QueueHandle, RunConfig, dialect_for,
-};
+use super::hook::Hooks;
+use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig};
 
 /// Makes a [`ReactAgent`].
 ///
@@ -34,63 +26,17 @@ use crate::{
 /// ```
 #[must_use]
 pub struct ReactAgentBuilder {
-    model: Arc<dyn ChatModel>,
-    tools: Toolset,
-    dialect: Option<Arc<dyn Dialect>>,
-    instructions: Option<Arc<Message>>,
-    config: RunConfig,
-    state: State,
-    state_per_run: Vec<StateType>,
-    chain_of_thought: bool,
-    compactor: Option<Arc<dyn ChatModel>>,
-    validators: Vec<Validator>,
-    hook_timeout: Duration,
-    has_queue: bool,
-}
-
-/// Why an agent cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The tools do not go together.
-    #[error(transparent)]
-    Tools(#[from] ToolsetError),
-    /// A tool has a name that the dialect needs.
-    #[error(
-        "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
-    )]
-    ReservedName {
-        /// The name.
-        name: &'static str,
-        /// The dialect that needs it.
-        dialect: &'static str,
-    },
-    /// A tool asks for state that nobody gives.
-    #[error(
-        "the tool \"{tool}\" asks for state of type {state}: give it by `state`, or say by `state_per_run` that each run \
-         brings it"
-    )]
-    MissingState {
-        /// The tool.
-        tool: ToolName,
-        /// The type.
-        state: &'static str,
-    },
-    /// The inputs are not an object.
-    #[error("the inputs cannot be taken")]
-    Inputs(#[source] SchemaError),
-    /// The outputs are not an object.
-    #[error("the outputs cannot be asked for")]
-    Outputs(#[source] SchemaError),
-    /// The outputs cannot have a reasoning beside them.
-    #[error(
-        "the outputs take no reasoning: the part of their schema at {at} takes no other properties; declare `reasoning` there, \
-         or ask for no chain of thought"
-    )]
-    ClosedOutputs {
-        /// The place of that part, as a JSON Pointer.
-        at: String,
-    },
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) tools: Toolset,
+    pub(super) dialect: Option<Arc<dyn Dialect>>,
+    pub(super) instructions: Option<Arc<Message>>,
+    pub(super) config: RunConfig,
+    pub(super) state: State,
+    pub(super) state_per_run: Vec<StateType>,
+    pub(super) chain_of_thought: bool,
+    pub(super) compactor: Option<Arc<dyn ChatModel>>,
+    pub(super) hooks: Hooks,
+    pub(super) has_queue: bool,
 }
 
 impl ReactAgentBuilder {
@@ -105,8 +51,7 @@ impl ReactAgentBuilder {
             state_per_run: Vec::new(),
             chain_of_thought: false,
             compactor: None,
-            validators: Vec::new(),
-            hook_timeout: limits::HOOK_TIMEOUT,
+            hooks: Hooks::default(),
             has_queue: false,
         }
     }
@@ -131,7 +76,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Gives each run a [queue](crate::PendingQueue), whose [handle](QueueHandle) its tools are given as state. Default: if a tool of
+    /// Gives each run a [queue](crate::PendingQueue), whose [handle](crate::QueueHandle) its tools are given as state. Default: if a tool of
     /// the agent's own asks for the handle; what a source lists is not known here.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
@@ -144,7 +89,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets how the model is spoken to. Default: what [`dialect_for`] says.
+    /// Sets how the model is spoken to. Default: what [`dialect_for`](crate::dialect_for) says.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
         self.dialect = Some(Arc::new(dialect));
         self
@@ -255,49 +200,6 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Holds each answer against this before it is taken, besides what was given before: text and outputs alike, but no
-    /// refusal. It may change the answer, tell the model what is wrong with it, which then answers again, or end the run.
-    ///
-    /// Several are asked in order, each with what the one before made of the answer. They run on tasks of their own: one that
-    /// panics or takes [too long](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::AgentErrorKind::Hook).
-    /// A run that was interrupted meanwhile asks them again.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use haft_core::{Agent, testing::ScriptedModel};
-    /// use haft_react::{OutputError, ReactAgent};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let agent = ReactAgent::builder(ScriptedModel::new().text("Maybe.").text("Yes."))
-    ///     .output_validator(|output, _cx| async move {
-    ///         match output.text.as_str() {
-    ///             "Yes." | "No." => Ok(output),
-    ///             _ => Err(OutputError::retry("answer \"Yes.\" or \"No.\"")),
-    ///         }
-    ///     })
-    ///     .build()?;
-    /// assert_eq!(agent.run("Is 7 a prime?".into()).await?.text(), "Yes.");
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn output_validator<F, Fut>(mut self, validator: F) -> Self
-    where
-        F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
-    {
-        self.config.check_outputs = true;
-        self.validators.push(Arc::new(move |output, cx| validator(output, cx).boxed()));
-        self
-    }
-
-    /// Sets how long each piece of code that the agent was given, such as an [output validator](Self::output_validator), may
-    /// take. Default: [`HOOK_TIMEOUT`](limits::HOOK_TIMEOUT).
-    pub fn hook_timeout(mut self, timeout: Duration) -> Self {
-        self.hook_timeout = timeout;
-        self
-    }
-
     /// Sets how replies are made.
     pub fn settings(mut self, settings: ChatSettings) -> Self {
         self.config.settings = settings;
@@ -329,63 +231,5 @@ impl ReactAgentBuilder {
     pub fn unusable_replies(mut self, replies: u32) -> Self {
         self.config.unusable_replies = replies;
         self
-    }
-
-    /// Makes the agent.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
-    /// for state that nobody gives, and when the outputs are not an object, or take no reasoning where one is asked for. What a source lists later is withheld instead.
-    pub fn build(self) -> Result<ReactAgent, BuildError> {
-        let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
-        let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
-        let (validators, hook_timeout) = (self.validators, self.hook_timeout);
-        config.context.compaction |= self.compactor.is_some();
-        let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
-        let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
-        config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
-        let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
-        if chain_of_thought {
-            if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_part)) {
-                return Err(BuildError::ClosedOutputs { at });
-            }
-            outputs = outputs.and_then(signature::with_reasoning).map(Some);
-        }
-        config.outputs = outputs.map_err(BuildError::Outputs)?;
-        let instructions = signature::instructions(instructions, &config);
-        tools.check()?;
-        if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
-            && tools.own_tools().any(|tool| *tool.definition().name() == *name)
-        {
-            return Err(BuildError::ReservedName { name, dialect: dialect.name() });
-        }
-        let queue = StateType::of::<QueueHandle>();
-        let has_queue =
-            self.has_queue || tools.own_tools().any(|tool| tool.definition().state().contains(&queue));
-        for tool in tools.own_tools() {
-            let definition = tool.definition();
-            let mut missing =
-                state.missing(definition.state()).filter(|it| **it != queue && !state_per_run.contains(it));
-            if let Some(missing) = missing.next() {
-                return Err(BuildError::MissingState {
-                    tool: definition.name().clone(),
-                    state: missing.name(),
-                });
-            }
-        }
-        Ok(ReactAgent(Arc::new(Parts {
-            model,
-            compactor,
-            tools,
-            dialect,
-            instructions,
-            config,
-            state,
-            validators,
-            hook_timeout,
-            has_queue,
-            transfers: BTreeSet::new(),
-        })))
     }
 }

@@ -1,21 +1,21 @@
 //! One run, driven to its end.
 
-use std::{collections::HashSet, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentError, AgentErrorKind, Batch, CallOutcome, ChatEvent, ChatRequest, ListContext, ModelError,
-    RunContext, RunEvent, RunOutput, Timestamp, ToolList, ToolName,
+    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, Timestamp, ToolList,
 };
 use tokio::runtime::Handle;
-use tracing::{Instrument as _, Span, field};
+use tracing::Instrument as _;
 
 use super::{
-    ReactAgent, compact, hook,
+    ReactAgent, compact,
+    deprecated::Deprecated,
     hook::StepContext,
     watch::{Events, ProgressRelay},
 };
-use crate::{CallBatch, Delta, Effect, QueueHandle, Reply, Run, Step, queue::Pushed};
+use crate::{CallBatch, Effect, QueueHandle, Run, queue::Pushed};
 
 impl ReactAgent {
     /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
@@ -64,28 +64,27 @@ impl ReactAgent {
         let queue = self.0.has_queue.then(|| Arc::new(Pushed::with_capacity(run.queue_room())));
         let context = RunContext { progress: Some(Arc::new(progress)), state, ..context };
         let context = self.lend_queue(queue.as_ref(), context.into(), &ToolList::default());
-        let mut tools = self.list(run, &context).await;
-        for diagnostic in tools.diagnostics() {
+        let mut lent = self.lend(run, &context, None).await?;
+        for diagnostic in lent.tools.diagnostics() {
             tracing::warn!("{diagnostic}");
         }
         let mut deprecated = Deprecated::default();
-        deprecated.warn(&tools);
-        run.recover(&tools);
+        deprecated.warn(&lent.tools);
+        run.recover(&lent.tools);
         let mut is_fresh = true;
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
+            run.take_in(&lent.step(self, Timestamp::now()))?;
             if run.handed_off(&self.0.transfers).is_some() {
                 return Ok(RunOutput::Answer(Box::new(run.so_far())));
             }
             if !mem::take(&mut is_fresh) && run.is_asking() {
-                tools = self.list(run, &context).await;
-                deprecated.warn(&tools);
+                lent = self.lend(run, &context, Some(lent)).await?;
+                deprecated.warn(&lent.tools);
             }
-            let instructions = self.0.instructions.as_ref();
-            let step = Step { instructions, ..Step::new(&tools, self.dialect(), Timestamp::now()) };
-            match run.next(&step)? {
+            match run.next(&lent.step(self, Timestamp::now()))? {
                 Effect::Chat(request) => {
                     let reply = self.ask(run, &request, events).await;
                     // The request shares the transcript: while it lives, an addition costs a copy of the list.
@@ -93,8 +92,8 @@ impl ReactAgent {
                     run.on_chat(reply)?;
                 }
                 Effect::Call(batch) => {
-                    let context = self.lend_queue(queue.as_ref(), Arc::clone(&context), &tools);
-                    self.call(run, tools.clone(), batch, &context, (events, queue.as_deref())).await?;
+                    let context = self.lend_queue(queue.as_ref(), Arc::clone(&context), &lent.tools);
+                    self.call(run, lent.tools.clone(), batch, &context, (events, queue.as_deref())).await?;
                 }
                 Effect::Compact(part) => {
                     let span = tracing::info_span!("compact", haft.messages = part.len());
@@ -104,8 +103,7 @@ impl ReactAgent {
                 }
                 Effect::Check(output) => {
                     let cx = StepContext::new(run, &context);
-                    let checked = hook::validate(&self.0.validators, self.0.hook_timeout, *output, &cx).await;
-                    drop(cx);
+                    let checked = self.0.hooks.validate(*output, cx).await;
                     run.on_check(checked)?;
                 }
                 Effect::Wait(_) => return run.park().map(RunOutput::Parked),
@@ -125,53 +123,6 @@ impl ReactAgent {
         let handle = QueueHandle::new(queue, tools.clone(), self.0.tools.pipeline().clone());
         let state = context.state.clone().with(handle);
         Arc::new(RunContext { state, ..(*context).clone() })
-    }
-
-    async fn list(&self, run: &Run, context: &RunContext) -> ToolList {
-        let (run_id, state) = (context.run_id.clone(), context.state.clone());
-        self.0.tools.list(&ListContext { step: run.requests(), run_id, state }).await
-    }
-
-    /// Asks the model, and tells of the reply as it comes.
-    async fn ask(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
-        let model = &self.0.model;
-        let span = tracing::info_span!(
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.request.model = model.profile().name,
-            gen_ai.response.model = field::Empty,
-            gen_ai.response.id = field::Empty,
-            gen_ai.usage.input_tokens = field::Empty,
-            gen_ai.usage.output_tokens = field::Empty,
-        );
-        events.tell(RunEvent::RequestStarted { request: run.requests() }).await;
-        let reply = self.listen(run, request, events).instrument(span).await?;
-        events.tell(RunEvent::RequestFinished { usage: reply.usage }).await;
-        Ok(reply)
-    }
-
-    async fn listen(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
-        let outputs = run.outputs();
-        let mut listener = self.dialect().listener(outputs);
-        let mut reply = self.0.model.stream(request);
-        while let Some(event) = reply.next().await {
-            let event = event?;
-            for delta in listener.hear(&event) {
-                events.tell(delta.into()).await;
-            }
-            if let ChatEvent::Finished(response) = event {
-                let span = Span::current();
-                span.record("gen_ai.response.model", response.model.as_deref());
-                span.record("gen_ai.response.id", response.id.as_deref());
-                span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
-                return Ok(self.dialect().fold(response, outputs));
-            }
-        }
-        Err(ModelError::Truncated {
-            reason: "the stream ended before the reply".to_owned(),
-            partial: Box::default(),
-        })
     }
 
     /// Makes calls in the snapshot that the model saw.
@@ -205,37 +156,5 @@ impl ReactAgent {
             }
         }
         Ok(())
-    }
-}
-
-/// The tools of a run that should no longer be used. Each is told once.
-#[derive(Default)]
-struct Deprecated {
-    told: HashSet<ToolName>,
-    /// The list that was looked at last.
-    list: Option<u64>,
-}
-
-impl Deprecated {
-    fn warn(&mut self, tools: &ToolList) {
-        if self.list.replace(tools.id()) == Some(tools.id()) {
-            return;
-        }
-        for definition in tools.tools().iter().map(|tool| tool.definition()) {
-            if let Some(deprecation) = definition.deprecated()
-                && self.told.insert(definition.name().clone())
-            {
-                tracing::warn!("tool {:?} is {deprecation}", definition.name());
-            }
-        }
-    }
-}
-
-impl From<Delta> for RunEvent {
-    fn from(delta: Delta) -> Self {
-        match delta {
-            Delta::Text(text) => Self::TextDelta { text },
-            Delta::Thought(text) => Self::ThoughtDelta { text },
-        }
     }
 }

@@ -1,9 +1,13 @@
 //! Code of the host that a run waits for.
 
+mod build;
+mod lend;
+mod prepare;
+
 use std::{future::Future, panic::catch_unwind, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use haft_core::{RunContext, Transcript, Usage};
+use haft_core::{AgentErrorKind, BoxError, RunContext, Transcript, Usage, limits};
 use tokio::{
     runtime::Handle,
     task::{AbortHandle, JoinError},
@@ -12,6 +16,9 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{Output, OutputError, Run};
+use prepare::PreparedLists;
+
+pub use prepare::StepRequest;
 
 /// What the code that an agent is given sees of a run. Cheap to clone.
 #[derive(Clone)]
@@ -38,27 +45,47 @@ impl StepContext {
     }
 }
 
-pub(super) type Validator =
-    Arc<dyn Fn(Output, StepContext) -> BoxFuture<'static, Result<Output, OutputError>> + Send + Sync>;
+type Hook<In, Out, E> = Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Out, E>> + Send + Sync>;
+type Instructions = Arc<dyn Fn(StepContext) -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync>;
 
-/// Holds an answer against each validator in turn; each is given what the one before made of it.
-pub(super) async fn validate(
-    validators: &[Validator],
+/// All of it that an agent was given.
+pub(super) struct Hooks {
+    instructions: Vec<Instructions>,
+    prepare: Vec<Hook<StepRequest, StepRequest, BoxError>>,
+    prepared: PreparedLists,
+    validators: Vec<Hook<Output, Output, OutputError>>,
+    /// How long each may take.
     timeout: Duration,
-    mut output: Output,
-    context: &StepContext,
-) -> Result<Output, OutputError> {
-    for validator in validators {
-        let (validator, context) = (Arc::clone(validator), context.clone());
-        let hook = async move { validator(output, context).await };
-        output = within(timeout, hook).await.map_err(|error| OutputError::Failed(error.into()))??;
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            instructions: Vec::new(),
+            prepare: Vec::new(),
+            prepared: PreparedLists::default(),
+            validators: Vec::new(),
+            timeout: limits::HOOK_TIMEOUT,
+        }
     }
-    Ok(output)
+}
+
+impl Hooks {
+    /// Holds an answer against each validator in turn; each is given what the one before made of it.
+    pub(super) async fn validate(&self, mut output: Output, cx: StepContext) -> Result<Output, OutputError> {
+        for validator in &self.validators {
+            let (validator, cx) = (Arc::clone(validator), cx.clone());
+            let hook = async move { validator(output, cx).await };
+            output =
+                within(self.timeout, hook).await.map_err(|error| OutputError::Failed(error.into()))??;
+        }
+        Ok(output)
+    }
 }
 
 /// Why code of the host gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HookError {
+enum HookError {
     #[error("it took longer than {0:?}")]
     TimedOut(Duration),
     #[error("it panicked")]
@@ -67,8 +94,16 @@ pub(super) enum HookError {
     NoTimer,
 }
 
+impl HookError {
+    /// What a hook gave, or why that ends the run.
+    fn flat<T>(given: Result<Result<T, BoxError>, Self>, hook: &'static str) -> Result<T, AgentErrorKind> {
+        let given = given.map_err(BoxError::from).and_then(|given| given);
+        given.map_err(|source| AgentErrorKind::Hook { hook, source })
+    }
+}
+
 /// Runs code of the host on a task of its own, so that code that panics or blocks costs itself, for at most this long.
-pub(super) async fn within<T: Send + 'static>(
+async fn within<T: Send + 'static>(
     timeout: Duration,
     hook: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, HookError> {

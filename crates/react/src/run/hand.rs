@@ -44,6 +44,7 @@ impl Run {
         let limits = self.head.config.limits;
         self.head.config = RunConfig { limits, ..config.clone() };
         self.head.unusable_replies = 0;
+        self.head.has_called = false;
         self.head.retries.clear();
         self.head.handed = self.transcript.len();
         match carried {

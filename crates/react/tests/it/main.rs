@@ -14,6 +14,7 @@ mod limits;
 mod nested;
 mod pairing;
 mod parked;
+mod prepare;
 mod property;
 mod queue;
 mod router;

@@ -1,0 +1,66 @@
+//! One request, told as it is answered.
+
+use futures::stream::StreamExt as _;
+use haft_core::{ChatEvent, ChatRequest, ModelError, RunEvent};
+use tracing::{Instrument as _, Span, field};
+
+use super::{ReactAgent, watch::Events};
+use crate::{Delta, Reply, Run};
+
+impl ReactAgent {
+    /// Asks the model, and tells of the reply as it comes.
+    pub(super) async fn ask(
+        &self,
+        run: &Run,
+        request: &ChatRequest,
+        events: &Events,
+    ) -> Result<Reply, ModelError> {
+        let model = &self.0.model;
+        let span = tracing::info_span!(
+            "chat",
+            gen_ai.operation.name = "chat",
+            gen_ai.request.model = model.profile().name,
+            gen_ai.response.model = field::Empty,
+            gen_ai.response.id = field::Empty,
+            gen_ai.usage.input_tokens = field::Empty,
+            gen_ai.usage.output_tokens = field::Empty,
+        );
+        events.tell(RunEvent::RequestStarted { request: run.requests() }).await;
+        let reply = self.listen(run, request, events).instrument(span).await?;
+        events.tell(RunEvent::RequestFinished { usage: reply.usage }).await;
+        Ok(reply)
+    }
+
+    async fn listen(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
+        let outputs = run.outputs();
+        let mut listener = self.dialect().listener(outputs);
+        let mut reply = self.0.model.stream(request);
+        while let Some(event) = reply.next().await {
+            let event = event?;
+            for delta in listener.hear(&event) {
+                events.tell(delta.into()).await;
+            }
+            if let ChatEvent::Finished(response) = event {
+                let span = Span::current();
+                span.record("gen_ai.response.model", response.model.as_deref());
+                span.record("gen_ai.response.id", response.id.as_deref());
+                span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
+                return Ok(self.dialect().fold(response, outputs));
+            }
+        }
+        Err(ModelError::Truncated {
+            reason: "the stream ended before the reply".to_owned(),
+            partial: Box::default(),
+        })
+    }
+}
+
+impl From<Delta> for RunEvent {
+    fn from(delta: Delta) -> Self {
+        match delta {
+            Delta::Text(text) => Self::TextDelta { text },
+            Delta::Thought(text) => Self::ThoughtDelta { text },
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use haft_core::{Schema, SchemaError, StateType, ToolName, ToolsetError};
+
+use super::{Parts, ReactAgent, ReactAgentBuilder, signature};
+use crate::{QueueHandle, dialect_for};
+
+/// Why an agent cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tools do not go together.
+    #[error(transparent)]
+    Tools(#[from] ToolsetError),
+    /// A tool has a name that the dialect needs.
+    #[error(
+        "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
+    )]
+    ReservedName {
+        /// The name.
+        name: &'static str,
+        /// The dialect that needs it.
+        dialect: &'static str,
+    },
+    /// A tool asks for state that nobody gives.
+    #[error(
+        "the tool \"{tool}\" asks for state of type {state}: give it by `state`, or say by `state_per_run` that each run \
+         brings it"
+    )]
+    MissingState {
+        /// The tool.
+        tool: ToolName,
+        /// The type.
+        state: &'static str,
+    },
+    /// The inputs are not an object.
+    #[error("the inputs cannot be taken")]
+    Inputs(#[source] SchemaError),
+    /// The outputs are not an object.
+    #[error("the outputs cannot be asked for")]
+    Outputs(#[source] SchemaError),
+    /// The outputs cannot have a reasoning beside them.
+    #[error(
+        "the outputs take no reasoning: the part of their schema at {at} takes no other properties; declare `reasoning` there, \
+         or ask for no chain of thought"
+    )]
+    ClosedOutputs {
+        /// The place of that part, as a JSON Pointer.
+        at: String,
+    },
+}
+
+impl ReactAgentBuilder {
+    /// Makes the agent.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
+    /// for state that nobody gives, and when the outputs are not an object, or take no reasoning where one is asked for. What a source lists later is withheld instead.
+    pub fn build(self) -> Result<ReactAgent, BuildError> {
+        let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
+        let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
+        config.context.compaction |= self.compactor.is_some();
+        let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
+        let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
+        config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
+        let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
+        if chain_of_thought {
+            if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_part)) {
+                return Err(BuildError::ClosedOutputs { at });
+            }
+            outputs = outputs.and_then(signature::with_reasoning).map(Some);
+        }
+        config.outputs = outputs.map_err(BuildError::Outputs)?;
+        let instructions = signature::instructions(instructions, &config);
+        tools.check()?;
+        if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
+            && tools.own_tools().any(|tool| *tool.definition().name() == *name)
+        {
+            return Err(BuildError::ReservedName { name, dialect: dialect.name() });
+        }
+        let queue = StateType::of::<QueueHandle>();
+        let has_queue =
+            self.has_queue || tools.own_tools().any(|tool| tool.definition().state().contains(&queue));
+        for tool in tools.own_tools() {
+            let definition = tool.definition();
+            let mut missing =
+                state.missing(definition.state()).filter(|it| **it != queue && !state_per_run.contains(it));
+            if let Some(missing) = missing.next() {
+                return Err(BuildError::MissingState {
+                    tool: definition.name().clone(),
+                    state: missing.name(),
+                });
+            }
+        }
+        Ok(ReactAgent(Arc::new(Parts {
+            model,
+            compactor,
+            tools,
+            dialect,
+            instructions,
+            config,
+            state,
+            hooks: self.hooks.into(),
+            has_queue,
+            transfers: BTreeSet::new(),
+        })))
+    }
+}

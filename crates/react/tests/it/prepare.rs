@@ -1,0 +1,285 @@
+//! What the model is told and offered, decided before each request.
+
+use std::{
+    future::{pending, ready},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_core::{
+    Agent as _, AgentErrorKind, Answer, Answers, BoxError, ChatRequest, ChatSettings, Message, ModelError,
+    Policy, RunContext, RunInput, RunOutput, State, ToolChoice, ToolRegistry, Toolset,
+    testing::ScriptedModel,
+};
+use haft_react::{JsonReact, ReactAgent, StepContext, StepRequest, TextReact};
+
+use crate::{
+    pairing::assert_paired,
+    tools::{add, calculator, counted, fails, plain},
+};
+
+const ADD: [(&str, &str, &str); 1] = [("", "add", r#"{"x":1,"y":1}"#)];
+
+fn names(request: &ChatRequest) -> Vec<String> {
+    request.tools.names().map(ToString::to_string).collect()
+}
+
+fn told(request: &ChatRequest) -> String {
+    request.instructions.as_ref().map(|message| message.text()).unwrap_or_default()
+}
+
+fn system(request: &ChatRequest) -> Arc<Message> {
+    Arc::clone(request.instructions.as_ref().unwrap())
+}
+
+/// BEHAVIOUR B74, for an agent: hidden, a tool is unknown, and only what is visible is listed.
+#[tokio::test]
+async fn a_tool_may_be_hidden_step_by_step() {
+    let model = ScriptedModel::new().calls([("a", "fail", "{}")]).calls([("b", "fail", "{}")]).text("No.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator().with(fails()))
+        .prepare(|mut request, cx| async move {
+            if cx.step == 0 {
+                request.retain(|tool| *tool.name() != *"fail");
+            }
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let answer = agent.run("Try.".into()).await.unwrap().into_answer().unwrap();
+    let offered: Vec<_> = model.requests().iter().map(names).collect();
+    assert_eq!(offered, [vec!["add"], vec!["add", "fail"], vec!["add", "fail"]]);
+    let results: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!(results, [r#"unknown tool "fail"; available: add"#, "no luck"]);
+}
+
+#[tokio::test]
+async fn what_does_not_change_is_the_same_list() {
+    let model = ScriptedModel::new().calls(ADD).calls([("", "add", r#"{"x":2,"y":1}"#)]).text("3");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator().with(fails()))
+        .prepare(|mut request, _| {
+            request.hide("fail");
+            request.hide("nobody");
+            ready(Ok(request))
+        })
+        .dynamic_instructions(|_| ready(Ok("Count.".to_owned())))
+        .build()
+        .unwrap();
+    agent.run("Add.".into()).await.unwrap();
+    let requests = model.requests();
+    assert!(requests.iter().all(|request| request.tools.id() == requests[0].tools.id()));
+    assert!(requests.iter().all(|request| Arc::ptr_eq(&system(request), &system(&requests[0]))));
+}
+
+/// A call is held against the definition that the model was shown.
+#[tokio::test]
+async fn a_definition_may_be_changed() {
+    let model = ScriptedModel::new().calls(ADD).text("Denied.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator())
+        .prepare(|mut request, _| async move {
+            request.change("add", |it| {
+                let policy = Policy { required_scopes: ["math".to_owned()].into(), ..Policy::default() };
+                it.with_description("Adds, if you may.").with_policy(policy)
+            });
+            assert_eq!(request.tools().count(), 1);
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let shown = model.requests()[0].tools.get("add").unwrap().definition().description().to_owned();
+    assert_eq!(shown, "Adds, if you may.");
+    assert!(!answer.steps[0].result.is_success(), "{:?}", answer.steps[0].result);
+}
+
+/// What is prepared holds for a call that waited, too.
+#[tokio::test]
+async fn a_run_that_is_taken_up_finds_its_calls_among_what_was_prepared() {
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let (add, ran) = counted(&add());
+    let model = ScriptedModel::new().calls(ADD).text("2");
+    let seen = Arc::clone(&steps);
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(add))
+        .prepare(move |mut request, cx| {
+            seen.lock().unwrap().push(cx.step);
+            request
+                .change("add", |it| it.with_policy(Policy { requires_approval: true, ..Policy::default() }));
+            ready(Ok(request))
+        })
+        .build()
+        .unwrap();
+    let RunOutput::Parked(parked) = agent.run("Add.".into()).await.unwrap() else { panic!("it waits") };
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+    let id = parked.pending[0].call.id.clone();
+    let answers = Answers::from([(id, Answer::approved())]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text(), "2");
+    assert_eq!((ran.load(Ordering::Relaxed), &*steps.lock().unwrap()), (1, &vec![0, 1, 1]));
+}
+
+#[tokio::test]
+async fn choice_settings_and_words_are_of_one_step() {
+    let model = ScriptedModel::new().calls(ADD).text("2");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator())
+        .instructions("Be brief.")
+        .settings(ChatSettings { temperature: Some(0.5), ..ChatSettings::default() })
+        .dynamic_instructions(|_| ready(Ok(String::new())))
+        .dynamic_instructions(|cx| ready(Ok(format!("For {}.", cx.run.run_id))))
+        .prepare(|mut request, cx| async move {
+            if cx.step == 0 {
+                request.tool_choice = ToolChoice::Required;
+                request.settings.max_tokens = Some(10);
+                request.instructions.push("Call first.".to_owned());
+            }
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let context = RunContext { run_id: "r".to_owned(), ..RunContext::default() };
+    let answer =
+        agent.run(RunInput::new("1 + 1?").with_context(context)).await.unwrap().into_answer().unwrap();
+    let requests = model.requests();
+    assert_eq!(told(&requests[0]), "Be brief.\n\nFor r.\n\nCall first.");
+    assert_eq!(told(&requests[1]), "Be brief.\n\nFor r.");
+    let settings: Vec<_> =
+        requests.iter().map(|it| (it.settings.temperature, it.settings.max_tokens)).collect();
+    assert_eq!(settings, [(Some(0.5), Some(10)), (Some(0.5), None)]);
+    let choices: Vec<_> = requests.iter().map(|it| it.tool_choice.clone()).collect();
+    assert_eq!(choices, [ToolChoice::Required, ToolChoice::Auto]);
+    // What was said is no part of the conversation.
+    assert_eq!(answer.transcript.len(), 4);
+}
+
+/// Written dialects have a long text behind the instructions: it is the same message as long as they are.
+#[tokio::test]
+async fn instructions_that_come_back_are_rendered_once_in_every_dialect() {
+    let step = r#"{"thought":"","tool_name":"add","tool_args":{"x":NUMBER,"y":1}}"#;
+    let end = r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"2"}}"#;
+    for in_text in [false, true] {
+        let model = (1..5).fold(ScriptedModel::new(), |model, number| {
+            model.text(step.replace("NUMBER", &number.to_string()))
+        });
+        let model = model.text(end);
+        let builder = ReactAgent::builder(model.clone())
+            .tools(calculator())
+            .dynamic_instructions(|cx| ready(Ok(if cx.step < 2 { "Go." } else { "Stop." }.to_owned())));
+        let agent = if in_text { builder.dialect(TextReact) } else { builder.dialect(JsonReact::new()) };
+        agent.build().unwrap().run("Add.".into()).await.unwrap();
+        let systems: Vec<_> = model.requests().iter().map(system).collect();
+        assert!(systems[0].text().starts_with("Go.\n\n") && systems[4].text().starts_with("Stop.\n\n"));
+        let same = |a: usize, b: usize| Arc::ptr_eq(&systems[a], &systems[b]);
+        assert!(same(0, 1) && !same(1, 2) && same(2, 3) && same(3, 4));
+    }
+}
+
+/// What the model is told follows the state of the run, and the tools that are there.
+#[tokio::test]
+async fn it_sees_state_usage_and_conversation() {
+    let registry = ToolRegistry::new("shop");
+    registry.register(add()).unwrap();
+    let counter = Arc::new(AtomicU32::new(0));
+    let model = ScriptedModel::new().calls(ADD).text("2");
+    let note = |cx: StepContext| async move {
+        let counter = cx.run.state.get::<Arc<AtomicU32>>().ok_or("no counter")?;
+        let number = counter.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, BoxError>(format!(
+            "{number}: {} requests, {} messages",
+            cx.usage.requests,
+            cx.transcript.len()
+        ))
+    };
+    let agent = ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with_source(registry))
+        .state(State::new().with(Arc::clone(&counter)))
+        .dynamic_instructions(note)
+        .build()
+        .unwrap();
+    agent.run("1 + 1?".into()).await.unwrap();
+    let told: Vec<_> = model.requests().iter().map(told).collect();
+    assert_eq!(told, ["0: 0 requests, 1 messages", "1: 1 requests, 3 messages"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_ends_the_run_with_what_was_said() {
+    fn second(cx: &StepContext) -> bool {
+        cx.step == 1
+    }
+    let model = || ScriptedModel::new().calls(ADD);
+    let prepare = |builder: haft_react::ReactAgentBuilder| builder.tools(calculator());
+    let fails = prepare(ReactAgent::builder(model())).dynamic_instructions(|cx| {
+        ready(if second(&cx) { Err("the clock is broken".into()) } else { Ok(String::new()) })
+    });
+    let panics = prepare(ReactAgent::builder(model())).prepare(|request, cx| {
+        assert!(!second(&cx), "with a secret");
+        ready(Ok(request))
+    });
+    let hangs = prepare(ReactAgent::builder(model())).prepare(|request: StepRequest, cx| async move {
+        if second(&cx) { pending().await } else { Ok(request) }
+    });
+    let hangs = hangs.hook_timeout(Duration::from_secs(1));
+    for (agent, expected) in [
+        (fails, "the dynamic instructions of the agent failed: the clock is broken"),
+        (panics, "the prepare hook of the agent failed: it panicked"),
+        (hangs, "the prepare hook of the agent failed: it took longer than 1s"),
+    ] {
+        let error = agent.build().unwrap().run("Add.".into()).await.unwrap_err();
+        assert!(matches!(*error.kind, AgentErrorKind::Hook { .. }));
+        assert_eq!(format!("{error:?}"), expected);
+        assert_eq!(error.transcript.len(), 3);
+        assert_paired(&error.transcript);
+    }
+}
+
+/// A request that is made again because there was too much is prepared again.
+#[tokio::test]
+async fn what_is_hidden_cannot_be_forced() {
+    let model = ScriptedModel::new().calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));
+    let agent = ReactAgent::builder(model)
+        .tools(calculator().with(plain("look", || async {})))
+        .prepare(|mut request, cx| async move {
+            if cx.step == 1 {
+                request.tool_choice = ToolChoice::Tool("look".try_into()?);
+            } else {
+                request.hide("look");
+            }
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))), "{error:?}");
+
+    let agent = ReactAgent::builder(ScriptedModel::new())
+        .tools(calculator())
+        .prepare(|mut request, _| async move {
+            request.tool_choice = ToolChoice::Tool("add".try_into()?);
+            request.hide("add");
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let error = agent.run("Add.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::ToolChoice { .. }), "{error:?}");
+}
+
+/// Also one that is made since the answer before it could not be taken.
+#[tokio::test]
+async fn every_request_is_prepared() {
+    let schema = haft_core::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+    let model = ScriptedModel::new().text("").text("no JSON").text("no JSON").text(r#"{"sum":2}"#);
+    let agent = ReactAgent::builder(model.clone())
+        .unusable_replies(5)
+        .outputs(haft_core::Schema::new(schema).unwrap())
+        .dynamic_instructions(|cx| ready(Ok(format!("{} of {}", cx.step, cx.transcript.len()))))
+        .build()
+        .unwrap();
+    agent.run("1 + 1?".into()).await.unwrap();
+    let told: Vec<_> = model.requests().iter().map(told).collect();
+    assert_eq!(told, ["0 of 1", "1 of 1", "2 of 3", "3 of 5"]);
+}
