@@ -15,6 +15,11 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    /// What runs the call.
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
     /// Notes that the result is one of an earlier call.
     pub(crate) fn answered_from_cache(&self) {
         self.is_cached.store(true, Ordering::Relaxed);

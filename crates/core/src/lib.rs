@@ -60,7 +60,7 @@ pub use source::{
     ListContext, Mapped, Prefixed, Prepared, Renamed, SourceError, ToolList, ToolRegistry, ToolSource,
     ToolSourceExt,
 };
-pub use store::{MemoryResultStore, ResultStore};
+pub use store::{MemoryResultStore, ReadResult, ResultStore};
 pub use timestamp::Timestamp;
 pub use tool::{
     Annotations, BoxError, CallRequest, CallService, Deprecation, DynamicTool, IntoToolOutput,

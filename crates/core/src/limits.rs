@@ -52,6 +52,10 @@ pub const TOOL_RETRIES: u32 = 1;
 /// How many bytes the in-memory [`ResultStore`](crate::ResultStore) keeps before it forgets the oldest: 256 MiB.
 pub const STORED_RESULT_BYTES: usize = 256 << 20;
 
+/// How many characters of a stored result are read at a time, by [`ReadResult`](crate::ReadResult): 30,000. In bytes, that is less than a
+/// model reads of one result.
+pub const READ_CHARACTERS: usize = 30_000;
+
 /// How many results a [`ResultCache`](crate::ResultCache) keeps before it forgets those that were not asked for longest.
 pub const CACHED_RESULTS: usize = 1_000;
 

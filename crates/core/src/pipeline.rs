@@ -192,7 +192,7 @@ impl Pipeline {
     /// Dropping the future cancels the tool. An effect that was under way may have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
         let tool = find::find(tools, &call.name).map(|tool| &**tool);
-        self.run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller).await
+        self.run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller, Some(tools)).await
     }
 
     /// Runs one call of a tool at hand, with a value for arguments, on the caller's task.
@@ -202,7 +202,7 @@ impl Pipeline {
     /// As for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments.to_string());
-        self.run(Ok(tool), &call, Arguments::Value(arguments), cx, invoke::Host::Caller).await
+        self.run(Ok(tool), &call, Arguments::Value(arguments), cx, invoke::Host::Caller, None).await
     }
 
     /// Holds a call against its tool without making it: that there is one, and that the arguments fit or can be repaired.
@@ -224,6 +224,7 @@ impl Pipeline {
         arguments: Arguments<'_>,
         cx: &ToolContext,
         host: invoke::Host<'_>,
+        tools: Option<&ToolList>,
     ) -> CallOutcome {
         let span = tracing::info_span!(
             "execute_tool",
@@ -264,7 +265,8 @@ impl Pipeline {
             (result.started_at, result.duration) = (started_at, started.elapsed());
             if let Some(store) = self.store() {
                 let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
-                Bound { limit, store: &**store, cx }.apply(result).await;
+                let is_part = definition.is_some_and(ToolDefinition::reads_results);
+                Bound { limit, store: &**store, cx, tools, is_part }.apply(result).await;
             }
         }
         if let Some(recording) = recording {

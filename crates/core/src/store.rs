@@ -1,5 +1,7 @@
 //! Where the whole of a shortened result is kept.
 
+mod read;
+
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
@@ -11,9 +13,12 @@ use async_trait::async_trait;
 
 use crate::{BoxError, ToolContext, ToolOutput, limits, pipeline::media_bytes};
 
+pub use read::ReadResult;
+
 /// Keeps outputs that are too long for a model, by a handle.
 ///
-/// An output belongs to the principal for whom it was kept; nobody else can read it, whatever handle he has.
+/// An output belongs to the principal for whom it was kept, or to the run where there is none: nobody else can read it, whatever
+/// handle he has.
 #[async_trait]
 pub trait ResultStore: Send + Sync {
     /// Keeps an output for the caller of `cx` and names it: a short text that a model can repeat and nobody can
@@ -30,6 +35,31 @@ pub trait ResultStore: Send + Sync {
     ///
     /// Fails when the store cannot be read.
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
+
+    /// The handles of what is kept for the caller of `cx`, oldest first, so that who asks for another can be told. A store
+    /// need not know.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the store cannot be read.
+    async fn handles(&self, _cx: &ToolContext) -> Result<Vec<String>, BoxError> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl<S: ResultStore + ?Sized> ResultStore for Arc<S> {
+    async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
+        S::put(self, output, cx).await
+    }
+
+    async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError> {
+        S::get(self, handle, cx).await
+    }
+
+    async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
+        S::handles(self, cx).await
+    }
 }
 
 /// Keeps outputs in memory, and forgets the oldest when there are too many bytes of them.
@@ -51,8 +81,23 @@ struct Kept {
 struct Entry {
     output: Arc<ToolOutput>,
     bytes: usize,
-    /// The principal that it belongs to.
-    owner: Option<String>,
+    owner: Owner,
+}
+
+/// Whom an output belongs to.
+#[derive(PartialEq)]
+enum Owner {
+    Principal(String),
+    Run(String),
+}
+
+impl Owner {
+    fn of(cx: &ToolContext) -> Self {
+        match cx.principal() {
+            Some(principal) => Self::Principal(principal.id.clone()),
+            None => Self::Run(cx.run_id().to_owned()),
+        }
+    }
 }
 
 impl MemoryResultStore {
@@ -76,7 +121,7 @@ impl ResultStore for MemoryResultStore {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;
         let handle = format!("result_{:016x}", self.handles.hash_one(kept.count));
-        let entry = Entry { output: Arc::new(output.clone()), bytes, owner: owner(cx) };
+        let entry = Entry { output: Arc::new(output.clone()), bytes, owner: Owner::of(cx) };
         kept.entries.insert(handle.clone(), entry);
         kept.order.push_back(handle.clone());
         kept.bytes += bytes;
@@ -90,13 +135,16 @@ impl ResultStore for MemoryResultStore {
 
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = kept.entries.get(handle).filter(|entry| entry.owner == owner(cx));
+        let entry = kept.entries.get(handle).filter(|entry| entry.owner == Owner::of(cx));
         Ok(entry.map(|entry| Arc::clone(&entry.output)))
     }
-}
 
-fn owner(cx: &ToolContext) -> Option<String> {
-    cx.principal().map(|principal| principal.id.clone())
+    async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = Owner::of(cx);
+        let is_own = |handle: &&String| kept.entries.get(*handle).is_some_and(|entry| entry.owner == owner);
+        Ok(kept.order.iter().filter(is_own).cloned().collect())
+    }
 }
 
 /// What an output takes, without what is around it.

@@ -61,14 +61,11 @@ impl Pipeline {
         if let Some(resumed) = batch.resumed.get(&call.id) {
             cx = cx.with_resumed(resumed.clone());
         }
-        match find::find(&batch.tools, &call.name) {
-            Ok(tool) => {
-                self.run(Ok(&**tool), call, Arguments::Text(&call.arguments), &cx, Host::Own(tool)).await
-            }
-            Err(error) => {
-                self.run(Err(error), call, Arguments::Text(&call.arguments), &cx, Host::Caller).await
-            }
-        }
+        let (tool, host) = match find::find(&batch.tools, &call.name) {
+            Ok(tool) => (Ok(&**tool), Host::Own(tool)),
+            Err(error) => (Err(error), Host::Caller),
+        };
+        self.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
     }
 }
 

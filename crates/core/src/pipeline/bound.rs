@@ -1,6 +1,8 @@
+use serde_json::json;
+
 use crate::{
-    Content, Outcome, ResultStore, ToolContext, ToolOutput, ToolResult, content::ResourceBody, deadline,
-    limits,
+    Content, Outcome, ResultStore, ToolContext, ToolList, ToolOutput, ToolResult, content::ResourceBody,
+    deadline, limits, message::text_of,
 };
 
 /// How many pieces a model reads at most, whatever their size.
@@ -14,6 +16,18 @@ pub(super) struct Bound<'a> {
     pub(super) store: &'a dyn ResultStore,
     /// For whom it is kept.
     pub(super) cx: &'a ToolContext,
+    /// What the caller may call, if that is known.
+    pub(super) tools: Option<&'a ToolList>,
+    /// Whether it is a part of a kept result, which is not kept once more.
+    pub(super) is_part: bool,
+}
+
+/// What became of the whole.
+enum Whole {
+    Kept(String),
+    Lost,
+    /// It is there anyway.
+    NotKept,
 }
 
 impl Bound<'_> {
@@ -48,34 +62,42 @@ impl Bound<'_> {
         match outcome {
             Outcome::Failed(failure) => self.cut(&mut failure.message).await,
             Outcome::Done(output) => {
-                let handle = self.keep(output).await;
-                self.leave_out(output, handle.as_deref());
-                output.stored = handle;
+                let whole = self.keep(output).await;
+                self.leave_out(output, &whole);
+                if let Whole::Kept(handle) = whole {
+                    output.stored = Some(handle);
+                }
             }
         }
     }
 
     async fn cut(&self, text: &mut String) {
-        let handle = self.keep(&ToolOutput::from(text.as_str())).await;
-        cut(text, self.limit, handle.as_deref());
+        let whole = self.keep(&ToolOutput::from(text.as_str())).await;
+        let bytes = text.len();
+        text.truncate(start_of(text, self.limit).len());
+        let left = bytes - text.len();
+        *text = format!("{text}\n[{left} of {bytes} bytes are cut; {}]", self.whereabouts(&whole, text));
     }
 
     /// Keeps the whole; what cannot be kept is shortened all the same, and says so.
-    async fn keep(&self, output: &ToolOutput) -> Option<String> {
+    async fn keep(&self, output: &ToolOutput) -> Whole {
+        if self.is_part {
+            return Whole::NotKept;
+        }
         match deadline::within(limits::STORE_TIMEOUT, self.store.put(output, self.cx)).await {
-            Ok(Ok(handle)) => Some(handle),
+            Ok(Ok(handle)) => Whole::Kept(handle),
             Ok(Err(error)) => {
                 tracing::error!(error, "a long result cannot be stored");
-                None
+                Whole::Lost
             }
             Err(_ended) => {
                 tracing::error!("a long result could not be stored in time");
-                None
+                Whole::Lost
             }
         }
     }
 
-    fn leave_out(&self, output: &mut ToolOutput, handle: Option<&str>) {
+    fn leave_out(&self, output: &mut ToolOutput, whole: &Whole) {
         if output.content.is_empty() {
             output.content = vec![Content::Text { text: output.text().into_owned() }];
         }
@@ -103,7 +125,7 @@ impl Bound<'_> {
         let mark = format!(
             "[{} of {bytes} bytes in {pieces} pieces are cut; {}]",
             bytes - read.min(bytes),
-            whereabouts(handle)
+            self.whereabouts(whole, &text_of(&kept))
         );
         // One text stays one text, whatever its length.
         match kept.last_mut() {
@@ -111,6 +133,22 @@ impl Bound<'_> {
             _ => kept.push(Content::text(mark)),
         }
         output.content = kept;
+    }
+
+    /// Where the whole is, and how the caller reads on after what is shown.
+    fn whereabouts(&self, whole: &Whole, shown: &str) -> String {
+        let handle = match whole {
+            Whole::Kept(handle) => handle,
+            Whole::Lost => return "the whole result could not be stored".to_owned(),
+            Whole::NotKept => return "ask for fewer characters".to_owned(),
+        };
+        let mut text = format!("the whole result is stored as {handle:?}");
+        let mut tools = self.tools.map(ToolList::tools).unwrap_or_default().iter();
+        if let Some(reader) = tools.find(|tool| tool.definition().reads_results()) {
+            let arguments = json!({"handle": handle, "offset": shown.chars().count()});
+            text += &format!("; read on with {} {arguments}", reader.definition().name());
+        }
+        text
     }
 }
 
@@ -131,21 +169,7 @@ pub(crate) fn media_bytes(piece: &Content) -> usize {
     }
 }
 
-fn cut(text: &mut String, limit: usize, handle: Option<&str>) {
-    let bytes = text.len();
-    text.truncate(start_of(text, limit).len());
-    let mark = format!("\n[{} of {bytes} bytes are cut; {}]", bytes - text.len(), whereabouts(handle));
-    text.push_str(&mark);
-}
-
 /// At most this many bytes of a text, up to a whole character.
 fn start_of(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
-}
-
-fn whereabouts(handle: Option<&str>) -> String {
-    match handle {
-        Some(handle) => format!("the whole result is stored as {handle:?}"),
-        None => "the whole result could not be stored".to_owned(),
-    }
 }

@@ -56,6 +56,9 @@ struct Parts {
     policy: Policy,
     #[serde(skip)]
     state: Vec<StateType>,
+    /// Whether it reads what other tools returned.
+    #[serde(skip)]
+    reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
     annotations: Annotations,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -78,6 +81,7 @@ impl ToolDefinition {
             defects: Defects::default(),
             policy: Policy::default(),
             state: Vec::new(),
+            reads_results: false,
             annotations: Annotations::default(),
             metadata: Map::new(),
             deprecated: None,
@@ -254,6 +258,16 @@ impl ToolDefinition {
     #[must_use]
     pub fn with_deprecation(self, deprecation: Deprecation) -> Self {
         self.with(|parts| parts.deprecated = Some(deprecation))
+    }
+
+    /// Says that the tool reads the whole of results that were shortened.
+    pub(crate) fn reading_results(self) -> Self {
+        self.with(|parts| parts.reads_results = true)
+    }
+
+    /// Whether the tool reads the whole of results that were shortened.
+    pub(crate) fn reads_results(&self) -> bool {
+        self.0.reads_results
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {

@@ -15,6 +15,8 @@ mod macros;
 #[cfg(test)]
 mod pipeline;
 #[cfg(test)]
+mod read_result;
+#[cfg(test)]
 mod sources;
 #[cfg(test)]
 mod suite;
