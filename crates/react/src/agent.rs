@@ -14,7 +14,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunStart, State, Tool, Toolset,
+    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunOutput, RunStart, State, Tool,
+    Toolset, async_trait,
 };
 
 use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
@@ -151,6 +152,7 @@ impl ReactAgent {
     }
 }
 
+#[async_trait]
 impl Agent for ReactAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agent = self.clone();
@@ -159,5 +161,12 @@ impl Agent for ReactAgent {
             let mut run = agent.begin(input)?;
             agent.drive_to_end(&mut run, context, &events).await
         })
+    }
+
+    /// Runs to the end. Nobody watches, so the model is asked for [whole replies](ChatModel::chat).
+    async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
+        let context = input.context.clone();
+        let mut run = self.begin(input)?;
+        self.drive_to_end(&mut run, context, &Events::unwatched()).await
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use futures::stream::BoxStream;
 use haft_core::{
     Agent, AgentError, AgentErrorKind, Message, Parked, RunContext, RunEvent, RunInput, RunOutput, RunStart,
-    limits,
+    async_trait, limits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -208,7 +208,7 @@ impl Handoffs {
         let mut reason = "it has the conversation".to_owned();
         loop {
             tracing::info!(agent = held.agent, reason, "an agent speaks");
-            events.tell(RunEvent::Routed { route: Some(held.agent.clone()), reason }).await;
+            events.tell(|| RunEvent::Routed { route: Some(held.agent.clone()), reason }).await;
             let agent = self.agent(&held.agent)?;
             let turn = Turn::new(self.0.limit, held.handed);
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
@@ -233,10 +233,15 @@ impl Handoffs {
     }
 }
 
+#[async_trait]
 impl Agent for Handoffs {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agents = self.clone();
         watch(|events| agents.drive(input, events))
+    }
+
+    async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
+        self.clone().drive(input, Events::unwatched()).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! One request, told as it is answered.
 
 use futures::stream::StreamExt as _;
-use haft_core::{ChatEvent, ChatRequest, ModelError, RunEvent};
+use haft_core::{ChatEvent, ChatRequest, ChatResponse, ModelError, RunEvent, Schema};
 use tracing::{Instrument as _, Span, field};
 
 use super::{ReactAgent, watch::Events};
@@ -25,28 +25,43 @@ impl ReactAgent {
             gen_ai.usage.input_tokens = field::Empty,
             gen_ai.usage.output_tokens = field::Empty,
         );
-        events.tell(RunEvent::RequestStarted { request: run.requests() }).await;
+        events.tell(|| RunEvent::RequestStarted { request: run.requests() }).await;
         let reply = self.listen(run, request, events).instrument(span).await?;
-        events.tell(RunEvent::RequestFinished { usage: reply.usage }).await;
+        events.tell(|| RunEvent::RequestFinished { usage: reply.usage }).await;
         Ok(reply)
     }
 
+    /// The reply, as it comes if somebody watches, else as a whole.
     async fn listen(&self, run: &Run, request: &ChatRequest, events: &Events) -> Result<Reply, ModelError> {
         let outputs = run.outputs();
+        let response = if events.are_watched() {
+            self.hear(outputs, request, events).await?
+        } else {
+            self.0.model.chat(request).await?
+        };
+        let span = Span::current();
+        span.record("gen_ai.response.model", response.model.as_deref());
+        span.record("gen_ai.response.id", response.id.as_deref());
+        span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
+        span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
+        Ok(self.dialect().fold(response, outputs))
+    }
+
+    async fn hear(
+        &self,
+        outputs: Option<&Schema>,
+        request: &ChatRequest,
+        events: &Events,
+    ) -> Result<ChatResponse, ModelError> {
         let mut listener = self.dialect().listener(outputs);
         let mut reply = self.0.model.stream(request);
         while let Some(event) = reply.next().await {
             let event = event?;
             for delta in listener.hear(&event) {
-                events.tell(delta.into()).await;
+                events.tell(|| delta.into()).await;
             }
             if let ChatEvent::Finished(response) = event {
-                let span = Span::current();
-                span.record("gen_ai.response.model", response.model.as_deref());
-                span.record("gen_ai.response.id", response.id.as_deref());
-                span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
-                return Ok(self.dialect().fold(response, outputs));
+                return Ok(response);
             }
         }
         Err(ModelError::Truncated {

@@ -136,7 +136,7 @@ impl ReactAgent {
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
-            events.tell(RunEvent::CallStarted { call: call.clone() }).await;
+            events.tell(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
         let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context) };
@@ -147,11 +147,11 @@ impl ReactAgent {
             match outcome {
                 CallOutcome::Finished(result) => {
                     let result = run.on_result(id, result)?;
-                    events.tell(RunEvent::CallFinished { result }).await;
+                    events.tell(|| RunEvent::CallFinished { result }).await;
                 }
                 CallOutcome::Pending(pending) => {
                     run.on_pending(pending.clone())?;
-                    events.tell(RunEvent::CallPending { pending }).await;
+                    events.tell(|| RunEvent::CallPending { pending }).await;
                 }
             }
         }

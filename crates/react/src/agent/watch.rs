@@ -17,15 +17,27 @@ use tokio::sync::mpsc;
 /// How many events may wait for a slow reader before the run waits too.
 const WAITING_EVENTS: usize = 64;
 
-/// Where a driver tells what happens.
+/// Where a driver tells what happens, if anybody watches.
 #[derive(Clone)]
-pub(crate) struct Events(mpsc::Sender<RunEvent>);
+pub(crate) struct Events(Option<mpsc::Sender<RunEvent>>);
 
 impl Events {
-    /// Tells of an event, and waits while the reader is behind.
-    pub(crate) async fn tell(&self, event: RunEvent) {
-        // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
-        let _ = self.0.send(event).await;
+    /// Of a run that is only waited for.
+    pub(crate) fn unwatched() -> Self {
+        Self(None)
+    }
+
+    /// Whether anybody wants to know what happens before the end.
+    pub(crate) fn are_watched(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells of an event, and waits while the reader is behind. Where nobody watches, the event is not made.
+    pub(crate) async fn tell(&self, event: impl FnOnce() -> RunEvent) {
+        if let Some(reader) = &self.0 {
+            // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
+            let _ = reader.send(event()).await;
+        }
     }
 }
 
@@ -38,8 +50,10 @@ pub(super) struct ProgressRelay {
 impl ProgressSink for ProgressRelay {
     fn report(&self, call_id: &str, progress: Progress) {
         // A tool does not wait for a slow reader: what is lost is followed by newer progress.
-        let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
-        let _ = self.events.0.try_send(event);
+        if let Some(reader) = &self.events.0 {
+            let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
+            let _ = reader.try_send(event);
+        }
         if let Some(host) = &self.host {
             host.report(call_id, progress);
         }
@@ -52,7 +66,7 @@ where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(WAITING_EVENTS);
-    Watched { events, driver: Some(driver(Events(sender)).boxed()), end: None }.boxed()
+    Watched { events, driver: Some(driver(Events(Some(sender))).boxed()), end: None }.boxed()
 }
 
 struct Watched<'r> {

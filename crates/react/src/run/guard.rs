@@ -1,8 +1,8 @@
 //! What keeps a model from going round in circles.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
-use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult, Value, schema::canonical};
+use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult, Value};
 
 use super::calls::is;
 
@@ -18,41 +18,51 @@ pub(super) fn repetitions(messages: &[Arc<Message>], calls: &[ToolCall], limit: 
     rounds.map(|length| latest.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
 }
 
-/// Calls from the last to the first, read as far as they are compared.
+/// Calls from the last to the first, found as far as they are compared.
 struct Latest<'a> {
     calls: Box<dyn Iterator<Item = &'a ToolCall> + 'a>,
-    known: Vec<(&'a str, Cow<'a, str>)>,
+    known: Vec<Known<'a>>,
 }
 
-impl<'a> Latest<'a> {
-    fn get(&mut self, index: usize) -> Option<&(&'a str, Cow<'a, str>)> {
-        while self.known.len() <= index {
-            let call = self.calls.next()?;
-            self.known.push((&call.name, arguments(call)));
-        }
-        self.known.get(index)
-    }
+/// A call, and its arguments as JSON when they were looked at.
+struct Known<'a> {
+    call: &'a ToolCall,
+    arguments: OnceCell<Option<Value>>,
+}
 
+impl Latest<'_> {
     /// How often in a row the last round of this length was made, counted up to `most`.
     fn rounds(&mut self, length: usize, most: u32) -> u32 {
         for number in 1..most {
             let start = length * number as usize;
-            let repeats = (start..start + length).all(|index| {
-                self.get(index).is_some() && self.known.get(index) == self.known.get(index - length)
-            });
-            if !repeats {
+            if !(start..start + length).all(|index| self.repeats(index, length)) {
                 return number;
             }
         }
         most
     }
+
+    /// Whether the call at this index is the same as the one a round later.
+    fn repeats(&mut self, index: usize, length: usize) -> bool {
+        while self.known.len() <= index {
+            let Some(call) = self.calls.next() else { return false };
+            self.known.push(Known { call, arguments: OnceCell::new() });
+        }
+        let later = index.checked_sub(length).and_then(|later| self.known.get(later));
+        self.known.get(index).zip(later).is_some_and(|(call, later)| call.is_same(later))
+    }
 }
 
-/// Arguments in a form in which equal ones are equal text.
-fn arguments(call: &ToolCall) -> Cow<'_, str> {
-    match serde_json::from_str::<Value>(&call.arguments) {
-        Ok(value) => canonical(&value).into(),
-        Err(_) => call.arguments.as_str().into(),
+impl Known<'_> {
+    /// Whether both ask for the same, however the arguments are written. They are read only where their text differs.
+    fn is_same(&self, other: &Self) -> bool {
+        self.call.name == other.call.name
+            && (self.call.arguments == other.call.arguments
+                || self.arguments().is_some_and(|it| Some(it) == other.arguments()))
+    }
+
+    fn arguments(&self) -> Option<&Value> {
+        self.arguments.get_or_init(|| serde_json::from_str(&self.call.arguments).ok()).as_ref()
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
 };
 
 use expect_test::expect;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
-    Agent as _, AssistantMessage, ChatResponse, DynamicTool, FailureKind, ListContext, ModelProfile, Policy,
-    Progress, RunContext, RunEvent, RunInput, Schema, SourceError, State, StateType, StopReason, ToolContext,
-    ToolDefinition, ToolList, ToolName, ToolRegistry, ToolSource, Toolset, Usage, async_trait, json,
-    testing::ScriptedModel,
+    Agent as _, AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, DynamicTool, FailureKind,
+    ListContext, ModelError, ModelProfile, Policy, Progress, RunContext, RunEvent, RunInput, Schema,
+    SourceError, State, StateType, StopReason, ToolContext, ToolDefinition, ToolList, ToolName, ToolRegistry,
+    ToolSource, Toolset, Usage, async_trait, json, testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 use tokio::time::Instant;
@@ -317,4 +317,37 @@ async fn state_is_given_with_the_agent_or_with_the_run() {
     let context = RunContext { state: State::new().with(2_u32), ..RunContext::default() };
     let output = of_run.run(RunInput::new("Go.").with_context(context)).await.unwrap();
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "2");
+}
+
+/// Counts how often it is asked for a reply in pieces.
+struct CountsStreams(ScriptedModel, Arc<AtomicUsize>);
+
+#[async_trait]
+impl ChatModel for CountsStreams {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.stream(request)
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+/// A server that streams badly, or not at all, serves whoever only waits for the answer.
+#[tokio::test]
+async fn a_model_streams_only_to_who_watches() {
+    let streams = Arc::new(AtomicUsize::new(0));
+    let model = ScriptedModel::new().text("Paris.").text("Paris.");
+    let agent = ReactAgent::new(CountsStreams(model, streams.clone()), Toolset::new()).unwrap();
+
+    assert_eq!(agent.run("The capital of France?".into()).await.unwrap().text(), "Paris.");
+    assert_eq!(streams.load(Ordering::Relaxed), 0);
+    let events: Vec<_> = agent.stream("The capital of France?".into()).map(Result::unwrap).collect().await;
+    assert!(matches!(&events[1], RunEvent::TextDelta { text } if text == "Paris."), "{events:?}");
+    assert_eq!(streams.load(Ordering::Relaxed), 1);
 }
