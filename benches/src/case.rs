@@ -8,7 +8,7 @@ pub type Work = Box<dyn FnMut(u32)>;
 /// Makes work of an asynchronous function, in a runtime on this thread.
 #[allow(clippy::expect_used, reason = "without a runtime there is nothing to measure")]
 pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
-    let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     Box::new(move |rounds| runtime.block_on(work(rounds)))
 }
 
@@ -16,6 +16,8 @@ pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
 pub struct Case {
     pub(crate) name: &'static str,
     pub(crate) rounds: u32,
+    /// How many equal parts a round has. What is told is for one of them.
+    pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) floor: Option<&'static str>,
     prepare: Box<dyn Fn() -> Work>,
@@ -24,7 +26,7 @@ pub struct Case {
 impl Case {
     /// Makes a case of what has to be prepared once and the work itself.
     pub fn new(name: &'static str, prepare: impl Fn() -> Work + 'static) -> Self {
-        Self { name, rounds: 100, goal: None, floor: None, prepare: Box::new(prepare) }
+        Self { name, rounds: 100, parts: 1, goal: None, floor: None, prepare: Box::new(prepare) }
     }
 
     /// Says in what time the work is to be done on a machine of today.
@@ -45,6 +47,13 @@ impl Case {
     #[must_use]
     pub fn with_rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds;
+        self
+    }
+
+    /// Says that a round consists of so many equal parts, such as the steps of a run. What is told is for one of them.
+    #[must_use]
+    pub fn in_parts(mut self, parts: u32) -> Self {
+        self.parts = parts;
         self
     }
 

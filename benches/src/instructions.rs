@@ -19,7 +19,7 @@ pub(crate) fn can_be_counted() -> bool {
     valgrind.is_ok_and(|status| status.success())
 }
 
-/// Counts the instructions of one round, in a process of its own, so that no case changes another's.
+/// Counts the instructions of one round, or of one of its parts, in a process of its own, so that no case changes another's.
 pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
@@ -33,7 +33,7 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let collected = collected.and_then(|(_, number)| number.trim().parse::<u64>().ok());
     let collected = collected.filter(|number| output.status.success() && *number > 0);
     collected
-        .map(|number| number / u64::from(case.rounds))
+        .map(|number| number / (u64::from(case.rounds) * u64::from(case.parts)))
         .ok_or_else(|| format!("valgrind did not count the instructions of \"{}\":\n{said}", case.name))
 }
 

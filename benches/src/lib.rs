@@ -7,12 +7,14 @@
 mod case;
 mod counts;
 mod instructions;
+mod model_server;
 mod table;
 mod time;
 
 use std::{env, process::ExitCode};
 
 pub use case::{Case, Work, asynchronous};
+pub use model_server::{ModelServer, STEPS};
 
 /// What is asked of a bench.
 struct Order {

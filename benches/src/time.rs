@@ -9,7 +9,7 @@ const BATCHES: usize = 201;
 /// How long all batches together may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How many nanoseconds one round takes.
+/// How many nanoseconds one round takes, or one of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
@@ -33,12 +33,14 @@ pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
 struct Series {
     work: Work,
     rounds: u32,
+    parts: u32,
     batches: Vec<Duration>,
 }
 
 impl Series {
     fn new(case: &Case) -> Self {
-        let mut series = Self { work: case.warm(), rounds: 1, batches: Vec::with_capacity(BATCHES) };
+        let (work, parts) = (case.warm(), case.parts);
+        let mut series = Self { work, rounds: 1, parts, batches: Vec::with_capacity(BATCHES) };
         while series.took() < BATCH {
             series.rounds *= 2;
         }
@@ -58,8 +60,8 @@ impl Series {
 
     fn time(mut self) -> Time {
         self.batches.sort();
-        let of =
-            |batch: Option<&Duration>| batch.map_or(0, Duration::as_nanos) as f64 / f64::from(self.rounds);
+        let parts = f64::from(self.rounds) * f64::from(self.parts);
+        let of = |batch: Option<&Duration>| batch.map_or(0, Duration::as_nanos) as f64 / parts;
         Time { median: of(self.batches.get(self.batches.len() / 2)), fastest: of(self.batches.first()) }
     }
 }
