@@ -3,9 +3,11 @@
 //! - [`ScriptedModel`] says what a test tells it to, one step a request.
 //! - [`TestModel`] calls every tool once, with arguments made from its schema.
 //! - [`CassetteModel`] asks a real model once, and from then on replays what it said.
+//! - [`conformance`] holds a tool, a source, a model or an agent against what its trait promises.
 //! - [`example()`] makes a value that fits a schema.
 
 mod cassette;
+pub mod conformance;
 mod every_tool;
 mod example;
 mod said;

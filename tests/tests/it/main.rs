@@ -4,6 +4,7 @@
 
 mod catalogues;
 mod child;
+mod conformance;
 mod mixed;
 mod wire;
 

@@ -1,12 +1,12 @@
 //! Replies: text, JSON, limits, and what is kept between requests.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use haft_core::{
     AssistantMessage, ChatEvent, ChatModel, ChatRequest, DynamicTool, FinishReason, Message, ModelError,
     ResponseFormat, Schema, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
-    ToolResult,
+    ToolResult, testing::conformance,
 };
 use haft_local::LocalModel;
 use serde_json::{Value, json};
@@ -31,6 +31,13 @@ async fn text_has_a_limit_and_a_cost() {
     assert_eq!(reply.usage.output_tokens, 24);
     assert_eq!(reply.model.as_deref(), Some("tiny"));
     assert!(!reply.message.text().is_empty());
+}
+
+/// A model without sense keeps its promises all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_in_the_process_conforms() {
+    let model = TinyFile::new(0).load().await;
+    conformance::model(model).deterministic().within(Duration::from_secs(120)).await.assert();
 }
 
 #[tokio::test]

@@ -1,0 +1,19 @@
+//! What keeps its promises has no findings, and each broken promise is found.
+
+mod agents;
+mod models;
+mod sources;
+mod tools;
+
+use super::Report;
+
+/// The promises that are broken, each once, with the first problem.
+fn broken(report: &Report) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for finding in report.findings() {
+        if !lines.iter().any(|line| line.starts_with(finding.promise)) {
+            lines.push(format!("{}: {}", finding.promise, finding.problem));
+        }
+    }
+    lines.join("\n")
+}

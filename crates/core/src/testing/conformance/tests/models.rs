@@ -1,0 +1,186 @@
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use expect_test::{Expect, expect};
+use futures::stream::{self, BoxStream, StreamExt as _};
+
+use super::broken;
+use crate::testing::{CassetteModel, ScriptedModel, TestModel, conformance};
+use crate::{
+    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, FinishReason, ModelError,
+    ModelProfile, ToolCall, Usage,
+};
+
+#[tokio::test]
+async fn our_own_models_have_no_findings() {
+    conformance::model(TestModel::new()).deterministic().await.assert();
+    conformance::model(CassetteModel::record(TestModel::new())).deterministic().await.assert();
+    let answers = |request: &ChatRequest| {
+        let call = ToolCall::new("call_1", "get_weather", r#"{"city": "Paris"}"#);
+        let calls = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+        let message = match (request.tools.is_empty(), &request.response_format) {
+            (false, _) => calls,
+            (true, crate::ResponseFormat::Text) => "Hello.".into(),
+            _ => r#"{"city": "Paris"}"#.into(),
+        };
+        Ok(ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new(message) })
+    };
+    // As many steps as a check asks for.
+    let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
+    conformance::model(model).deterministic().await.assert();
+}
+
+/// A model that does one thing wrong.
+struct Broken {
+    fault: &'static str,
+    busy: AtomicBool,
+    profile: ModelProfile,
+}
+
+fn response() -> ChatResponse {
+    ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("Hello.") }
+}
+
+fn delta(text: &str) -> ChatEvent {
+    ChatEvent::TextDelta { text: text.to_owned() }
+}
+
+impl Broken {
+    fn reply(&self) -> ChatResponse {
+        let call = |id: &str, arguments: &str| ToolCall::new(id, "get_weather", arguments);
+        let calls =
+            |tool_calls: Vec<ToolCall>| AssistantMessage { tool_calls, ..AssistantMessage::default() };
+        match self.fault {
+            "empty" => ChatResponse { message: AssistantMessage::default(), ..response() },
+            "uncounted" => ChatResponse { usage: Usage::default(), ..response() },
+            "ids" => ChatResponse { message: calls(vec![call("a", "{}"), call("a", "{}")]), ..response() },
+            "half" => ChatResponse {
+                message: calls(vec![call("a", r#"{"city": "Pa"#)]),
+                finish_reason: FinishReason::Length,
+                ..response()
+            },
+            _ => response(),
+        }
+    }
+}
+
+#[async_trait]
+impl ChatModel for Broken {
+    async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        match self.fault {
+            "hangs" => std::future::pending().await,
+            "locks" => {
+                if self.busy.swap(true, Ordering::Relaxed) {
+                    return Err(ModelError::failed("somebody else is asking"));
+                }
+                tokio::task::yield_now().await;
+                self.busy.store(false, Ordering::Relaxed);
+                Ok(self.reply())
+            }
+            _ => Ok(self.reply()),
+        }
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        let finished = || ChatEvent::Finished(response());
+        let events = match self.fault {
+            "no end" => vec![Ok(delta("Hello."))],
+            "two ends" => vec![Ok(delta("Hello.")), Ok(finished()), Ok(finished())],
+            "goes on" => vec![Err(ModelError::EmptyResponse), Ok(delta("Hello."))],
+            "other pieces" => vec![Ok(delta("Hel")), Ok(finished())],
+            "other reply" => {
+                return stream::iter(
+                    ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("Bye.") }
+                        .into_events()
+                        .map(Ok)
+                        .collect::<Vec<_>>(),
+                )
+                .boxed();
+            }
+            _ => {
+                let whole = self.chat(request);
+                return stream::once(whole)
+                    .flat_map(|reply| match reply {
+                        Ok(reply) => stream::iter(reply.into_events().map(Ok).collect::<Vec<_>>()),
+                        Err(error) => stream::iter(vec![Err(error)]),
+                    })
+                    .boxed();
+            }
+        };
+        stream::iter(events).boxed()
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+}
+
+async fn check(fault: &'static str, expected: Expect) {
+    let json_schema = fault == "no schema";
+    let profile = ModelProfile {
+        native_tools: false,
+        json_schema,
+        ..ModelProfile::new(if fault == "no name" { "" } else { "broken" })
+    };
+    let model = Broken { fault, busy: AtomicBool::new(false), profile };
+    let report = conformance::model(model).deterministic().await;
+    expected.assert_eq(&broken(&report));
+}
+
+#[tokio::test]
+async fn replies_that_cannot_be_used_are_found() {
+    check("none", expect![""]).await;
+    check("empty", expect!["a reply says something: it is empty"]).await;
+    check("uncounted", expect!["a reply counts as a request: its usage has no request"]).await;
+    check(
+        "ids",
+        expect![[
+            r#"each call has an id of its own and a name: there is a call of "get_weather" with the id "a""#
+        ]],
+    )
+    .await;
+    check(
+        "half",
+        expect![[
+            r#"a call of which only a part arrived is never returned: the arguments of "get_weather" are cut"#
+        ]],
+    )
+    .await;
+    check(
+        "no schema",
+        expect![[r#"a model that takes a schema answers by it: asked for {"city": …}, it answers "Hello.""#]],
+    )
+    .await;
+    check("no name", expect!["the profile stays and has a name: the name is empty"]).await;
+}
+
+#[tokio::test]
+async fn streams_that_do_not_end_or_do_not_fold_are_found() {
+    check(
+        "no end",
+        expect!["a stream ends with the whole reply or an error, once: it ends after 1 events with neither"],
+    )
+    .await;
+    check(
+        "two ends",
+        expect!["a stream ends with the whole reply or an error, once: 1 events come after the end"],
+    )
+    .await;
+    check(
+        "goes on",
+        expect![[r#"
+            a stream ends with the whole reply or an error, once: 1 events come after the end"#]],
+    )
+    .await;
+    check("other pieces", expect![[r#"the pieces of a stream put together are the whole reply: the text is "Hello.", and came as "Hel""#]]).await;
+    check("other reply", expect![[r#"whole or streamed, the reply is the same: whole it is {"content":[{"type":"text","text":"Hello."}]}, streamed {"content":[{"type":"text","text":"Bye."}]}"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_do_not_end_or_break_the_next_one_are_found() {
+    check("hangs", expect!["a request comes to an end: it does not in 5s"]).await;
+    check("locks", expect!["a request that is dropped costs the next one nothing: then it fails: the model failed: somebody else is asking"]).await;
+}

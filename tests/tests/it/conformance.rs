@@ -1,0 +1,97 @@
+//! What implements the traits keeps what they promise, as users hold their own implementations against it.
+
+use std::time::Duration;
+
+use haft_core::{
+    AgentExt as _, ModelProfile, Schema, ToolExt as _, ToolSourceExt as _, Toolset, json,
+    testing::{TestModel, conformance},
+    tool,
+};
+use haft_mcp::McpSource;
+use haft_openai::ChatCompletions;
+use haft_react::{JsonReact, ReactAgent, Route, RouteTable, Router};
+use haft_tests::{ModelServer, Reply};
+use haft_tools::{Calculator, GetCurrentDatetime};
+
+use crate::{Add, child};
+
+/// Deletes a file.
+#[tool(requires_approval)]
+async fn delete(file: String) -> String {
+    format!("{file} is gone")
+}
+
+/// Waits for as long as it is let.
+#[tool]
+async fn wait() -> String {
+    std::future::pending().await
+}
+
+fn agent(tools: Toolset) -> ReactAgent {
+    ReactAgent::new(TestModel::new(), tools).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools() {
+    conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert();
+    conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert();
+    conformance::tool(Delete).await.assert();
+    conformance::tool(Wait).within(Duration::from_millis(100)).await.assert();
+    conformance::tool(Calculator).await.assert();
+    conformance::tool(GetCurrentDatetime).await.assert();
+    let research = agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");
+    conformance::tool(research).await.assert();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_and_its_tools() {
+    let server = || async { McpSource::connect("child", child::server()).await.unwrap() };
+    conformance::source(server().await).await.assert();
+    conformance::source(server().await.prefixed("child_")).await.assert();
+    let tools = Toolset::new().with_source(server().await);
+    for name in tools.names().await {
+        conformance::tool(tools.get(name.as_str()).await.unwrap()).await.assert();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_behind_an_api() {
+    let call = || Reply::Calls(vec![("call_1", "get_weather", r#"{"city":"Paris"}"#)]);
+    let replies =
+        [Reply::Text("Hello."), Reply::Text("Hello."), call(), call(), Reply::Text(r#"{"city":"Paris"}"#)];
+    let greetings = (0..10).map(|_| Reply::Text("Hello."));
+    let server = ModelServer::start(replies.into_iter().chain(greetings)).unwrap();
+    let model = ChatCompletions::builder("scripted").base_url(server.base_url()).build().unwrap();
+    conformance::model(model).deterministic().await.assert();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_in_each_dialect() {
+    let tools = || Toolset::new().with(Add).with(Calculator);
+    conformance::agent(agent(tools())).await.assert();
+    conformance::agent(agent(tools().with(Delete))).await.assert();
+    let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
+    let json =
+        ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
+    conformance::agent(json.build().unwrap()).await.assert();
+    let outputs =
+        Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
+    let typed = ReactAgent::builder(TestModel::new()).tools(tools()).outputs(outputs).chain_of_thought();
+    conformance::agent(typed.build().unwrap()).await.assert();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_agents() {
+    let child = || agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");
+    conformance::agent(agent(Toolset::new().with(child()))).await.assert();
+    let table = || {
+        RouteTable::new([
+            Route::new("sum", "sums").with_keywords(["add", "hello"]),
+            Route::new("file", "files").with_keywords(["delete"]),
+        ])
+    };
+    let agents = || [("sum", agent(Toolset::new().with(Add))), ("file", agent(Toolset::new().with(Delete)))];
+    conformance::agent(Router::new(table(), agents()).unwrap()).await.assert();
+    conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "Delete it.".into()).await.assert();
+    conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "What?".into()).await.assert();
+}
