@@ -9,6 +9,7 @@ mod clock;
 mod endpoint;
 mod events;
 mod profile;
+mod provider;
 mod reply;
 mod reply_stream;
 mod responses;
@@ -38,7 +39,9 @@ use crate::{format::Style, reply::Streamed};
 pub use builder::{BuildError, ModelBuilder};
 pub use chat_completions::{ChatCompletions, ChatCompletionsBuilder};
 pub use clock::Timeouts;
+pub use provider::{Provider, UnknownProvider};
 pub use responses::{Responses, ResponsesBuilder};
+pub use transport::HttpService;
 
 /// All that differs between the APIs of a server.
 trait Api: Sized + Send + Sync {

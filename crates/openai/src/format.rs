@@ -8,6 +8,11 @@ mod input;
 mod message;
 mod tool;
 
+use std::{
+    borrow::Cow,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -35,6 +40,8 @@ pub(crate) struct Style {
     pub(crate) reasoning: Reasoning,
     /// Whether calls that came from elsewhere need a mark in place of the signature of what was thought before them.
     pub(crate) signatures: bool,
+    /// Which ids of calls are taken.
+    pub(crate) call_ids: CallIds,
     /// Whose replies are echoed with what only their server understands.
     pub(crate) origin: Origin,
 }
@@ -52,6 +59,30 @@ pub(crate) enum Reasoning {
     Required(&'static str),
 }
 
+/// Which ids of calls a server takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "a server is somebody's who has a client"))]
+pub(crate) enum CallIds {
+    /// All.
+    #[default]
+    Any,
+    /// Nine letters or digits.
+    NineLetters,
+}
+
+impl CallIds {
+    /// The id as the server takes it: the same one for a call and for its result.
+    pub(crate) fn fit(self, id: &str) -> Cow<'_, str> {
+        let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if self == Self::Any || is_short {
+            return Cow::Borrowed(id);
+        }
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        Cow::Owned(format!("{:09x}", hasher.finish() & 0xf_ffff_ffff))
+    }
+}
+
 /// All is sent that the API knows.
 impl Default for Style {
     fn default() -> Self {
@@ -61,6 +92,7 @@ impl Default for Style {
             files: true,
             reasoning: Reasoning::default(),
             signatures: false,
+            call_ids: CallIds::default(),
             origin: Origin::default(),
         }
     }

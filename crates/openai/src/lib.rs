@@ -14,7 +14,8 @@ mod wire;
 
 #[cfg(feature = "client")]
 pub use client::{
-    BuildError, ChatCompletions, ChatCompletionsBuilder, ModelBuilder, Responses, ResponsesBuilder, Timeouts,
+    BuildError, ChatCompletions, ChatCompletionsBuilder, HttpService, ModelBuilder, Provider, Responses,
+    ResponsesBuilder, Timeouts, UnknownProvider,
 };
 pub use format::{Tools, message, messages, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub use reply::{assistant_message, response, tool_calls};

@@ -52,11 +52,16 @@ pub struct ChatCompletions(Arc<Client<Completions>>);
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
 
 impl ChatCompletions {
-    /// Finds server and key in the environment: `OPENAI_BASE_URL`, by default OpenAI's, and `OPENAI_API_KEY`.
+    /// Finds server and key in the environment.
+    ///
+    /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
+    /// here `GROQ_API_KEY`. Any other is the name of a model at `OPENAI_BASE_URL`, by default OpenAI's, with
+    /// `OPENAI_API_KEY`; where that variable is set, every name is.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, or when OpenAI's server is meant and there is no key.
+    /// Fails when a variable holds what cannot be used, or when a server is meant that takes nobody without a key, and there
+    /// is none.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -74,7 +79,8 @@ impl ModelBuilder<ChatCompletions> {
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
-        let client = self.connect(Completions::default())?;
+        let client =
+            self.connect(|quirks| Completions { refuses_usage: AtomicBool::new(!quirks.stream_options) })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
 }
@@ -101,7 +107,6 @@ impl fmt::Debug for ChatCompletions {
 }
 
 /// The Chat Completions API.
-#[derive(Default)]
 struct Completions {
     /// Whether the server was seen to refuse `stream_options`, as Mistral does.
     refuses_usage: AtomicBool,

@@ -47,11 +47,12 @@ fn without_secrets(text: &str) -> String {
 }
 
 impl Endpoint {
-    /// The `headers` come after those that credentials in the URL stand for.
+    /// The `headers` come after those that credentials in the URL stand for; what is `hidden` is sent by others.
     pub(super) fn new(
         url: &Url,
         key: SecretString,
         headers: HeaderMap,
+        hidden: Vec<SecretString>,
         http: &Client,
     ) -> reqwest::Result<Self> {
         // reqwest knows how the credentials of a URL are sent. Taken out of it, they are in no message.
@@ -64,7 +65,7 @@ impl Endpoint {
         Ok(Self {
             base_url: bare.as_str().trim_end_matches('/').to_owned(),
             address: url.origin().ascii_serialization(),
-            secrets: secrets(&all_headers, &query),
+            secrets: secrets(&all_headers, &query, &hidden),
             query,
             key,
             headers: all_headers,
@@ -114,11 +115,15 @@ fn without(text: &str, secret: &str) -> String {
 }
 
 /// The values of headers, in whole and without the word before a token, and those of a query that are no version.
-fn secrets(headers: &HeaderMap, query: &[(String, String)]) -> Vec<SecretString> {
+fn secrets(headers: &HeaderMap, query: &[(String, String)], hidden: &[SecretString]) -> Vec<SecretString> {
     let values = headers.values().filter_map(|value| value.to_str().ok());
     let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
     let query = query.iter().filter(|(name, _)| !name.contains("version")).map(|(_, value)| value.as_str());
-    let mut secrets: Vec<_> = values.chain(query).filter(|it| it.len() >= SHORTEST_SECRET).collect();
+    let mut secrets: Vec<_> = values
+        .chain(query)
+        .chain(hidden.iter().map(SecretString::expose_secret))
+        .filter(|it| it.len() >= SHORTEST_SECRET)
+        .collect();
     secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets.into_iter().map(SecretString::from).collect()
 }

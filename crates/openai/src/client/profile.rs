@@ -1,112 +1,94 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::{ModelProfile, Value, schema::WireProfile};
-use reqwest::Url;
+use haft_core::{ModelProfile, Value};
 use serde_json::Map;
 
-use crate::format::Reasoning;
+use super::provider::Quirks;
 
-/// What most servers call the reasoning.
-pub(super) const REASONING_FIELD: &str = "reasoning_content";
-
-/// What matters of who runs a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
-    OpenAi,
-    /// OpenAI's models at Azure.
-    Azure,
-    /// DeepSeek and Moonshot: their models read again what they thought before their calls.
-    Reminding,
-    /// Google, whose API behind the compatible one refuses keywords that it does not know.
-    Gemini,
-    /// Anybody else.
-    Compatible,
-}
-
-/// What differs between servers in what is sent.
+/// What is sent of a request, and how: what its server knows, and what the user set.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Habits {
-    /// Whether a limit of tokens is `max_completion_tokens`. OpenAI has models that refuse `max_tokens`; of the others
-    /// nearly all know that, few this.
-    pub(super) max_completion_tokens: bool,
-    /// How the reasoning is sent back beside calls.
-    pub(super) reasoning: Reasoning,
-    /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
-    /// or refuse it.
-    pub(super) tool_schemas: WireProfile,
+    pub(super) quirks: Quirks,
     /// How much a model is to think, where that is set.
     pub(super) effort: Option<String>,
     /// What is sent besides.
     pub(super) extra_body: Map<String, Value>,
 }
 
-impl Server {
-    pub(super) fn at(url: &Url) -> Self {
-        const DOMAINS: [(&str, Server); 6] = [
-            ("openai.com", Server::OpenAi),
-            ("openai.azure.com", Server::Azure),
-            ("deepseek.com", Server::Reminding),
-            ("moonshot.ai", Server::Reminding),
-            ("moonshot.cn", Server::Reminding),
-            ("googleapis.com", Server::Gemini),
-        ];
-        let host = url.host_str().unwrap_or_default();
-        let is_within =
-            |domain| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        let known = DOMAINS.iter().find(|(domain, _)| is_within(domain));
-        known.map_or(Self::Compatible, |(_, server)| *server)
-    }
-
-    pub(super) fn is_openai(self) -> bool {
-        self == Self::OpenAi
-    }
-
-    pub(super) fn habits(self) -> Habits {
-        Habits {
-            max_completion_tokens: matches!(self, Self::OpenAi | Self::Azure),
-            reasoning: match self {
-                // Without it, also where it is empty, a model that thinks refuses the conversation.
-                Self::Reminding => Reasoning::Required(REASONING_FIELD),
-                _ => Reasoning::Left,
-            },
-            effort: None,
-            extra_body: Map::new(),
-            tool_schemas: match self {
-                Self::OpenAi => WireProfile::OpenAiStrict,
-                Self::Gemini => WireProfile::Gemini,
-                _ => WireProfile::OpenAi,
-            },
-        }
-    }
+/// What models read besides text, by a part of their name.
+struct Family {
+    name: &'static str,
+    images: bool,
+    files: bool,
+    audio: bool,
+    context_window: Option<u64>,
 }
 
-/// Models that read pictures, and how many tokens they take, by a part of their name.
-const FAMILIES: [(&str, bool, Option<u64>); 14] = [
-    ("gpt-5", true, Some(400_000)),
-    ("gpt-4.1", true, Some(1_047_576)),
-    ("gpt-4o", true, Some(128_000)),
-    ("gpt-4", false, None),
-    ("o1", true, Some(200_000)),
-    ("o3", true, Some(200_000)),
-    ("o4", true, Some(200_000)),
-    ("gemini-2", true, Some(1_048_576)),
-    ("gemini-3", true, Some(1_048_576)),
-    ("pixtral", true, None),
-    ("llava", true, None),
-    ("-vl", true, None),
-    ("vision", true, None),
-    ("gemma-3", true, None),
+const fn text(name: &'static str) -> Family {
+    Family { name, images: false, files: false, audio: false, context_window: None }
+}
+
+const fn seeing(name: &'static str) -> Family {
+    Family { images: true, ..text(name) }
+}
+
+const fn openai(name: &'static str, context_window: u64) -> Family {
+    Family { images: true, files: true, context_window: Some(context_window), ..text(name) }
+}
+
+const fn gemini(name: &'static str) -> Family {
+    Family { images: true, audio: true, context_window: Some(1_048_576), ..text(name) }
+}
+
+const fn hearing(name: &'static str) -> Family {
+    Family { audio: true, context_window: Some(128_000), ..text(name) }
+}
+
+/// The first that fits counts.
+const FAMILIES: &[Family] = &[
+    hearing("gpt-4o-audio"),
+    hearing("gpt-4o-mini-audio"),
+    hearing("gpt-audio"),
+    openai("gpt-5", 400_000),
+    openai("gpt-4.1", 1_047_576),
+    openai("gpt-4o", 128_000),
+    text("gpt-4"),
+    openai("o1", 200_000),
+    openai("o3", 200_000),
+    openai("o4", 200_000),
+    gemini("gemini-2"),
+    gemini("gemini-3"),
+    seeing("pixtral"),
+    seeing("llava"),
+    seeing("-vl"),
+    seeing("vision"),
+    seeing("gemma-3"),
 ];
 
 /// What is known of a model by its name. A vendor's prefix, as in `openai/gpt-5`, does not matter.
 pub(super) fn profile_of(model: &str) -> ModelProfile {
-    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
-    let family = FAMILIES.iter().find(|(part, ..)| match part.strip_prefix('o') {
+    let name = last_name(model);
+    let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
         // Too short to be looked for inside a name.
-        Some(_) => name.starts_with(part),
-        None => name.contains(part),
+        Some(_) => name.starts_with(family.name),
+        None => name.contains(family.name),
     });
-    let (images, context_window) = family.map_or((false, None), |&(_, images, window)| (images, window));
-    ModelProfile { images, context_window, ..ModelProfile::new(model) }
+    let Family { images, files, audio, context_window, .. } = family.unwrap_or(&const { text("") });
+    ModelProfile {
+        images: *images,
+        files: *files,
+        audio: *audio,
+        context_window: *context_window,
+        ..ModelProfile::new(model)
+    }
+}
+
+/// Whether a model refuses calls without the signature of what was thought before them: Gemini's, from the third on.
+pub(super) fn needs_signatures(model: &str) -> bool {
+    last_name(model).starts_with("gemini-3")
+}
+
+fn last_name(model: &str) -> String {
+    model.rsplit('/').next().unwrap_or(model).to_lowercase()
 }

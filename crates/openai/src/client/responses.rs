@@ -56,11 +56,16 @@ pub struct Responses(Arc<Client<Items>>);
 pub type ResponsesBuilder = ModelBuilder<Responses>;
 
 impl Responses {
-    /// Finds server and key in the environment: `OPENAI_BASE_URL`, by default OpenAI's, and `OPENAI_API_KEY`.
+    /// Finds server and key in the environment.
+    ///
+    /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
+    /// here `GROQ_API_KEY`. Any other is the name of a model at `OPENAI_BASE_URL`, by default OpenAI's, with
+    /// `OPENAI_API_KEY`; where that variable is set, every name is.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, or when OpenAI's server is meant and there is no key.
+    /// Fails when a variable holds what cannot be used, or when a server is meant that takes nobody without a key, and there
+    /// is none.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -105,7 +110,7 @@ impl ModelBuilder<Responses> {
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(Items { options, refuses_encrypted: AtomicBool::new(false) })?;
+        let client = self.connect(|_| Items { options, refuses_encrypted: AtomicBool::new(false) })?;
         Ok(Responses(Arc::new(client)))
     }
 }

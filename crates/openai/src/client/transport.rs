@@ -13,13 +13,13 @@ use std::{
 };
 
 use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
-use haft_core::{ModelError, TimeoutPhase};
+use haft_core::{BoxError, ModelError, TimeoutPhase};
 use reqwest::{
-    Response,
+    Request, Response,
     header::{HeaderMap, LOCATION, RETRY_AFTER},
 };
 use serde::Serialize;
-use tower::service_fn;
+use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
 use super::{
     Api,
@@ -32,18 +32,52 @@ use crate::failure::Complaint;
 /// async-openai, by which requests are put together.
 pub(super) type OpenAi = Client<Arc<dyn Config>>;
 
+/// What sends a request and brings the head of its reply; the body is read behind it.
+pub type HttpService = BoxCloneService<Request, Response, BoxError>;
+
+/// The layers that a user puts around requests, the innermost first.
+#[derive(Clone, Default)]
+pub(super) struct Middleware(Vec<Arc<dyn Fn(HttpService) -> HttpService + Send + Sync>>);
+
+impl Middleware {
+    pub(super) fn add<L, S>(&mut self, layer: L)
+    where
+        L: Layer<HttpService, Service = S> + Send + Sync + 'static,
+        S: Service<Request, Response = Response> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError> + 'static,
+    {
+        let around = move |inner| HttpService::new(layer.layer(inner).map_err(Into::into));
+        self.0.push(Arc::new(around));
+    }
+
+    /// What requests go through; `None` where there is nothing around them.
+    fn around(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
+        let http = http.clone();
+        let plain = service_fn(move |request| {
+            let http = http.clone();
+            async move { Ok(http.execute(request).await?) }
+        });
+        let service = self.0.iter().fold(HttpService::new(plain), |inner, layer| layer(inner));
+        (!self.0.is_empty()).then(|| Arc::new(Mutex::new(service)))
+    }
+}
+
 /// Carries requests to one server.
 pub(super) struct Transport {
     endpoint: Arc<Endpoint>,
     openai: OpenAi,
     http: reqwest::Client,
+    /// Cloned for each request, since layers need not be shared between threads.
+    middleware: Option<Arc<Mutex<HttpService>>>,
 }
 
 impl Transport {
-    pub(super) fn new(endpoint: Endpoint, http: reqwest::Client) -> Self {
+    pub(super) fn new(endpoint: Endpoint, http: reqwest::Client, middleware: Middleware) -> Self {
         let endpoint = Arc::new(endpoint);
         let openai = Client::build(http.clone(), endpoint.clone() as Arc<dyn Config>);
-        Self { endpoint, openai, http }
+        let middleware = middleware.around(&http);
+        Self { endpoint, openai, http, middleware }
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -69,11 +103,18 @@ impl Transport {
     /// Lets async-openai make the request and send it, and takes the reply out of its hands.
     async fn exchange<A: Api>(&self, body: impl Serialize + Send + Sync) -> Result<Response, OpenAIError> {
         let taken = Arc::new(Mutex::new(None));
-        let (http, slot) = (self.http.clone(), taken.clone());
+        let (http, slot, around) = (self.http.clone(), taken.clone(), self.middleware.clone());
         let service = service_fn(move |request: HttpRequestFactory| {
-            let (http, slot) = (http.clone(), slot.clone());
+            let (http, slot, around) = (http.clone(), slot.clone(), around.clone());
             async move {
-                let response = http.execute(request.build().await?).await?;
+                let request = request.build().await?;
+                let response = match around {
+                    Some(around) => {
+                        let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                        service.oneshot(request).await?
+                    }
+                    None => http.execute(request).await?,
+                };
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
                 Ok::<_, OpenAIError>(Response::from(http::Response::new("null")))
             }
@@ -102,16 +143,32 @@ impl Transport {
 
     fn unreachable(&self, error: OpenAIError, clock: &Clock) -> ModelError {
         match error {
-            OpenAIError::Reqwest(error) if error.is_timeout() && error.is_connect() => {
-                clock.connect_timed_out()
-            }
-            OpenAIError::Reqwest(error) => {
-                // The address in it may hold credentials.
-                let error = error.without_url();
-                let (endpoint, reason) = (self.endpoint.address().to_owned(), root_cause(&error));
-                ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
-            }
+            OpenAIError::Reqwest(error) => self.unsent(error, clock),
+            OpenAIError::Boxed(error) => self.stopped(error, clock),
             other => ModelError::failed(other),
+        }
+    }
+
+    fn unsent(&self, error: reqwest::Error, clock: &Clock) -> ModelError {
+        if error.is_timeout() && error.is_connect() {
+            return clock.connect_timed_out();
+        }
+        // The address in it may hold credentials.
+        let error = error.without_url();
+        let (endpoint, reason) = (self.endpoint.address().to_owned(), root_cause(&error));
+        ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
+    }
+
+    /// The error of a layer, or of what is below it. A layer's own words are kept, and nothing else of it: it saw the
+    /// key.
+    fn stopped(&self, error: BoxError, clock: &Clock) -> ModelError {
+        let error = match error.downcast::<reqwest::Error>() {
+            Ok(error) => return self.unsent(*error, clock),
+            Err(other) => other,
+        };
+        match error.downcast::<ModelError>() {
+            Ok(error) => *error,
+            Err(other) => ModelError::Failed { message: other.to_string(), source: None },
         }
     }
 }

@@ -113,7 +113,7 @@ enum WireMessage<'a> {
         extras: Map<String, Value>,
     },
     Tool {
-        tool_call_id: &'a str,
+        tool_call_id: Cow<'a, str>,
         content: Cow<'a, str>,
     },
 }
@@ -141,7 +141,7 @@ struct TextPart<'a> {
 
 #[derive(Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     r#type: &'static str,
     function: CalledFunction<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +161,7 @@ impl<'a> WireMessage<'a> {
             MessageBody::User { content } => Self::User { content: WireContent::new(content, style) },
             MessageBody::Assistant(said) => Self::assistant(said, style),
             MessageBody::Tool(result) => {
-                Self::Tool { tool_call_id: &result.call_id, content: result.model_text() }
+                Self::Tool { tool_call_id: style.call_ids.fit(&result.call_id), content: result.model_text() }
             }
         }
     }
@@ -195,8 +195,9 @@ impl<'a> WireMessage<'a> {
 fn calls<'a>(said: &'a AssistantMessage, data: Option<&Value>, style: &Style) -> Vec<WireCall<'a>> {
     let kept = data.and_then(|data| data.get("calls"));
     let mut calls: Vec<_> = said.tool_calls.iter().map(WireCall::from).collect();
-    for call in &mut calls {
-        call.extra_content = kept.and_then(|kept| kept.get(call.id)).cloned();
+    for (call, own) in calls.iter_mut().zip(&said.tool_calls) {
+        call.extra_content = kept.and_then(|kept| kept.get(&own.id)).cloned();
+        call.id = style.call_ids.fit(&own.id);
     }
     // Gemini signs the first call of a reply, and wants to be told of one that was not its own.
     if let Some(first) = calls.first_mut().filter(|first| style.signatures && first.extra_content.is_none()) {
@@ -222,7 +223,7 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
         let function =
             CalledFunction { name: valid_name(&call.name), arguments: arguments_object(&call.arguments) };
-        Self { id: &call.id, r#type: "function", function, extra_content: None }
+        Self { id: Cow::Borrowed(&call.id), r#type: "function", function, extra_content: None }
     }
 }
 

@@ -1,16 +1,19 @@
 use async_openai::config::Config as _;
+use expect_test::{Expect, expect};
 use haft_core::schema::WireProfile;
+use secrecy::ExposeSecret as _;
 
 use super::BuildError;
-use crate::client::endpoint::{Endpoint, read_base_url};
-use crate::{ChatCompletions, ChatCompletionsBuilder};
+use crate::{ChatCompletions, ChatCompletionsBuilder, Provider, client::endpoint::Endpoint};
 
 fn builder(base_url: &str) -> ChatCompletionsBuilder {
     ChatCompletions::builder("m").base_url(base_url)
 }
 
 fn endpoint(builder: &ChatCompletionsBuilder) -> Endpoint {
-    builder.connection(&read_base_url(&builder.base_url).unwrap()).unwrap().0
+    let mut builder = builder.clone();
+    let place = builder.place().unwrap();
+    builder.connection(&place).unwrap().0
 }
 
 #[test]
@@ -75,33 +78,105 @@ fn a_key_is_sent_in_place_of_credentials_in_the_base_url() {
     assert_eq!(sent, ["Bearer sk-1"]);
 }
 
-fn from_variables(variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
+fn from_variables(model: &str, variables: &[(&str, &str)]) -> ChatCompletionsBuilder {
     let find =
         |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    ChatCompletions::builder("m").read_variables(find)
+    ChatCompletions::builder(model).read_variables(find)
 }
 
 #[test]
 fn openai_needs_a_key_where_the_environment_should_have_one() {
-    for none in [from_variables(&[]), from_variables(&[("OPENAI_API_KEY", " "), ("OPENAI_BASE_URL", "")])] {
-        let error = none.build().unwrap_err();
+    let none: [&[(&str, &str)]; 2] = [&[], &[("OPENAI_API_KEY", " "), ("OPENAI_BASE_URL", "")]];
+    for none in none {
+        let error = from_variables("m", none).build().unwrap_err();
         assert!(error.to_string().contains("set OPENAI_API_KEY"), "{error}");
     }
-    assert!(from_variables(&[("OPENAI_API_KEY", "sk-1")]).build().is_ok());
+    assert!(from_variables("m", &[("OPENAI_API_KEY", "sk-1")]).build().is_ok());
 }
 
 #[test]
 fn another_server_of_the_environment_needs_no_key() {
-    let endpoint = endpoint(&from_variables(&[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
+    let endpoint = endpoint(&from_variables("m", &[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
     assert_eq!(endpoint.api_base(), "http://localhost:1234/v1");
     assert!(endpoint.headers().is_empty());
+}
+
+/// Where a model is, what it is called there, and by which key it is asked.
+#[track_caller]
+fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
+    let place = builder.place().unwrap();
+    let provider = place.provider.map_or("nobody known", Provider::name);
+    expect.assert_eq(&format!(
+        "{} at {} ({provider}), {:?}",
+        builder.model,
+        place.url,
+        place.key.expose_secret()
+    ));
+}
+
+#[test]
+fn a_name_before_the_model_means_its_provider() {
+    let keys = [("OPENAI_API_KEY", "sk-1"), ("GROQ_API_KEY", "gsk-2")];
+    check(
+        from_variables("groq/llama-3.3", &keys),
+        expect![[r#"llama-3.3 at https://api.groq.com/openai/v1 (groq), "gsk-2""#]],
+    );
+    check(
+        from_variables("openai/gpt-5", &keys),
+        expect![[r#"gpt-5 at https://api.openai.com/v1 (openai), "sk-1""#]],
+    );
+    check(
+        from_variables("ollama/qwen3:8b", &keys),
+        expect![[r#"qwen3:8b at http://localhost:11434/v1 (ollama), """#]],
+    );
+    // A vendor is no provider, and where a server is named every name is one of its own.
+    check(
+        from_variables("meta-llama/x", &keys),
+        expect![[r#"meta-llama/x at https://api.openai.com/v1 (openai), "sk-1""#]],
+    );
+    let mine = [("OPENAI_BASE_URL", "http://localhost:1/v1"), ("OPENAI_API_KEY", "sk-1")];
+    check(
+        from_variables("mistral/small", &mine),
+        expect![[r#"mistral/small at http://localhost:1/v1 (nobody known), "sk-1""#]],
+    );
+    let router = from_variables("openai/gpt-5", &[("OPENROUTER_API_KEY", "or-1")]);
+    check(
+        router.base_url("https://openrouter.ai/api/v1"),
+        expect![[r#"openai/gpt-5 at https://openrouter.ai/api/v1 (openrouter), "or-1""#]],
+    );
+    let error = from_variables("mistral/small", &keys).build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no API key for https://api.mistral.ai/v1: set MISTRAL_API_KEY, or OPENAI_BASE_URL for another server"
+    );
+}
+
+#[test]
+fn a_provider_is_where_it_is_and_may_be_elsewhere() {
+    let at = |provider| ChatCompletions::builder("m").provider(provider);
+    check(at(Provider::LmStudio), expect![[r#"m at http://localhost:1234/v1 (lmstudio), """#]]);
+    check(at(Provider::Vllm).base_url("http://gpu:9/v1"), expect![[r#"m at http://gpu:9/v1 (vllm), """#]]);
+    let other_keys = from_variables("m", &[("OPENAI_API_KEY", "sk-1")]).provider(Provider::Ollama);
+    check(other_keys, expect![[r#"m at http://localhost:11434/v1 (ollama), """#]]);
+    let error = at(Provider::Azure).build().unwrap_err();
+    assert_eq!(error.to_string(), "azure has a base URL for each of its users: give yours");
+}
+
+#[test]
+fn a_proxy_that_is_none_is_refused_without_showing_it() {
+    for proxy in ["", "no proxy", "me:sk-secret@"] {
+        let error = builder("http://localhost/v1").proxy(proxy).build().unwrap_err();
+        assert!(matches!(error, BuildError::Proxy), "{error:?}");
+        assert!(!format!("{error:?} {error}").contains("sk-"), "{error}");
+    }
 }
 
 #[test]
 fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
     use WireProfile::{OpenAi, OpenAiStrict, Small};
-    let schemas = |builder: ChatCompletionsBuilder| {
-        builder.habits(&read_base_url(&builder.base_url).unwrap()).tool_schemas
+    let schemas = |mut builder: ChatCompletionsBuilder| {
+        let provider = builder.place().unwrap().provider;
+        builder.habits(provider).quirks.tool_schemas
     };
     let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);

@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::{Completions, Delivery};
 use crate::{
     client::{Client, profile::Habits},
-    format::{Arranged, Tools, tools_as},
+    format::{Arranged, Tools, tool_as, tools_as},
 };
 
 /// The body of a request: new fields around messages and tools that were serialised before.
@@ -31,6 +31,9 @@ pub(super) struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    /// The seed, where it is called so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    random_seed: Option<u64>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -43,11 +46,19 @@ pub(super) struct Body<'a> {
 /// What is sent together with tools, and refused without them.
 #[derive(Serialize)]
 struct Calling<'a> {
-    tools: Arc<Tools>,
+    tools: Offered,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<WireChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Offered {
+    All(Arc<Tools>),
+    /// The one that is to be called, for a server that cannot be told its name.
+    Only(Vec<Value>),
 }
 
 #[derive(Serialize)]
@@ -89,11 +100,12 @@ struct StreamOptions {
 impl<'a> Body<'a> {
     pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, delivery: Delivery) -> Self {
         let (settings, habits) = (&request.settings, &client.habits);
-        let (max_tokens, max_completion_tokens) = if habits.max_completion_tokens {
+        let (max_tokens, max_completion_tokens) = if habits.quirks.max_completion_tokens {
             (None, settings.max_tokens)
         } else {
             (settings.max_tokens, None)
         };
+        let is_random_seed = habits.quirks.random_seed;
         let with_usage = delivery == Delivery::StreamWithUsage;
         Self {
             model: &client.profile.name,
@@ -105,7 +117,8 @@ impl<'a> Body<'a> {
             max_tokens,
             max_completion_tokens,
             stop: &settings.stop,
-            seed: settings.seed,
+            seed: settings.seed.filter(|_| !is_random_seed),
+            random_seed: settings.seed.filter(|_| is_random_seed),
             stream: delivery != Delivery::Whole,
             stream_options: with_usage.then_some(StreamOptions { include_usage: true }),
             reasoning_effort: habits.effort.as_deref(),
@@ -116,15 +129,21 @@ impl<'a> Body<'a> {
 
 impl<'a> Calling<'a> {
     fn new(request: &'a ChatRequest, habits: &Habits) -> Option<Self> {
-        let tool_choice = match &request.tool_choice {
-            ToolChoice::Auto => None,
-            ToolChoice::None => Some(WireChoice::Mode("none")),
-            ToolChoice::Required => Some(WireChoice::Mode("required")),
-            ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { function: Named { name } })),
+        let quirks = habits.quirks;
+        let (tools, tool_choice) = match &request.tool_choice {
+            ToolChoice::Auto => (None, None),
+            ToolChoice::None => (None, Some(WireChoice::Mode("none"))),
+            ToolChoice::Required => (None, Some(WireChoice::Mode("required"))),
+            ToolChoice::Tool(name) if !quirks.named_choice => {
+                let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
+                let only = named.map(|definition| vec![tool_as(definition, quirks.tool_schemas)]);
+                (only.map(Offered::Only), Some(WireChoice::Mode("required")))
+            }
+            ToolChoice::Tool(name) => (None, Some(WireChoice::Tool(NamedTool { function: Named { name } }))),
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls;
         (!request.tools.is_empty()).then(|| Self {
-            tools: tools_as(&request.tools, habits.tool_schemas),
+            tools: tools.unwrap_or_else(|| Offered::All(tools_as(&request.tools, quirks.tool_schemas))),
             tool_choice,
             parallel_tool_calls,
         })

@@ -13,7 +13,7 @@ fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> 
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let (url, headers) = (read_base_url(url).unwrap(), HeaderMap::from_iter(headers));
     let http = Client::builder().tls_certs_only([]).build().unwrap();
-    let endpoint = Endpoint::new(&url, SecretString::default(), headers, &http).unwrap();
+    let endpoint = Endpoint::new(&url, SecretString::default(), headers, Vec::new(), &http).unwrap();
     match endpoint.redact(ModelError::InvalidResponse(text.into())) {
         ModelError::InvalidResponse(text) => text,
         other => panic!("{other:?}"),

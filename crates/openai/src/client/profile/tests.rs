@@ -1,8 +1,4 @@
-use haft_core::schema::WireProfile;
-use reqwest::Url;
-
-use super::{Server, profile_of};
-use crate::format::Reasoning;
+use super::{needs_signatures, profile_of};
 
 #[test]
 fn pictures_are_sent_to_models_that_are_known_to_read_them() {
@@ -19,26 +15,18 @@ fn pictures_are_sent_to_models_that_are_known_to_read_them() {
 }
 
 #[test]
-fn who_runs_a_server_is_known_by_its_host() {
-    let server = |url| Server::at(&Url::parse(url).unwrap());
-    assert_eq!(server("https://api.openai.com/v1"), Server::OpenAi);
-    assert_eq!(server("https://eu.api.openai.com/v1"), Server::OpenAi);
-    assert_eq!(server("https://notopenai.com/v1"), Server::Compatible);
-    assert_eq!(server("http://localhost:8080/v1"), Server::Compatible);
-    assert_eq!(server("https://mine.openai.azure.com/openai/v1"), Server::Azure);
-    assert_eq!(server("https://api.deepseek.com"), Server::Reminding);
-    assert_eq!(server("https://api.moonshot.ai/v1"), Server::Reminding);
-    assert_eq!(server("https://generativelanguage.googleapis.com/v1beta/openai/"), Server::Gemini);
+fn sounds_and_documents_are_sent_to_models_that_are_known_to_take_them() {
+    let takes = |model| {
+        let profile = profile_of(model);
+        (profile.audio, profile.files)
+    };
+    assert_eq!(takes("gpt-4o-audio-preview"), (true, false));
+    assert_eq!(takes("gpt-4o"), (false, true));
+    assert_eq!(takes("gemini-2.5-flash"), (true, false));
+    assert_eq!(takes("qwen2.5-coder"), (false, false));
 }
 
-/// Azure has the models that refuse `max_tokens`, too.
 #[test]
-fn habits_follow_from_who_runs_a_server() {
-    assert!(Server::OpenAi.habits().max_completion_tokens && Server::Azure.habits().max_completion_tokens);
-    assert_eq!(Server::Reminding.habits().reasoning, Reasoning::Required("reasoning_content"));
-    let schemas = [Server::OpenAi, Server::Azure, Server::Gemini].map(|it| it.habits().tool_schemas);
-    assert_eq!(schemas, [WireProfile::OpenAiStrict, WireProfile::OpenAi, WireProfile::Gemini]);
-    let other = Server::Compatible.habits();
-    assert_eq!((other.max_completion_tokens, other.reasoning), (false, Reasoning::Left));
-    assert_eq!(other.tool_schemas, WireProfile::OpenAi);
+fn the_third_gemini_wants_signatures() {
+    assert!(needs_signatures("google/gemini-3-pro-preview") && !needs_signatures("gemini-2.5-flash"));
 }

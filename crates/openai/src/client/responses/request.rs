@@ -130,7 +130,7 @@ impl<'a> Calling<'a> {
             ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
-            tools: rendered(&request.tools, Shape::Responses, client.habits.tool_schemas),
+            tools: rendered(&request.tools, Shape::Responses, client.habits.quirks.tool_schemas),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls,
         })

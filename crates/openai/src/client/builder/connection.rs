@@ -1,0 +1,227 @@
+use haft_core::{BoxError, ModelProfile, schema::WireProfile};
+use percent_encoding::percent_decode_str;
+use reqwest::{
+    Proxy, Request, Response, Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use tower::{Layer, Service};
+
+use super::{BuildError, ModelBuilder};
+use crate::{
+    client::{
+        Client,
+        endpoint::{Endpoint, read_base_url},
+        profile::{Habits, needs_signatures, profile_of},
+        provider::{Provider, Quirks, REASONING_FIELD},
+        transport::{HttpService, Transport},
+    },
+    format::{Reasoning, Style},
+    origin::Origin,
+};
+
+/// Where a model is, who runs that, and by which key it is asked.
+pub(super) struct Place {
+    pub(super) url: Url,
+    pub(super) provider: Option<Provider>,
+    pub(super) key: SecretString,
+}
+
+impl<M> ModelBuilder<M> {
+    /// Sends each request through a `tower` layer, such as one that counts, logs, limits or changes requests. The layer
+    /// that is added last is the outermost.
+    ///
+    /// A layer sees one attempt: retries and timeouts are around it, and the body of a reply is read behind it. The service is
+    /// cloned for each request, so what its clones are to share it must share itself, as `ConcurrencyLimit` does; put
+    /// `RateLimit` under a `Buffer`. An error that is a [`ModelError`](haft_core::ModelError) keeps its meaning, any other
+    /// one is a failure of the model. The key is in the request, in a header that is marked as sensitive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_openai::ChatCompletions;
+    /// use tower::limit::ConcurrencyLimitLayer;
+    ///
+    /// let model = ChatCompletions::builder("m").base_url("http://localhost:8080/v1").layer(ConcurrencyLimitLayer::new(2));
+    /// # model.build()?;
+    /// # Ok::<(), haft_openai::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn layer<L, S>(mut self, layer: L) -> Self
+    where
+        L: Layer<HttpService, Service = S> + Send + Sync + 'static,
+        S: Service<Request, Response = Response> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError> + 'static,
+    {
+        self.middleware.add(layer);
+        self
+    }
+
+    /// Sends requests by a client of your own. Then its limits on connections, redirects and proxies count, not those of
+    /// this builder; follow no redirects, or a key may go elsewhere.
+    #[must_use]
+    pub fn http_client(mut self, client: reqwest::Client) -> Self {
+        self.http_client = Some(client);
+        self
+    }
+
+    /// Sends requests by a proxy, such as `http://user:password@localhost:3128`. By default by that of the variables
+    /// `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, but for `NO_PROXY`. The credentials in it are never shown.
+    #[must_use]
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        self.proxy = Some(SecretString::from(url.into()));
+        self
+    }
+
+    /// Makes what the models of all APIs are made of.
+    pub(in crate::client) fn connect<A>(
+        mut self,
+        api: impl FnOnce(&Quirks) -> A,
+    ) -> Result<Client<A>, BuildError> {
+        let place = self.place()?;
+        let (endpoint, http) = self.connection(&place)?;
+        let habits = self.habits(place.provider);
+        let usual = ModelProfile { json_schema: habits.quirks.json_schema, ..profile_of(&self.model) };
+        let profile = self.profile.unwrap_or(usual);
+        let style = Style {
+            images: profile.images,
+            audio: profile.audio,
+            files: profile.files,
+            reasoning: habits.quirks.reasoning,
+            signatures: needs_signatures(&self.model),
+            call_ids: habits.quirks.call_ids,
+            origin: Origin::new(endpoint.address()),
+        };
+        let transport = Transport::new(endpoint, http, self.middleware);
+        let api = api(&habits.quirks);
+        Ok(Client { api, profile, habits, style, transport, retry: self.retry, timeouts: self.timeouts })
+    }
+
+    /// Finds out where the model is. What is set here counts more than the environment, and that more than the name.
+    pub(super) fn place(&mut self) -> Result<Place, BuildError> {
+        let environment = self.environment.as_ref();
+        let elsewhere = environment.and_then(|environment| environment.base_url.as_ref());
+        let is_named = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
+        if is_named
+            && elsewhere.is_none()
+            && let Some((provider, model)) = self.model.split_once('/')
+            && let Ok(provider) = provider.parse()
+        {
+            self.provider = Some(provider);
+            self.model = model.to_owned();
+        }
+        let base_url = match (&self.base_url, self.provider) {
+            (Some(base_url), _) => base_url.as_str(),
+            (None, Some(provider)) => {
+                provider.base_url().ok_or(BuildError::NoBaseUrl { provider: provider.name() })?
+            }
+            (None, None) => elsewhere.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default(),
+        };
+        let url = read_base_url(base_url)?;
+        let provider = self.provider.or_else(|| Provider::at(&url));
+        let key = self.key(provider);
+        let variable = provider.and_then(Provider::key_variable);
+        if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
+            return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
+        }
+        Ok(Place { url, provider, key: key.unwrap_or_default() })
+    }
+
+    /// The key that is set, else that of the provider in the environment, else OpenAI's for a server that its users named
+    /// beside it.
+    fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
+        let environment = self.environment.as_ref();
+        let own = || environment.and_then(|it| it.key(provider));
+        let is_beside = self.provider.is_none();
+        let openai = || environment.filter(|_| is_beside).and_then(|it| it.key(None));
+        let key = self.api_key.as_ref().or_else(own).or_else(openai)?;
+        let key = key.expose_secret().trim();
+        (!key.is_empty()).then(|| SecretString::from(key))
+    }
+
+    pub(super) fn connection(&self, place: &Place) -> Result<(Endpoint, reqwest::Client), BuildError> {
+        let headers = self.header_map(&place.key)?;
+        let http = match &self.http_client {
+            Some(client) => client.clone(),
+            None => self.own_client(&place.url)?,
+        };
+        let proxy = self.proxy.as_ref().and_then(|proxy| Url::parse(proxy.expose_secret()).ok());
+        let hidden = [Some(&place.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
+        let endpoint = Endpoint::new(&place.url, place.key.clone(), headers, hidden, &http);
+        Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
+    }
+
+    fn own_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
+        // A redirect would turn the request into another one, or take the key elsewhere.
+        let builder =
+            reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        let proxy = self.proxy.as_ref().map(|proxy| {
+            let url = Url::parse(proxy.expose_secret()).ok().filter(Url::has_host);
+            let proxy = url.and_then(|url| Proxy::all(url).ok());
+            proxy.ok_or(BuildError::Proxy)
+        });
+        // Without TLS there is no need for the system's certificates, which a small container does not have.
+        let needs_no_tls = url.scheme() == "http" && proxy.is_none();
+        let builder = if needs_no_tls { builder.tls_certs_only([]) } else { builder };
+        let builder = match proxy {
+            Some(proxy) => builder.proxy(proxy?),
+            None => builder,
+        };
+        builder.build().map_err(|error| BuildError::Http(error.without_url().into()))
+    }
+
+    pub(super) fn habits(&self, provider: Option<Provider>) -> Habits {
+        let usual = Provider::quirks(provider);
+        // Fine-tuned models know fewer keywords.
+        let is_fine_tuned = self.model.starts_with("ft:");
+        let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
+        let quirks = Quirks {
+            max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
+            reasoning: match self.reasoning {
+                None => usual.reasoning,
+                Some(false) => Reasoning::Left,
+                Some(true) if usual.reasoning == Reasoning::Left => Reasoning::Sent(REASONING_FIELD),
+                Some(true) => usual.reasoning,
+            },
+            tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
+            ..usual
+        };
+        Habits { quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
+    }
+
+    fn header_map(&self, key: &SecretString) -> Result<HeaderMap, BuildError> {
+        let mut headers = HeaderMap::new();
+        let key = key.expose_secret();
+        if !key.is_empty() {
+            let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.headers {
+            let header = HeaderName::try_from(name).ok().zip(secret_value(value.expose_secret()));
+            let (key, value) = header.ok_or_else(|| BuildError::Header { name: name.clone() })?;
+            headers.insert(key, value);
+        }
+        Ok(headers)
+    }
+}
+
+/// A base URL without credentials and query.
+fn address_of(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
+}
+
+/// The password of a URL, or a name that stands alone, as it is written and as it is meant.
+fn credentials(url: &Url) -> Vec<SecretString> {
+    let written = url.password().unwrap_or(url.username());
+    let meant = percent_decode_str(written).decode_utf8_lossy();
+    vec![SecretString::from(written), SecretString::from(meant.as_ref())]
+}
+
+/// A value that no log shows.
+fn secret_value(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,308 @@
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, str::FromStr};
+
+use haft_core::schema::WireProfile;
+use reqwest::Url;
+
+use crate::format::{CallIds, Reasoning};
+
+/// What most servers call the reasoning.
+pub(super) const REASONING_FIELD: &str = "reasoning_content";
+
+/// Who runs a server, or which program it is: what is known of it from its documentation.
+///
+/// A hosted one is recognised by its host. One on a machine of your own is not, since its address says nothing: name it by
+/// [`provider`](crate::ModelBuilder::provider), or by the model's name for
+/// [`from_env`](crate::ChatCompletions::from_env), as in `ollama/qwen3`.
+///
+/// # Examples
+///
+/// ```
+/// use haft_openai::Provider;
+///
+/// let groq: Provider = "groq".parse()?;
+/// assert_eq!(groq.base_url(), Some("https://api.groq.com/openai/v1"));
+/// assert_eq!(groq.key_variable(), Some("GROQ_API_KEY"));
+/// # Ok::<(), haft_openai::UnknownProvider>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Provider {
+    /// OpenAI.
+    OpenAi,
+    /// OpenAI's models at Azure, where each resource has a base URL of its own.
+    Azure,
+    /// Google's compatible endpoint for Gemini.
+    Gemini,
+    /// Mistral.
+    Mistral,
+    /// OpenRouter, in front of many others.
+    OpenRouter,
+    /// DeepSeek.
+    DeepSeek,
+    /// Moonshot, with the Kimi models.
+    Moonshot,
+    /// Groq.
+    Groq,
+    /// xAI, with the Grok models.
+    Xai,
+    /// Together AI.
+    Together,
+    /// The server of llama.cpp.
+    LlamaCpp,
+    /// vLLM.
+    Vllm,
+    /// Ollama.
+    Ollama,
+    /// LM Studio.
+    LmStudio,
+}
+
+/// There is no provider of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no provider {0:?}: known are {known}", known = Provider::names())]
+pub struct UnknownProvider(String);
+
+/// What is known of a provider.
+struct Preset {
+    provider: Provider,
+    name: &'static str,
+    base_url: Option<&'static str>,
+    /// Where its users keep their keys; it takes nobody without one.
+    key_variable: Option<&'static str>,
+    /// The domains of its hosts.
+    domains: &'static [&'static str],
+    quirks: Quirks,
+}
+
+/// What differs between servers in what is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quirks {
+    /// Whether a limit of tokens is `max_completion_tokens`. OpenAI has models that refuse `max_tokens`; of the others
+    /// nearly all know that, few this.
+    pub(super) max_completion_tokens: bool,
+    /// How the reasoning is sent back beside calls.
+    pub(super) reasoning: Reasoning,
+    /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
+    /// or refuse it.
+    pub(super) tool_schemas: WireProfile,
+    /// Whether a stream may be asked for its usage, which some are known to refuse.
+    pub(super) stream_options: bool,
+    /// Whether the seed is called `random_seed`.
+    pub(super) random_seed: bool,
+    /// Which ids of calls are taken.
+    pub(super) call_ids: CallIds,
+    /// Whether one tool can be named as the choice. Where not, it alone is offered, and some call required: llama.cpp takes
+    /// no notice of the name, and LM Studio refuses it.
+    pub(super) named_choice: bool,
+    /// Whether a reply can be made to fit a schema.
+    pub(super) json_schema: bool,
+}
+
+/// A server of which nothing is known but that it knows the specification.
+const UNKNOWN: Quirks = Quirks {
+    max_completion_tokens: false,
+    reasoning: Reasoning::Left,
+    tool_schemas: WireProfile::OpenAi,
+    stream_options: true,
+    random_seed: false,
+    call_ids: CallIds::Any,
+    named_choice: true,
+    json_schema: true,
+};
+
+/// The sources are the providers' API references, and for what they refuse the errors that users reported.
+const PRESETS: &[Preset] = &[
+    // platform.openai.com/docs/api-reference/chat/create
+    Preset {
+        provider: Provider::OpenAi,
+        name: "openai",
+        base_url: Some("https://api.openai.com/v1"),
+        key_variable: Some("OPENAI_API_KEY"),
+        domains: &["openai.com"],
+        quirks: Quirks { max_completion_tokens: true, tool_schemas: WireProfile::OpenAiStrict, ..UNKNOWN },
+    },
+    // learn.microsoft.com/azure/ai-foundry/openai/reference
+    Preset {
+        provider: Provider::Azure,
+        name: "azure",
+        base_url: None,
+        key_variable: Some("AZURE_OPENAI_API_KEY"),
+        domains: &["openai.azure.com"],
+        quirks: Quirks { max_completion_tokens: true, ..UNKNOWN },
+    },
+    // ai.google.dev/gemini-api/docs/openai
+    Preset {
+        provider: Provider::Gemini,
+        name: "gemini",
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+        key_variable: Some("GEMINI_API_KEY"),
+        domains: &["googleapis.com"],
+        quirks: Quirks { tool_schemas: WireProfile::Gemini, ..UNKNOWN },
+    },
+    // docs.mistral.ai/api, and «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9»
+    Preset {
+        provider: Provider::Mistral,
+        name: "mistral",
+        base_url: Some("https://api.mistral.ai/v1"),
+        key_variable: Some("MISTRAL_API_KEY"),
+        domains: &["mistral.ai"],
+        quirks: Quirks {
+            stream_options: false,
+            random_seed: true,
+            call_ids: CallIds::NineLetters,
+            ..UNKNOWN
+        },
+    },
+    // openrouter.ai/docs/api-reference
+    Preset {
+        provider: Provider::OpenRouter,
+        name: "openrouter",
+        base_url: Some("https://openrouter.ai/api/v1"),
+        key_variable: Some("OPENROUTER_API_KEY"),
+        domains: &["openrouter.ai"],
+        quirks: UNKNOWN,
+    },
+    // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must be passed back»
+    Preset {
+        provider: Provider::DeepSeek,
+        name: "deepseek",
+        base_url: Some("https://api.deepseek.com"),
+        key_variable: Some("DEEPSEEK_API_KEY"),
+        domains: &["deepseek.com"],
+        quirks: Quirks { reasoning: Reasoning::Required(REASONING_FIELD), json_schema: false, ..UNKNOWN },
+    },
+    // platform.moonshot.ai/docs
+    Preset {
+        provider: Provider::Moonshot,
+        name: "moonshot",
+        base_url: Some("https://api.moonshot.ai/v1"),
+        key_variable: Some("MOONSHOT_API_KEY"),
+        domains: &["moonshot.ai", "moonshot.cn"],
+        quirks: Quirks { reasoning: Reasoning::Required(REASONING_FIELD), ..UNKNOWN },
+    },
+    // console.groq.com/docs/openai
+    Preset {
+        provider: Provider::Groq,
+        name: "groq",
+        base_url: Some("https://api.groq.com/openai/v1"),
+        key_variable: Some("GROQ_API_KEY"),
+        domains: &["groq.com"],
+        quirks: Quirks { max_completion_tokens: true, ..UNKNOWN },
+    },
+    // docs.x.ai/docs/api-reference
+    Preset {
+        provider: Provider::Xai,
+        name: "xai",
+        base_url: Some("https://api.x.ai/v1"),
+        key_variable: Some("XAI_API_KEY"),
+        domains: &["x.ai"],
+        quirks: UNKNOWN,
+    },
+    // docs.together.ai/docs/openai-api-compatibility
+    Preset {
+        provider: Provider::Together,
+        name: "together",
+        base_url: Some("https://api.together.xyz/v1"),
+        key_variable: Some("TOGETHER_API_KEY"),
+        domains: &["together.xyz", "together.ai"],
+        quirks: UNKNOWN,
+    },
+    // github.com/ggml-org/llama.cpp, tools/server/README.md
+    Preset {
+        provider: Provider::LlamaCpp,
+        name: "llama.cpp",
+        base_url: Some("http://localhost:8080/v1"),
+        key_variable: None,
+        domains: &[],
+        quirks: Quirks { reasoning: Reasoning::Sent(REASONING_FIELD), named_choice: false, ..UNKNOWN },
+    },
+    // docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
+    Preset {
+        provider: Provider::Vllm,
+        name: "vllm",
+        base_url: Some("http://localhost:8000/v1"),
+        key_variable: None,
+        domains: &[],
+        quirks: Quirks { reasoning: Reasoning::Sent("reasoning"), ..UNKNOWN },
+    },
+    // docs.ollama.com/api/openai-compatibility: `tool_choice` is not known
+    Preset {
+        provider: Provider::Ollama,
+        name: "ollama",
+        base_url: Some("http://localhost:11434/v1"),
+        key_variable: None,
+        domains: &[],
+        quirks: Quirks { reasoning: Reasoning::Sent("reasoning"), named_choice: false, ..UNKNOWN },
+    },
+    // lmstudio.ai/docs/app/api/tools, and «Invalid tool_choice type: 'object'»
+    Preset {
+        provider: Provider::LmStudio,
+        name: "lmstudio",
+        base_url: Some("http://localhost:1234/v1"),
+        key_variable: None,
+        domains: &[],
+        quirks: Quirks { named_choice: false, ..UNKNOWN },
+    },
+];
+
+impl Provider {
+    /// All that are known.
+    pub fn all() -> impl Iterator<Item = Self> {
+        PRESETS.iter().map(|preset| preset.provider)
+    }
+
+    /// What it is called before the name of a model, such as `groq`.
+    pub fn name(self) -> &'static str {
+        self.preset().map_or("", |preset| preset.name)
+    }
+
+    /// Where it is, or where it listens if nobody told it otherwise.
+    pub fn base_url(self) -> Option<&'static str> {
+        self.preset()?.base_url
+    }
+
+    /// The variable of the environment where its users keep their keys; `None` for one that takes anybody.
+    pub fn key_variable(self) -> Option<&'static str> {
+        self.preset()?.key_variable
+    }
+
+    /// Who runs the server of a URL, as far as its host tells.
+    pub(super) fn at(url: &Url) -> Option<Self> {
+        let host = url.host_str().unwrap_or_default();
+        let is_within = |domain: &&str| {
+            host.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let known = PRESETS.iter().find(|preset| preset.domains.iter().any(is_within));
+        known.map(|preset| preset.provider)
+    }
+
+    pub(super) fn quirks(provider: Option<Self>) -> Quirks {
+        provider.and_then(Self::preset).map_or(UNKNOWN, |preset| preset.quirks)
+    }
+
+    fn preset(self) -> Option<&'static Preset> {
+        PRESETS.iter().find(|preset| preset.provider == self)
+    }
+
+    fn names() -> String {
+        PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl FromStr for Provider {
+    type Err = UnknownProvider;
+
+    fn from_str(name: &str) -> Result<Self, UnknownProvider> {
+        let known = PRESETS.iter().find(|preset| preset.name == name);
+        known.map(|preset| preset.provider).ok_or_else(|| UnknownProvider(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

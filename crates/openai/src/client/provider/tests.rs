@@ -1,0 +1,51 @@
+use std::collections::HashSet;
+
+use haft_core::schema::WireProfile;
+use reqwest::Url;
+
+use super::{PRESETS, Provider, UNKNOWN};
+use crate::{client::endpoint::read_base_url, format::Reasoning};
+
+#[test]
+fn who_runs_a_server_is_known_by_its_host() {
+    let provider = |url| Provider::at(&Url::parse(url).unwrap());
+    assert_eq!(provider("https://api.openai.com/v1"), Some(Provider::OpenAi));
+    assert_eq!(provider("https://eu.api.openai.com/v1"), Some(Provider::OpenAi));
+    assert_eq!(provider("https://notopenai.com/v1"), None);
+    assert_eq!(provider("http://localhost:8080/v1"), None);
+    assert_eq!(provider("https://mine.openai.azure.com/openai/v1"), Some(Provider::Azure));
+    assert_eq!(provider("https://api.moonshot.cn/v1"), Some(Provider::Moonshot));
+    for preset in PRESETS.iter().filter(|preset| !preset.domains.is_empty()) {
+        let Some(base_url) = preset.base_url else { continue };
+        assert_eq!(provider(base_url), Some(preset.provider), "{base_url}");
+    }
+}
+
+#[test]
+fn every_preset_can_be_used() {
+    let names: HashSet<_> = Provider::all().map(Provider::name).collect();
+    assert_eq!(names.len(), PRESETS.len());
+    for provider in Provider::all() {
+        assert_eq!(provider.name().parse::<Provider>().unwrap(), provider);
+        assert!(!provider.name().contains('/'), "it stands before the name of a model");
+        if let Some(base_url) = provider.base_url() {
+            read_base_url(base_url).unwrap();
+            let is_local = base_url.starts_with("http://localhost");
+            assert_eq!(provider.key_variable().is_none(), is_local, "{provider}");
+        }
+    }
+    let error = "grok".parse::<Provider>().unwrap_err().to_string();
+    assert!(error.starts_with("there is no provider \"grok\": known are openai, azure, gemini,"), "{error}");
+}
+
+/// Azure has the models that refuse `max_tokens`, too.
+#[test]
+fn quirks_follow_from_who_runs_a_server() {
+    let quirks = |provider| Provider::quirks(Some(provider));
+    assert!(quirks(Provider::OpenAi).max_completion_tokens && quirks(Provider::Azure).max_completion_tokens);
+    assert_eq!(quirks(Provider::DeepSeek).reasoning, Reasoning::Required("reasoning_content"));
+    let schemas =
+        [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);
+    assert_eq!(schemas, [WireProfile::OpenAiStrict, WireProfile::OpenAi, WireProfile::Gemini]);
+    assert_eq!(Provider::quirks(None), UNKNOWN);
+}

@@ -1,0 +1,204 @@
+//! What users put between a model and its server.
+
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::TryStreamExt as _;
+use haft_core::{ChatModel, ModelError, json};
+use tower::{
+    ServiceBuilder, layer::layer_fn, limit::ConcurrencyLimitLayer, timeout::TimeoutLayer,
+    util::MapRequestLayer,
+};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use crate::server::{Server, Step, chunks, fine, header, hello, ok, reply};
+
+/// Each attempt goes through the layers, the last one first, for either API.
+#[tokio::test]
+async fn layers_see_every_attempt() {
+    let busy = || reply("503 Service Unavailable", "", "");
+    let server = Server::replying([busy(), fine()]).await;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = seen.clone();
+    let count = MapRequestLayer::new(move |mut request: reqwest::Request| {
+        let number = counted.fetch_add(1, Ordering::Relaxed) + 1;
+        request.headers_mut().insert("x-attempt", number.into());
+        request
+    });
+    let rename = MapRequestLayer::new(|mut request: reqwest::Request| {
+        request.headers_mut().insert("x-attempt", "outer".parse().unwrap());
+        request.headers_mut().insert("x-outer", "yes".parse().unwrap());
+        request
+    });
+    let both = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(1)).layer(count);
+    let model = server.builder().layer(both).layer(rename).build().unwrap();
+    assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "Hi");
+    let heads: Vec<_> = server.take_requests().into_iter().map(|request| request.head).collect();
+    let attempts: Vec<_> = heads.iter().map(|head| header(head, "x-attempt").unwrap()).collect();
+    assert_eq!(attempts, ["1", "2"], "the inner layer has the last word");
+    assert!(heads.iter().all(|head| header(head, "x-outer") == Some("yes")));
+}
+
+/// An error of a layer that is a model's keeps its meaning, and may pass; any other one is a failure.
+#[tokio::test]
+async fn errors_of_layers_are_told() {
+    let server = Server::start([vec![Step::Stall]]).await;
+    let layer = TimeoutLayer::new(Duration::from_millis(50));
+    let error = server.builder().layer(layer).build().unwrap().chat(&hello()).await.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::Failed { message, .. } if message == "request timed out"),
+        "{error:?}"
+    );
+
+    let tries = Arc::new(AtomicUsize::new(0));
+    let tried = tries.clone();
+    let refuse = layer_fn(move |_inner| {
+        let tried = tried.clone();
+        tower::service_fn(move |_request: reqwest::Request| {
+            tried.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Err::<reqwest::Response, _>(ModelError::RateLimited {
+                message: "our own limit".into(),
+                retry_after: None,
+                permanent: false,
+            }))
+        })
+    });
+    let server = Server::replying([]).await;
+    let error =
+        server.builder().layer(refuse).max_retries(2).build().unwrap().chat(&hello()).await.unwrap_err();
+    assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
+}
+
+/// A client of the user's own is the one that sends.
+#[tokio::test]
+async fn a_client_of_ones_own_is_used() {
+    let server = Server::replying([fine()]).await;
+    let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
+    server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
+    assert_eq!(header(&server.take_requests()[0].head, "user-agent"), Some("mine"));
+}
+
+/// A proxy is asked in place of the server, with its credentials, and nobody is shown them.
+#[tokio::test]
+async fn a_proxy_is_asked() {
+    let denied = "no entry for sk-canary-proxy";
+    let proxy = Server::replying([fine(), reply("403 Forbidden", "", denied)]).await;
+    let address = proxy.base_url.trim_end_matches("/v1").replace("http://", "http://me:sk-canary-proxy@");
+    let model = haft_openai::ChatCompletions::builder("m").base_url("http://model.test/v1").proxy(address);
+    let model = model.build().unwrap();
+    model.chat(&hello()).await.unwrap();
+    let head = proxy.take_requests().remove(0).head;
+    assert!(head.starts_with("POST http://model.test/v1/chat/completions HTTP/1.1"), "{head}");
+    assert_eq!(header(&head, "proxy-authorization"), Some("Basic bWU6c2stY2FuYXJ5LXByb3h5"));
+    let error = model.chat(&hello()).await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+}
+
+/// Keeps all that is said in spans and events, of every crate and every level.
+#[derive(Clone, Default)]
+struct Everything(Arc<Mutex<String>>);
+
+impl Everything {
+    fn keep(&self, record: impl FnOnce(&mut Fields)) {
+        let mut fields = Fields::default();
+        record(&mut fields);
+        self.0.lock().unwrap().push_str(&fields.0);
+    }
+}
+
+#[derive(Default)]
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0 += &format!("{field}={value:?}\n");
+    }
+}
+
+impl Subscriber for Everything {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        self.keep(|fields| attributes.record(fields));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, record: &Record<'_>) {
+        self.keep(|fields| record.record(fields));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.keep(|fields| event.record(fields));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// FAULTS X3: whatever goes wrong, and wherever the key is given, it is in no error, log, span or description.
+#[tokio::test]
+async fn a_canary_is_nowhere() {
+    const CANARY: &str = "sk-canary-0123456789";
+    let everything = Everything::default();
+    let recording = tracing::subscriber::set_default(everything.clone());
+    let said = format!("no {CANARY}, no Bearer {CANARY}");
+    let error = json!({"error": {"message": said, "code": said}});
+    let in_band = chunks([&json!({"choices": [{"delta": {"content": "Hi"}}]}), &error]);
+    let replies = || {
+        let statuses = ["400 Bad Request", "401 Unauthorized", "404 Not Found", "429 Busy", "500 Broken"];
+        let refusals = statuses
+            .into_iter()
+            .flat_map(|status| [reply(status, "", &said), reply(status, "", &error.to_string())]);
+        let moved = reply("302 Found", &format!("location: https://x.test/?key={CANARY}\r\n"), "");
+        refusals.chain([ok(&error), in_band.clone(), reply("200 OK", "", &said), moved, Vec::new()])
+    };
+    let mut shown = String::new();
+    for sent in replies() {
+        for is_streamed in [false, true] {
+            for place in 0..4 {
+                let script = || vec![Step::Send(sent.clone()), Step::Reset];
+                let server = Server::start([script(), script()]).await;
+                let url = server.base_url.clone();
+                let give = |base_url: String| server.builder().base_url(base_url).max_retries(1);
+                let builder = match place {
+                    0 => give(url).api_key(CANARY),
+                    1 => give(url).header("x-key", CANARY),
+                    2 => give(format!("{url}?key={CANARY}")),
+                    _ => give(url.replace("http://", &format!("http://me:{CANARY}@"))),
+                };
+                shown += &format!("{builder:?}");
+                let model = builder.build().unwrap();
+                shown += &format!("{model:?}");
+                let outcome = if is_streamed {
+                    model.stream(&hello()).try_collect::<Vec<_>>().await.map(|_| ())
+                } else {
+                    model.chat(&hello()).await.map(|_| ())
+                };
+                let error = outcome.unwrap_err();
+                shown += &format!("{error} {error:?}");
+            }
+        }
+    }
+    drop(recording);
+    shown += &everything.0.lock().unwrap();
+    assert!(shown.contains("[secret]"), "the canary was repeated");
+    let place =
+        shown.find("canary").map(|at| shown[at.saturating_sub(200)..].chars().take(400).collect::<String>());
+    assert_eq!(place, None);
+}

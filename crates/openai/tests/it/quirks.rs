@@ -1,0 +1,301 @@
+//! What only some servers know, want back, or refuse.
+
+use expect_test::{Expect, expect};
+use futures::TryStreamExt as _;
+use haft_core::{
+    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message,
+    MessageBody, ModelProfile, Schema, ToolCall, ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput,
+    ToolResult, Usage, Value, json,
+};
+use haft_openai::{ChatCompletions, Provider};
+
+use crate::server::{Server, fine, hello, ok, stream};
+
+/// A model as of a provider, at a server for tests.
+fn model(server: &Server, provider: Provider) -> ChatCompletions {
+    server.builder().provider(provider).build().unwrap()
+}
+
+/// What is sent after a reply and the results of its calls.
+async fn echo(model: &impl ChatModel, server: &Server, reply: AssistantMessage) -> Value {
+    let results = reply.tool_calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
+    let results: Vec<_> = results.map(Message::tool).collect();
+    let messages = [Message::user("Hello"), Message::assistant(reply)].into_iter().chain(results);
+    model.chat(&ChatRequest::new(messages)).await.unwrap();
+    let mut body = server.take_requests().pop().unwrap().body;
+    body["messages"].as_array_mut().unwrap().remove(0);
+    body["messages"].take()
+}
+
+async fn said(model: &impl ChatModel, streamed: bool) -> AssistantMessage {
+    if !streamed {
+        return model.chat(&hello()).await.unwrap().message;
+    }
+    let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
+    let Some(ChatEvent::Finished(reply)) = events.into_iter().last() else { panic!() };
+    reply.message
+}
+
+fn chunk(delta: Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta}]})
+}
+
+fn call() -> Value {
+    json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}}])
+}
+
+fn end() -> Value {
+    json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
+}
+
+/// The same reply, whole and streamed, and what of it goes back to its own server and to another.
+async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
+    let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
+    let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
+    let server = Server::replying([ok(&body), fine(), stream(&chunks), fine()]).await;
+    let model = model(&server, provider);
+    for streamed in [false, true] {
+        let reply = said(&model, streamed).await;
+        own.assert_eq(&echo(&model, &server, reply.clone()).await.to_string());
+        if !streamed {
+            let elsewhere = Server::replying([fine()]).await;
+            let sent = echo(&elsewhere.builder().build().unwrap(), &elsewhere, reply).await;
+            other.assert_eq(&sent.to_string());
+        }
+    }
+}
+
+/// OpenRouter's blocks go back as they came, put together where they came in pieces.
+#[tokio::test]
+async fn reasoning_details_go_back() {
+    let block = json!({"type": "reasoning.text", "text": "First, then.", "signature": "s", "index": 0});
+    let locked = json!({"type": "reasoning.encrypted", "data": "xyz", "index": 1});
+    let whole =
+        json!({"reasoning": "First, then.", "reasoning_details": [block, locked], "tool_calls": call()});
+    check(
+        Provider::OpenRouter,
+        whole,
+        &[
+            json!({"reasoning": "First", "reasoning_details": [{"type": "reasoning.text", "text": "First", "signature": null, "index": 0}]}),
+            json!({"reasoning": ", then.", "reasoning_details": [{"type": "reasoning.text", "text": ", then.", "signature": "s", "index": 0}]}),
+            json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "xyz", "index": 1}]}),
+            json!({"tool_calls": call()}),
+        ],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}],"reasoning_details":[{"type":"reasoning.text","text":"First, then.","signature":"s","index":0},{"type":"reasoning.encrypted","data":"xyz","index":1}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+    )
+    .await;
+}
+
+/// The blocks of gateways to Anthropic have no index: a signature ends one.
+#[tokio::test]
+async fn thinking_blocks_go_back() {
+    let block =
+        |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature});
+    let whole = json!({"thinking_blocks": [block("One.", "s1"), block("Two.", "s2")], "tool_calls": call()});
+    let piece = |text: &str, signature: Value| json!({"thinking_blocks": [{"type": "thinking", "thinking": text, "signature": signature}]});
+    check(
+        Provider::OpenRouter,
+        whole,
+        &[
+            piece("On", Value::Null),
+            piece("e.", json!("s1")),
+            piece("Two.", Value::Null),
+            piece("", json!("s2")),
+            json!({"tool_calls": call()}),
+        ],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}],"thinking_blocks":[{"type":"thinking","thinking":"One.","signature":"s1"},{"type":"thinking","thinking":"Two.","signature":"s2"}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+    )
+    .await;
+}
+
+/// Gemini refuses a call without the signature of what was thought before it.
+#[tokio::test]
+async fn thought_signatures_go_back() {
+    let mut signed = call();
+    signed[0]["extra_content"] = json!({"google": {"thought_signature": "s"}});
+    check(
+        Provider::Gemini,
+        json!({"tool_calls": signed}),
+        &[json!({"tool_calls": signed})],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+        expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+    )
+    .await;
+    let server = Server::replying([fine()]).await;
+    let gemini = ChatCompletions::builder("gemini-3-pro").base_url(&server.base_url).build().unwrap();
+    let foreign = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "add", "{}"), ToolCall::new("b", "add", "{}")],
+        ..AssistantMessage::default()
+    };
+    let sent = echo(&gemini, &server, foreign).await;
+    let marks =
+        [0, 1].map(|index| &sent[0]["tool_calls"][index]["extra_content"]["google"]["thought_signature"]);
+    assert_eq!(marks, [&json!("skip_thought_signature_validator"), &Value::Null]);
+}
+
+/// Mistral sends what it thinks as parts of the content.
+#[tokio::test]
+async fn thinking_parts_go_back() {
+    let thinking = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+    let whole =
+        json!({"content": [thinking("Hm, so."), {"type": "text", "text": "Adding."}], "tool_calls": call()});
+    check(
+        Provider::Mistral,
+        whole,
+        &[
+            json!({"content": [thinking("Hm,")]}),
+            json!({"content": [thinking(" so.")]}),
+            json!({"content": "Adding.", "tool_calls": call()}),
+        ],
+        expect![[r#"[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm, so."}]},{"type":"text","text":"Adding."}],"tool_calls":[{"id":"9a4f0e9f3","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"9a4f0e9f3","content":"1"}]"#]],
+        expect![[r#"[{"role":"assistant","content":"Adding.","tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
+    )
+    .await;
+}
+
+/// DeepSeek refuses a call without its reasoning, also where there was none; vLLM calls it otherwise; OpenAI knows none.
+#[tokio::test]
+async fn reasoning_goes_back_where_it_is_wanted() {
+    let thought = || AssistantMessage {
+        reasoning: Some("Hm.".into()),
+        tool_calls: vec![ToolCall::new("a", "add", "{}")],
+        ..AssistantMessage::default()
+    };
+    let silent = || AssistantMessage { reasoning: None, ..thought() };
+    let cases = [
+        (Provider::DeepSeek, thought(), json!({"reasoning_content": "Hm."})),
+        (Provider::DeepSeek, silent(), json!({"reasoning_content": ""})),
+        (Provider::Vllm, thought(), json!({"reasoning": "Hm."})),
+        (Provider::Vllm, silent(), json!({})),
+        (Provider::OpenAi, thought(), json!({})),
+        (Provider::Groq, thought(), json!({})),
+    ];
+    for (provider, reply, expected) in cases {
+        let server = Server::replying([fine()]).await;
+        let sent = echo(&model(&server, provider), &server, reply).await;
+        let fields = ["reasoning_content", "reasoning"].into_iter();
+        let fields = fields.filter_map(|key| Some((key.to_owned(), sent[0].get(key)?.clone())));
+        assert_eq!(Value::Object(fields.collect()), expected, "{provider}");
+    }
+}
+
+/// Gemini says which text is thought where it was asked to show that.
+#[tokio::test]
+async fn a_text_that_is_thought_is_no_answer() {
+    let thought = json!({"content": "Hm.", "extra_content": {"google": {"thought": true}}});
+    let end = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
+    let server = Server::replying([stream(&[chunk(thought), end])]).await;
+    let reply = said(&model(&server, Provider::Gemini), true).await;
+    assert_eq!((reply.text().as_str(), reply.reasoning.as_deref()), ("Hi", Some("Hm.")));
+}
+
+#[tokio::test]
+async fn usage_is_read_in_the_words_of_each() {
+    let cached = [
+        json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}),
+        json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 1}),
+        json!({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 8, "prompt_tokens_details": null}),
+        json!({"input_tokens": 9, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 8}}),
+    ];
+    for usage in cached {
+        let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
+        let server = Server::replying([ok(&body)]).await;
+        let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
+        let expected = Usage { cached_input_tokens: 8, ..Usage::of_request(9, 4) };
+        assert_eq!(reply.usage, expected, "{body}");
+    }
+}
+
+/// What a person and a tool show: as it is where the model takes it, and else described.
+#[tokio::test]
+async fn pictures_sounds_and_documents_are_sent() {
+    let media = || {
+        vec![
+            Content::blob(*b"cat", "image/png"),
+            Content::blob(*b"la", "audio/wav"),
+            Content::blob(*b"doc", "application/pdf"),
+            Content::blob(*b"zip", "application/zip"),
+        ]
+    };
+    let call = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "play", "{}")],
+        ..AssistantMessage::default()
+    };
+    let played = ToolOutput { content: vec![Content::blob(*b"la", "audio/mpeg")], ..ToolOutput::default() };
+    let request = ChatRequest::new([
+        Message::new(MessageBody::User { content: media() }),
+        Message::assistant(call),
+        Message::tool(ToolResult::done("a", "play", played)),
+    ]);
+    let server = Server::replying([fine(), fine()]).await;
+    let profile = ModelProfile { images: true, audio: true, files: true, ..ModelProfile::new("m") };
+    for profile in [profile, ModelProfile::new("m")] {
+        server.builder().profile(profile).build().unwrap().chat(&request).await.unwrap();
+    }
+    let sent: Vec<_> = server.take_requests().iter().map(|it| it.body["messages"].to_string()).collect();
+    expect![[r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,Y2F0"}},{"type":"input_audio","input_audio":{"data":"bGE=","format":"wav"}},{"type":"file","file":{"filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"}},{"type":"text","text":"[application/zip, 3 bytes]"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"play","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"[audio/mpeg, 2 bytes]"},{"role":"user","content":[{"type":"text","text":"What play returned for call a:"},{"type":"input_audio","input_audio":{"data":"bGE=","format":"mp3"}}]}]"#]].assert_eq(&sent[0]);
+    expect![[r#"[{"role":"user","content":"[image/png, 3 bytes]\n[audio/wav, 2 bytes]\n[application/pdf, 3 bytes]\n[application/zip, 3 bytes]"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"play","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"[audio/mpeg, 2 bytes]"}]"#]].assert_eq(&sent[1]);
+}
+
+fn tools() -> ToolList {
+    let tool = |name: &str| {
+        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+        DynamicTool::new(definition, |_, _| async { "noon" })
+    };
+    ToolList::new("test", [tool("now"), tool("later")])
+}
+
+/// llama.cpp takes no notice of a tool that is named as the choice, and LM Studio refuses it: it alone is offered there.
+#[tokio::test]
+async fn a_tool_is_chosen_in_the_words_of_the_server() {
+    let request = ChatRequest {
+        tool_choice: ToolChoice::Tool(ToolName::new("later").unwrap()),
+        ..hello().with_tools(tools())
+    };
+    for (provider, tools, choice) in [
+        (Provider::LlamaCpp, json!(["later"]), json!("required")),
+        (Provider::LmStudio, json!(["later"]), json!("required")),
+        (
+            Provider::OpenAi,
+            json!(["now", "later"]),
+            json!({"type": "function", "function": {"name": "later"}}),
+        ),
+    ] {
+        let server = Server::replying([fine()]).await;
+        model(&server, provider).chat(&request).await.unwrap();
+        let body = server.take_requests().remove(0).body;
+        let offered: Value =
+            body["tools"].as_array().unwrap().iter().map(|tool| tool["function"]["name"].clone()).collect();
+        assert_eq!((offered, body["tool_choice"].clone()), (tools, choice), "{provider}");
+    }
+}
+
+/// Mistral refuses what it does not know, OpenAI's newer models `max_tokens`.
+#[tokio::test]
+async fn settings_have_the_names_of_the_server() {
+    let settings = ChatSettings { seed: Some(7), max_tokens: Some(100), ..ChatSettings::default() };
+    let request = ChatRequest { settings, ..hello() };
+    for (provider, expected) in [
+        (Provider::Mistral, json!({"random_seed": 7, "max_tokens": 100})),
+        (
+            Provider::OpenAi,
+            json!({"seed": 7, "max_completion_tokens": 100, "stream_options": {"include_usage": true}}),
+        ),
+        (
+            Provider::LlamaCpp,
+            json!({"seed": 7, "max_tokens": 100, "stream_options": {"include_usage": true}}),
+        ),
+    ] {
+        let server = Server::replying([fine()]).await;
+        let model = model(&server, provider);
+        let _: Vec<_> = model.stream(&request).try_collect().await.unwrap();
+        let body = server.take_requests().remove(0).body;
+        let names = ["seed", "random_seed", "max_tokens", "max_completion_tokens", "stream_options"];
+        let sent = names.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone())));
+        let sent = Value::Object(sent.collect());
+        assert_eq!(sent, expected, "{provider}");
+    }
+    assert!(!model(&Server::replying([]).await, Provider::DeepSeek).profile().json_schema);
+}
