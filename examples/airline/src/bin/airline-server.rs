@@ -1,0 +1,9 @@
+//! The airline as an MCP server, over standard input and output.
+
+use airline::airline::Airline;
+use haft_core::Toolset;
+
+#[tokio::main]
+async fn main() -> Result<(), haft_mcp::ServeError> {
+    haft_mcp::serve_stdio(Toolset::new().with_tools(Airline::default())).await
+}

@@ -1,0 +1,58 @@
+//! `cargo xtask example airline`, or `cargo xtask example airline "Cancel C0001."`; with `--yes` nobody is asked.
+
+use std::{
+    env,
+    error::Error,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use haft_core::{Answer, PendingCall, WithCauses};
+use haft_local::LocalModel;
+
+const REQUEST: &str = "Book a flight from SFO to JFK on 2026-09-01 for Ada.";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", WithCauses(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let (flags, words): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument == "--yes");
+    let request = words.first().map_or(REQUEST, String::as_str);
+    // The server is the other program of this package.
+    let tools = airline::tools(&env::current_exe()?.with_file_name("airline-server")).await?;
+    let model = LocalModel::open_chosen().await?;
+    println!("Customer: {request}");
+    let decide = if flags.is_empty() { ask } else { agree };
+    let answer = airline::serve(model, tools, request, decide).await?;
+    for step in &answer.steps {
+        println!("{} {}\n  {}", step.tool_name, step.tool_args, step.result.model_text());
+    }
+    println!("Agent: {}", answer.text);
+    Ok(())
+}
+
+/// Asks the person at the terminal.
+fn ask(pending: &PendingCall) -> Answer {
+    print!("{}\nMay it? y, or why not: ", airline::shown(pending));
+    let mut said = String::new();
+    let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut said));
+    match (read, said.trim()) {
+        (Ok(1..), "y" | "yes") => Answer::approved(),
+        (Ok(1..), reason) if !reason.is_empty() => Answer::denied(reason),
+        (Ok(1..), _) => Answer::denied("the customer said no"),
+        _ => Answer::denied("nobody is there to say yes"),
+    }
+}
+
+fn agree(pending: &PendingCall) -> Answer {
+    println!("{}\nApproved by --yes.", airline::shown(pending));
+    Answer::approved()
+}

@@ -1,0 +1,106 @@
+//! The agent on models with scripts, with the real server as a child process.
+
+use std::{error::Error, path::Path, process::Command};
+
+use haft_core::{Answer, FailureKind, PendingCall, Toolset, testing::ScriptedModel};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+async fn tools() -> Result<Toolset, Box<dyn Error>> {
+    airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
+}
+
+/// Finds flights and the best of them, and books it.
+fn books() -> ScriptedModel {
+    let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
+    ScriptedModel::new()
+        .calls([("1", "fetch_flight_info", day), ("2", "get_user_info", r#"{"name":"ada"}"#)])
+        .calls([("3", "pick_flight", r#"{"flight_ids":["HF101","HF103","HF105"]}"#)])
+        .calls([("4", "book_itinerary", r#"{"flight_id":"HF103","user_name":"Ada"}"#)])
+}
+
+fn never(pending: &PendingCall) -> Answer {
+    panic!("nobody is to be asked of {pending:?}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_airline_offers_what_it_can_do() -> Outcome {
+    let mut names = tools().await?.names().await;
+    names.sort();
+    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "book_itinerary",
+            "cancel_itinerary",
+            "fetch_flight_info",
+            "fetch_itinerary",
+            "file_ticket",
+            "get_user_info",
+            "pick_flight"
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flight_is_booked_once_a_person_agrees() -> Outcome {
+    let model = books()
+        .calls([("5", "fetch_itinerary", r#"{"confirmation_number":"C0001"}"#)])
+        .text("Booked: C0001.");
+    let mut shown = Vec::new();
+    let answer = airline::serve(model, tools().await?, "SFO to JFK on 2026-09-01, for Ada.", |pending| {
+        shown.push(airline::shown(pending));
+        Answer::approved()
+    })
+    .await?;
+    assert_eq!(shown, [r#"book_itinerary {"flight_id":"HF103","user_name":"Ada"}"#]);
+    let picked = answer.steps[2].result.output().and_then(|output| output.structured.clone());
+    assert_eq!(picked.ok_or("no flight")?["flight_id"], "HF103", "the shortest, and of those the cheapest");
+    assert!(answer.steps[4].result.model_text().contains(r#""confirmation_number":"C0001""#));
+    assert_eq!(answer.text, "Booked: C0001.");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_is_told_to_the_model_and_nothing_is_booked() -> Outcome {
+    let model = books().step(|request| {
+        let last = request.messages.iter().last().map(|message| message.text());
+        assert_eq!(last.as_deref(), Some("denied: too expensive"));
+        Ok(haft_core::ChatResponse::new("I booked nothing."))
+    });
+    let tools = tools().await?;
+    let answer =
+        airline::serve(model, tools.clone(), "SFO to JFK.", |_| Answer::denied("too expensive")).await?;
+    assert_eq!(answer.text, "I booked nothing.");
+    let booked = tools.call("fetch_itinerary", haft_core::json!({"confirmation_number": "C0001"})).await;
+    assert_eq!(booked.failure().map(|failure| failure.kind), Some(FailureKind::Failed));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_told_with_what_there_is() -> Outcome {
+    let model = ScriptedModel::new()
+        .calls([
+            ("1", "fetch_flight_info", r#"{"date":"2026-12-24","origin":"sfo","destination":"jfk"}"#),
+            ("2", "get_user_info", r#"{"name":"Bob"}"#),
+            ("3", "file_ticket", r#"{"user_request":"A window seat.","user_name":"Grace"}"#),
+        ])
+        .text("There is no such flight.");
+    let answer = airline::serve(model, tools().await?, "A flight at Christmas.", never).await?;
+    let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
+    assert!(told[0].contains("there are some on: 2026-09-01, 2026-09-02"), "{}", told[0]);
+    assert!(told[1].contains("there are: Ada, Grace, Alan"), "{}", told[1]);
+    assert!(told[2].contains(r#""ticket_id":"T0001""#), "{}", told[2]);
+    Ok(())
+}
+
+#[test]
+fn a_model_that_is_not_there_is_told_with_what_to_do() -> Outcome {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_airline"));
+    let output = program.env("HAFT_MODEL", "/no/such/model.gguf").output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("no model file at /no/such/model.gguf"), "{told}");
+    Ok(())
+}

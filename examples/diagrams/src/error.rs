@@ -1,0 +1,10 @@
+/// Why a source is no picture. The model reads it, and writes another.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum DiagramError {
+    #[error("line {line}: {problem}")]
+    Syntax { line: usize, problem: String },
+    #[error("there is nothing to draw: {0}")]
+    Empty(&'static str),
+    #[error("{found} {of} are too many: at most {most} can be drawn")]
+    TooMany { found: usize, of: &'static str, most: usize },
+}

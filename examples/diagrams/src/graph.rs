@@ -1,0 +1,138 @@
+//! Graphs: the part of Graphviz' language that says what is connected, and a picture of it in layers.
+
+mod layers;
+mod parse;
+
+use crate::{
+    DiagramError,
+    svg::{Svg, width_of},
+};
+use layers::Layers;
+
+/// How many boxes and arrows are drawn at most.
+const MOST: usize = 200;
+
+const BOX_HEIGHT: f64 = 40.0;
+const BETWEEN_BOXES: f64 = 40.0;
+const BETWEEN_LAYERS: f64 = 100.0;
+const MARGIN: f64 = 30.0;
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Node {
+    id: String,
+    label: String,
+}
+
+/// An arrow between two nodes, by their numbers.
+#[derive(Debug, PartialEq)]
+struct Edge {
+    from: usize,
+    to: usize,
+    label: String,
+}
+
+impl Graph {
+    /// Reads a source such as `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
+    pub fn parse(source: &str) -> Result<Self, DiagramError> {
+        let graph = parse::parse(source)?;
+        for (found, of) in [(graph.nodes.len(), "boxes"), (graph.edges.len(), "arrows")] {
+            if found > MOST {
+                return Err(DiagramError::TooMany { found, of, most: MOST });
+            }
+        }
+        if graph.nodes.is_empty() {
+            return Err(DiagramError::Empty("write at least one `a -> b`"));
+        }
+        Ok(graph)
+    }
+
+    /// How many boxes and arrows there are.
+    pub fn size(&self) -> (usize, usize) {
+        (self.nodes.len(), self.edges.len())
+    }
+
+    /// Draws it: boxes in layers from top to bottom, so that arrows point down wherever there is no circle.
+    pub fn to_svg(&self) -> String {
+        let layers = Layers::of(self.nodes.len(), self.edges.iter().map(|edge| (edge.from, edge.to)));
+        let places = self.places(&layers);
+        let mut svg = Svg::default();
+        for (edge, way) in self.edges.iter().zip(&layers.ways) {
+            let points: Vec<_> = way.iter().filter_map(|place| places.get(*place).copied()).collect();
+            draw_edge(&mut svg, edge, &points, [edge.from, edge.to].map(|number| self.width(number)));
+        }
+        for (number, node) in self.nodes.iter().enumerate() {
+            if let Some(place) = places.get(number) {
+                svg.labelled_box(*place, (self.width(number), BOX_HEIGHT), &node.label);
+            }
+        }
+        svg.finish(MARGIN)
+    }
+
+    fn width(&self, number: usize) -> f64 {
+        // What is no node is a bend of an arrow.
+        self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
+    }
+
+    /// Where each node and each bend is: the layers stand below one another, each in the middle.
+    fn places(&self, layers: &Layers) -> Vec<(f64, f64)> {
+        let width_of_row = |row: &Vec<usize>| {
+            let boxes: f64 = row.iter().map(|number| self.width(*number)).sum();
+            boxes + BETWEEN_BOXES * row.len().saturating_sub(1) as f64
+        };
+        let widest = layers.rows.iter().map(width_of_row).fold(0.0, f64::max);
+        let mut places = vec![(0.0, 0.0); layers.count()];
+        for (depth, row) in layers.rows.iter().enumerate() {
+            let mut x = MARGIN + (widest - width_of_row(row)) / 2.0;
+            let y = MARGIN + BOX_HEIGHT / 2.0 + BETWEEN_LAYERS * depth as f64;
+            for number in row {
+                let width = self.width(*number);
+                if let Some(place) = places.get_mut(*number) {
+                    *place = (x + width / 2.0, y);
+                }
+                x += width + BETWEEN_BOXES;
+            }
+        }
+        places
+    }
+}
+
+/// Draws an arrow along its way: from the rim of a box over the bends to the rim of another.
+fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]) {
+    let ([start, second, ..], [.., before, end]) = (points, points) else { return };
+    if edge.from == edge.to {
+        let (right, y) = (start.0 + widths[0] / 2.0, start.1);
+        svg.path(&format!("M {right:.1} {:.1} c 40 -10 40 30 0 20", y - 10.0), "line", true);
+        svg.words((right + 36.0, y), &edge.label, "start");
+        return;
+    }
+    // Down, or up where the arrow closes a circle.
+    let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
+    let mut from = (side(*start, *second, widths[0]), start.1 + rim);
+    let last = (side(*end, *before, widths[1]), end.1 - rim);
+    let mut path = format!("M {:.1} {:.1}", from.0, from.1);
+    let mut middle = None;
+    for (number, point) in points.iter().enumerate().skip(1) {
+        let to = if number + 1 == points.len() { last } else { *point };
+        let y = (from.1 + to.1) / 2.0;
+        path += &format!(" C {:.1} {y:.1} {:.1} {y:.1} {:.1} {:.1}", from.0, to.0, to.0, to.1);
+        svg.reaches(to.0, to.1);
+        middle.get_or_insert(((from.0 + to.0) / 2.0, y));
+        from = to;
+    }
+    svg.path(&path, "line", true);
+    // Words stand at the first part, where arrows to different boxes are apart.
+    if let Some(middle) = middle {
+        svg.label(middle, &edge.label);
+    }
+}
+
+/// Where an arrow meets the rim of a box: to the side that it comes from.
+fn side(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
+    at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
+}

@@ -1,0 +1,131 @@
+//! Which layer a node is in, and in which order its layer stands.
+
+/// How often the order of the layers is made better.
+const SWEEPS: usize = 8;
+
+/// Nodes in layers. An arrow over several layers has a bend in each: a number behind those of the nodes.
+pub(super) struct Layers {
+    /// The numbers of nodes and bends, from left to right, from top to bottom.
+    pub(super) rows: Vec<Vec<usize>>,
+    /// For each arrow, where it goes along: its first node, its bends, its last node.
+    pub(super) ways: Vec<Vec<usize>>,
+    count: usize,
+}
+
+impl Layers {
+    pub(super) fn of(nodes: usize, edges: impl Iterator<Item = (usize, usize)>) -> Self {
+        let edges: Vec<_> = edges.collect();
+        let down = without_circles(nodes, &edges);
+        let depths = depths(nodes, &down);
+        let deepest = depths.iter().max().map_or(0, |depth| depth + 1);
+        let mut layers = Self { rows: vec![Vec::new(); deepest], ways: Vec::new(), count: nodes };
+        for (number, depth) in depths.iter().enumerate() {
+            layers.put(number, *depth);
+        }
+        for (from, to) in edges {
+            let (start, end) = (depths[from], depths[to]);
+            let between: Vec<_> =
+                if start < end { (start + 1..end).collect() } else { (end + 1..start).rev().collect() };
+            let bends = between.into_iter().map(|depth| layers.bend(depth));
+            let bends: Vec<_> = bends.collect();
+            layers.ways.push([from].into_iter().chain(bends).chain([to]).collect());
+        }
+        layers.untangle();
+        layers
+    }
+
+    /// How many nodes and bends there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    fn put(&mut self, number: usize, depth: usize) {
+        if let Some(row) = self.rows.get_mut(depth) {
+            row.push(number);
+        }
+    }
+
+    fn bend(&mut self, depth: usize) -> usize {
+        let number = self.count;
+        self.count += 1;
+        self.put(number, depth);
+        number
+    }
+
+    /// Puts each node where its neighbours in the layer before are, in the mean: down and up, several times.
+    fn untangle(&mut self) {
+        let mut neighbours = vec![Vec::new(); self.count];
+        for step in self.ways.iter().flat_map(|way| way.windows(2)) {
+            if let [a, b] = *step {
+                neighbours[a].push(b);
+                neighbours[b].push(a);
+            }
+        }
+        let depths: Vec<_> = (0..self.rows.len()).collect();
+        for sweep in 0..SWEEPS {
+            let way: Vec<_> =
+                if sweep % 2 == 0 { depths.clone() } else { depths.iter().rev().copied().collect() };
+            for pair in way.windows(2) {
+                let [before, row] = *pair else { continue };
+                let mut places = vec![None; self.count];
+                for (place, number) in self.rows[before].iter().enumerate() {
+                    places[*number] = Some(place as f64);
+                }
+                let mean = |number: &usize| {
+                    let known: Vec<f64> = neighbours[*number].iter().filter_map(|it| places[*it]).collect();
+                    if known.is_empty() { f64::MAX } else { known.iter().sum::<f64>() / known.len() as f64 }
+                };
+                self.rows[row].sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+            }
+        }
+    }
+}
+
+/// The arrows without those that close a circle, which point up.
+fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        No,
+        OnTheWay,
+        Yes,
+    }
+
+    let mut seen = vec![Seen::No; nodes];
+    let mut down = Vec::new();
+    for start in 0..nodes {
+        // A way down, as the arrows of each node on it that are still to be followed.
+        let arrows = |node: usize| edges.iter().rev().filter(move |edge| edge.0 == node).copied();
+        let mut way = Vec::new();
+        if seen[start] == Seen::No {
+            seen[start] = Seen::OnTheWay;
+            way.push((start, arrows(start).collect::<Vec<_>>()));
+        }
+        while let Some((node, left)) = way.last_mut() {
+            let Some((from, to)) = left.pop() else {
+                seen[*node] = Seen::Yes;
+                way.pop();
+                continue;
+            };
+            if seen[to] != Seen::OnTheWay {
+                down.push((from, to));
+            }
+            if seen[to] == Seen::No {
+                seen[to] = Seen::OnTheWay;
+                way.push((to, arrows(to).collect()));
+            }
+        }
+    }
+    down
+}
+
+/// How deep each node is: below all whose arrows point to it.
+fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
+    let mut depths = vec![0; nodes];
+    // Without circles, no way is longer than there are nodes.
+    for _ in 0..nodes {
+        for &(from, to) in down {
+            depths[to] = depths[to].max(depths[from] + 1);
+        }
+    }
+    depths
+}

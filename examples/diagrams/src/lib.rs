@@ -1,0 +1,100 @@
+//! Pictures from words: a router gives each request to the specialist that it is for, and asks back where that is not clear.
+//!
+//! One specialist writes graphs in Graphviz' language, the other sequences in Mermaid's. Each has one tool, which draws what was
+//! written as an SVG file, or tells the model what is wrong with it; when the picture is there, the run ends. `main.rs` gives them a
+//! model in the process, and the test one with a script.
+
+mod error;
+mod graph;
+mod sequence;
+mod svg;
+
+use std::{error::Error, fs, path::PathBuf};
+
+use haft_core::{ChatModel, ToolError, Toolset, tools};
+use haft_react::{ReactAgent, ReactAgentBuilder, Route, RouteTable, Router};
+
+pub use error::DiagramError;
+pub use graph::Graph;
+pub use sequence::Sequence;
+
+const ARCHITECTURE: &str = "You draw architectures and other graphs. Write one in the DOT language of Graphviz: a name for each box, an \
+                            arrow `a -> b [label=\"…\"]` for each connection, a label for what needs more than a word. Call draw_graph \
+                            with it.";
+
+const SEQUENCE: &str = "You draw sequence diagrams. Write one in the language of Mermaid: a line `Alice->>Bob: text` for each message, \
+                        `Bob-->>Alice: text` for an answer. Call draw_sequence with it.";
+
+/// Where pictures are drawn. The files are named here, not by the model.
+#[derive(Clone)]
+struct Canvas {
+    folder: PathBuf,
+}
+
+#[tools]
+impl Canvas {
+    /// Draws a graph.
+    #[tool]
+    fn draw_graph(
+        &self,
+        /// In the DOT language, such as `digraph { web -> api [label="HTTP"]; api -> database }`.
+        source: String,
+    ) -> Result<String, ToolError> {
+        let graph = Graph::parse(&source).map_err(|error| ToolError::retry(error.to_string()))?;
+        let (boxes, arrows) = graph.size();
+        self.write("architecture.svg", &graph.to_svg(), &format!("{boxes} boxes, {arrows} arrows"))
+    }
+
+    /// Draws a sequence diagram.
+    #[tool]
+    fn draw_sequence(
+        &self,
+        /// In the language of Mermaid, one message a line, such as `Alice->>Bob: Hello`.
+        source: String,
+    ) -> Result<String, ToolError> {
+        let sequence = Sequence::parse(&source).map_err(|error| ToolError::retry(error.to_string()))?;
+        let (participants, messages) = sequence.size();
+        self.write(
+            "sequence.svg",
+            &sequence.to_svg(),
+            &format!("{participants} participants, {messages} messages"),
+        )
+    }
+
+    fn write(&self, name: &str, svg: &str, what: &str) -> Result<String, ToolError> {
+        let file = self.folder.join(name);
+        fs::write(&file, svg).map_err(ToolError::failed)?;
+        Ok(format!("Drawn: {what}. Open {}", file.display()))
+    }
+}
+
+/// The router with both specialists, who draw in a folder. The table is data: it could be read from a file.
+pub fn router(
+    architect: impl ChatModel + 'static,
+    scribe: impl ChatModel + 'static,
+    folder: impl Into<PathBuf>,
+) -> Result<Router, Box<dyn Error>> {
+    let table = RouteTable::new([
+        Route::new("architecture", "a diagram of an architecture: boxes and what connects them")
+            .with_keywords([
+                ("architecture", 2.0),
+                ("graph", 2.0),
+                ("component*", 1.0),
+                ("system*", 1.0),
+                ("service*", 1.0),
+                ("box*", 1.0),
+            ]),
+        Route::new("sequence", "a sequence diagram: who tells whom what, one after the other").with_keywords(
+            [("sequence", 2.0), ("message*", 1.0), ("handshake", 1.0), ("protocol", 1.0), ("login", 1.0)],
+        ),
+    ]);
+    let canvas = Canvas { folder: folder.into() };
+    let specialist = |model: ReactAgentBuilder, tool: &str, instructions: &str| {
+        let all = Toolset::new().with_tools(canvas.clone());
+        let own = all.own_tools().filter(|it| *it.definition().name() == *tool).cloned();
+        model.tools(Toolset::new().with_all(own)).stop_on([tool]).instructions(instructions).build()
+    };
+    let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;
+    let scribe = specialist(ReactAgent::builder(scribe), "draw_sequence", SEQUENCE)?;
+    Ok(Router::new(table, [("architecture", architect), ("sequence", scribe)])?)
+}

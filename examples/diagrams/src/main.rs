@@ -1,0 +1,34 @@
+//! `cargo xtask example diagrams "Draw the architecture of a shop: web, API and database."`
+
+use std::{env, error::Error, process::ExitCode, sync::Arc};
+
+use haft_core::{Agent, StopReason, WithCauses};
+use haft_local::LocalModel;
+
+const REQUEST: &str =
+    "Draw the architecture of a web shop: a browser, a web server, a payment service and a database.";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", WithCauses(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let request = env::args().nth(1).unwrap_or_else(|| REQUEST.to_owned());
+    // One model for both.
+    let model = Arc::new(LocalModel::open_chosen().await?);
+    let router = diagrams::router(Arc::clone(&model), model, ".")?;
+    let output = router.run(request.as_str().into()).await?;
+    let answer = output.into_answer().map_err(|_| "the run waits for somebody")?;
+    println!("{}", answer.text);
+    if answer.stop_reason == StopReason::Clarification {
+        println!("(Ask again, and say which.)");
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Sequences: the part of Mermaid's language that says who tells whom what, and a picture of it.
+
+use crate::{
+    DiagramError,
+    svg::{Svg, width_of},
+};
+
+/// How many participants and messages are drawn at most.
+const MOST: usize = 100;
+
+const BOX_HEIGHT: f64 = 36.0;
+const BETWEEN_MESSAGES: f64 = 48.0;
+const MARGIN: f64 = 30.0;
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Sequence {
+    participants: Vec<Participant>,
+    messages: Vec<Message>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Participant {
+    id: String,
+    label: String,
+}
+
+/// What one participant tells another, by their numbers.
+#[derive(Debug, PartialEq)]
+struct Message {
+    from: usize,
+    to: usize,
+    text: String,
+    /// An answer, whose line is dashed.
+    is_dashed: bool,
+}
+
+/// The arrows of the language, longest first; of some the line is dashed.
+const ARROWS: [(&str, bool); 8] = [
+    ("-->>", true),
+    ("--x", true),
+    ("--)", true),
+    ("-->", true),
+    ("->>", false),
+    ("-x", false),
+    ("-)", false),
+    ("->", false),
+];
+
+/// What the language has besides, and this picture has not.
+const LEFT_OUT: [&str; 12] = [
+    "sequencediagram",
+    "note",
+    "activate",
+    "deactivate",
+    "loop",
+    "alt",
+    "else",
+    "opt",
+    "par",
+    "and",
+    "end",
+    "autonumber",
+];
+
+impl Sequence {
+    /// Reads a source such as `Alice->>Bob: Hello` and `Bob-->>Alice: Hi`, one message a line.
+    pub fn parse(source: &str) -> Result<Self, DiagramError> {
+        let mut sequence = Self::default();
+        for (line, text) in (1..).zip(source.lines()) {
+            let text = text.trim().trim_end_matches(';');
+            let first = text.split_whitespace().next().unwrap_or_default().to_lowercase();
+            if text.is_empty() || text.starts_with("%%") || LEFT_OUT.contains(&first.as_str()) {
+                continue;
+            }
+            match first.as_str() {
+                "participant" | "actor" => sequence.declare(text.get(first.len()..).unwrap_or_default()),
+                _ => sequence.message(text).ok_or_else(|| {
+                    let problem = format!("{text:?} is no message; write `Alice->>Bob: text`, or `Bob-->>Alice: text` for an answer");
+                    DiagramError::Syntax { line, problem }
+                })?,
+            }
+        }
+        for (found, of) in
+            [(sequence.participants.len(), "participants"), (sequence.messages.len(), "messages")]
+        {
+            if found > MOST {
+                return Err(DiagramError::TooMany { found, of, most: MOST });
+            }
+        }
+        if sequence.messages.is_empty() {
+            return Err(DiagramError::Empty("write at least one `Alice->>Bob: text`"));
+        }
+        Ok(sequence)
+    }
+
+    /// How many participants and messages there are.
+    pub fn size(&self) -> (usize, usize) {
+        (self.participants.len(), self.messages.len())
+    }
+
+    fn declare(&mut self, text: &str) {
+        let (id, label) = text.split_once(" as ").unwrap_or((text, text));
+        let number = self.participant(id);
+        if let Some(participant) = self.participants.get_mut(number) {
+            label.trim().clone_into(&mut participant.label);
+        }
+    }
+
+    fn message(&mut self, text: &str) -> Option<()> {
+        let (head, words) = text.split_once(':').unwrap_or((text, ""));
+        let (arrow, is_dashed) = ARROWS.into_iter().find(|(arrow, _)| head.contains(arrow))?;
+        let (from, to) = head.split_once(arrow)?;
+        // Signs for who is active stand before the name.
+        let to = to.trim().trim_start_matches(['+', '-']);
+        if from.trim().is_empty() || to.is_empty() {
+            return None;
+        }
+        let (from, to) = (self.participant(from), self.participant(to));
+        self.messages.push(Message { from, to, text: words.trim().to_owned(), is_dashed });
+        Some(())
+    }
+
+    /// The number of a participant, which need not be declared.
+    fn participant(&mut self, id: &str) -> usize {
+        let id = id.trim();
+        let known = self.participants.iter().position(|participant| participant.id == id);
+        known.unwrap_or_else(|| {
+            self.participants.push(Participant { id: id.to_owned(), label: id.to_owned() });
+            self.participants.len() - 1
+        })
+    }
+
+    /// Draws it: a line down for each participant, and a row for each message.
+    pub fn to_svg(&self) -> String {
+        let columns = self.columns();
+        let column = |number: usize| columns.get(number).copied().unwrap_or_default();
+        let mut svg = Svg::default();
+        let (top, rows) = (MARGIN + BOX_HEIGHT / 2.0, self.messages.len() as f64);
+        let bottom = top + BOX_HEIGHT / 2.0 + BETWEEN_MESSAGES * (rows + 0.5);
+        for (participant, x) in self.participants.iter().zip(&columns) {
+            svg.path(&format!("M {x:.1} {top:.1} V {bottom:.1}"), "dashed", false);
+            svg.labelled_box((*x, top), (box_width(&participant.label), BOX_HEIGHT), &participant.label);
+        }
+        for (row, message) in (1..).zip(&self.messages) {
+            let y = top + BOX_HEIGHT / 2.0 + BETWEEN_MESSAGES * f64::from(row) - 8.0;
+            let (from, to) = (column(message.from), column(message.to));
+            let class = if message.is_dashed { "dashed" } else { "line" };
+            if message.from == message.to {
+                svg.path(&format!("M {from:.1} {:.1} h 36 v 18 h -34", y - 9.0), class, true);
+                svg.words((from + 44.0, y), &message.text, "start");
+            } else {
+                svg.path(&format!("M {from:.1} {y:.1} H {to:.1}"), class, true);
+                svg.words(((from + to) / 2.0, y - 14.0), &message.text, "middle");
+            }
+        }
+        svg.words((0.0, bottom), " ", "start");
+        svg.finish(MARGIN)
+    }
+
+    /// Where the lines of the participants are: as far from one another as what is told between them needs.
+    fn columns(&self) -> Vec<f64> {
+        let mut columns: Vec<f64> = Vec::new();
+        for (number, participant) in self.participants.iter().enumerate() {
+            let half = box_width(&participant.label) / 2.0;
+            let mut x = MARGIN + half;
+            if let Some((before, known)) = columns.last().zip(self.participants.get(number.wrapping_sub(1))) {
+                x = before + box_width(&known.label) / 2.0 + 30.0 + half;
+            }
+            for message in &self.messages {
+                let (left, right) = (message.from.min(message.to), message.from.max(message.to));
+                let loops = left == right && left + 1 == number;
+                let room = width_of(&message.text) + if loops { 60.0 } else { 24.0 };
+                if let Some(start) = columns.get(left).filter(|_| right == number || loops) {
+                    x = x.max(start + room);
+                }
+            }
+            columns.push(x);
+        }
+        columns
+    }
+}
+
+fn box_width(label: &str) -> f64 {
+    width_of(label).max(50.0) + 24.0
+}

@@ -1,0 +1,111 @@
+//! The little of SVG that pictures of boxes, arrows and words need.
+
+use std::fmt::Write as _;
+
+/// How wide a letter is, about; for the widths of boxes.
+const LETTER: f64 = 8.0;
+
+/// A picture that grows.
+#[derive(Default)]
+pub(crate) struct Svg {
+    body: String,
+    width: f64,
+    height: f64,
+}
+
+impl Svg {
+    /// Makes the picture as large as that.
+    pub(crate) fn reaches(&mut self, x: f64, y: f64) {
+        self.width = self.width.max(x);
+        self.height = self.height.max(y);
+    }
+
+    /// A box around a middle, with words in it.
+    pub(crate) fn labelled_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
+        let (left, top) = (x - width / 2.0, y - height / 2.0);
+        self.add(&format!(
+            r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" rx="6" class="box"/>"#
+        ));
+        self.words((x, y), label, "middle");
+        self.reaches(left + width, top + height);
+    }
+
+    /// Words around a middle, or from it on.
+    pub(crate) fn words(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
+        if words.is_empty() {
+            return;
+        }
+        let words_width = width_of(words);
+        self.add(&format!(
+            r#"<text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
+            y + 5.0,
+            escaped(words)
+        ));
+        self.reaches(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
+    }
+
+    /// Words on a line, which does not run through them.
+    pub(crate) fn label(&mut self, (x, y): (f64, f64), words: &str) {
+        if !words.is_empty() {
+            let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
+            self.add(&format!(
+                r#"<rect x="{left:.1}" y="{:.1}" width="{width:.1}" height="18" fill="white" opacity="0.85"/>"#,
+                y - 9.0
+            ));
+        }
+        self.words((x, y), words, "middle");
+    }
+
+    /// A line, with an arrow at its end or without.
+    pub(crate) fn path(&mut self, path: &str, class: &str, is_arrow: bool) {
+        let arrow = if is_arrow { r##" marker-end="url(#arrow)""## } else { "" };
+        self.add(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
+    }
+
+    fn add(&mut self, element: &str) {
+        let _ = writeln!(self.body, "  {element}");
+    }
+
+    /// The whole file.
+    pub(crate) fn finish(self, margin: f64) -> String {
+        let (width, height) = (self.width + margin, self.height + margin);
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}">
+  <defs>
+    <marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">
+      <path d="M 0 0 L 10 5 L 0 10 z" fill="#334"/>
+    </marker>
+  </defs>
+  <style>
+    text {{ font: 14px sans-serif; fill: #112; }}
+    .box {{ fill: #eef3fb; stroke: #334; }}
+    .line {{ fill: none; stroke: #334; }}
+    .dashed {{ fill: none; stroke: #334; stroke-dasharray: 5 4; }}
+  </style>
+  <rect width="100%" height="100%" fill="white"/>
+{}</svg>
+"##,
+            self.body
+        )
+    }
+}
+
+/// How wide words are, about.
+pub(crate) fn width_of(words: &str) -> f64 {
+    LETTER * words.chars().count() as f64
+}
+
+/// Words that a model wrote are words in the picture, whatever they are.
+fn escaped(words: &str) -> String {
+    let shown = words.chars().filter(|letter| !letter.is_control());
+    shown.fold(String::new(), |mut text, letter| {
+        match letter {
+            '&' => text.push_str("&amp;"),
+            '<' => text.push_str("&lt;"),
+            '>' => text.push_str("&gt;"),
+            '"' => text.push_str("&quot;"),
+            other => text.push(other),
+        }
+        text
+    })
+}

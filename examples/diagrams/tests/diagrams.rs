@@ -1,0 +1,135 @@
+//! The router on models with scripts; the pictures are real.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use diagrams::{DiagramError, Graph, Sequence, router};
+use haft_core::{Agent, ChatResponse, RunAnswer, StopReason, testing::ScriptedModel};
+use serde_json::json;
+
+/// A folder of this test's own.
+fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn draws(tool: &str, source: &str) -> ScriptedModel {
+    ScriptedModel::new().calls([("1", tool, &json!({"source": source}).to_string())])
+}
+
+async fn answer(
+    models: [ScriptedModel; 2],
+    folder: &Path,
+    request: &str,
+) -> Result<RunAnswer, Box<dyn Error>> {
+    let [architect, scribe] = models;
+    let output = router(architect, scribe, folder)?.run(request.into()).await?;
+    output.into_answer().map_err(|_| "the run waits".into())
+}
+
+const SHOP: &str = r#"digraph shop {
+    rankdir=TB
+    node [shape=box]
+    browser -> web [label="HTTPS"]; web -> api -> database
+    api [label="API & <tools>"] // not a tag
+    browser -> database [label="never"]
+    database -> web
+}"#;
+
+#[tokio::test]
+async fn an_architecture_goes_to_the_architect() -> Result<(), Box<dyn Error>> {
+    let folder = folder("architecture")?;
+    let models = [draws("draw_graph", SHOP), ScriptedModel::new()];
+    let answer = answer(models, &folder, "Draw the architecture of my shop.").await?;
+    assert_eq!(answer.agent.as_deref(), Some("architecture"));
+    assert_eq!(answer.stop_reason, StopReason::Tool, "when the picture is there, the run ends");
+    assert!(answer.text.starts_with("Drawn: 4 boxes, 5 arrows. Open "), "{}", answer.text);
+    let svg = fs::read_to_string(folder.join("architecture.svg"))?;
+    assert!(svg.contains(">API &amp; &lt;tools&gt;</text>"), "{svg}");
+    assert_eq!(svg.matches("marker-end").count(), 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sequence_goes_to_the_scribe() -> Result<(), Box<dyn Error>> {
+    let folder = folder("sequence")?;
+    let source = "sequenceDiagram\n  participant S as Server\n  Client->>S: hello\n  S->>S: check\n  S-->>Client: welcome";
+    let answer = answer(
+        [ScriptedModel::new(), draws("draw_sequence", source)],
+        &folder,
+        "Draw the sequence of a login.",
+    )
+    .await?;
+    assert_eq!(answer.agent.as_deref(), Some("sequence"));
+    assert!(answer.text.starts_with("Drawn: 2 participants, 3 messages. Open "), "{}", answer.text);
+    assert!(fs::read_to_string(folder.join("sequence.svg"))?.contains(">Server</text>"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_vague_is_asked_back() -> Result<(), Box<dyn Error>> {
+    let folder = folder("vague")?;
+    let answer =
+        answer([ScriptedModel::new(), ScriptedModel::new()], &folder, "Draw something nice.").await?;
+    assert_eq!(answer.stop_reason, StopReason::Clarification);
+    assert_eq!(
+        answer.text,
+        "Do you want a diagram of an architecture: boxes and what connects them or a sequence diagram: who tells \
+         whom what, one after the other?"
+    );
+    Ok(())
+}
+
+/// What is no picture goes back to the model with what would be one.
+#[tokio::test]
+async fn a_source_that_is_wrong_is_written_again() -> Result<(), Box<dyn Error>> {
+    let folder = folder("wrong")?;
+    let right = json!({"source": "a -> b"}).to_string();
+    let architect = draws("draw_graph", "a -> {b c}").step(move |request| {
+        let told = request.messages.iter().last().map(|message| message.text());
+        assert_eq!(
+            told.as_deref(),
+            Some("line 1: an arrow leads to one name; write one line for each arrow")
+        );
+        let call = haft_core::ToolCall::new("2", "draw_graph", right);
+        let tool_calls = vec![call];
+        Ok(ChatResponse::new(haft_core::AssistantMessage { tool_calls, ..Default::default() }))
+    });
+    let answer = answer([architect, ScriptedModel::new()], &folder, "Draw a graph.").await?;
+    assert!(answer.text.starts_with("Drawn: 2 boxes, 1 arrows."), "{}", answer.text);
+    Ok(())
+}
+
+#[test]
+fn mistakes_are_told_by_their_line() {
+    let graph = |source: &str| Graph::parse(source).map_err(|error| error.to_string()).err();
+    assert_eq!(graph("a -> b\n\"c"), Some("line 2: a text in quotes does not end".to_owned()));
+    assert_eq!(
+        graph("digraph { subgraph x { a } }"),
+        Some("line 1: subgraphs are not drawn: leave them out".to_owned())
+    );
+    assert_eq!(
+        graph("a [label]"),
+        Some("line 1: in brackets stands `label=\"…\"`, and at their end `]`".to_owned())
+    );
+    assert_eq!(graph("digraph {}"), Some("there is nothing to draw: write at least one `a -> b`".to_owned()));
+    let many: String = (0..300).map(|number| format!("a{number}\n")).collect();
+    assert!(matches!(Graph::parse(&many), Err(DiagramError::TooMany { found: 300, .. })));
+    assert!(matches!(Sequence::parse("A: hello"), Err(DiagramError::Syntax { line: 1, .. })));
+    assert!(matches!(Sequence::parse("sequenceDiagram"), Err(DiagramError::Empty(_))));
+}
+
+/// A circle, a self-loop and what nothing is connected to are drawn too.
+#[test]
+fn every_graph_is_drawn() -> Result<(), DiagramError> {
+    for (source, arrows) in [("a -> b -> c -> a", 3), ("a -> a", 1), ("a\nb\nc", 0), ("a -> b\na -> b", 2)] {
+        let svg = Graph::parse(source)?.to_svg();
+        assert_eq!(svg.matches("marker-end").count(), arrows, "{source}");
+        assert!(!svg.contains("NaN"), "{svg}");
+    }
+    Ok(())
+}

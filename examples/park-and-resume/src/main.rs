@@ -1,0 +1,41 @@
+//! `cargo xtask example park-and-resume`, and then `cargo xtask example park-and-resume yes`, or `no "too many"`.
+
+use std::{env, error::Error, path::Path, process::ExitCode};
+
+use haft_core::{Answer, WithCauses};
+use haft_local::LocalModel;
+
+const QUESTION: &str = "Order 3 boxes of paper.";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", WithCauses(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let file = Path::new("parked-run.json");
+    let answer = match arguments.as_slice() {
+        ["yes"] => Some(Answer::approved()),
+        ["no"] => Some(Answer::denied("a person said no")),
+        ["no", reason] => Some(Answer::denied(*reason)),
+        _ => None,
+    };
+    if answer.is_some() && !file.exists() {
+        return Err(format!("no run waits here: there is no {}", file.display()).into());
+    }
+    let model = LocalModel::open_chosen().await?;
+    let told = match answer {
+        Some(answer) => park_and_resume::answer(model, answer, file).await?,
+        None => park_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,
+    };
+    println!("{told}");
+    Ok(())
+}
