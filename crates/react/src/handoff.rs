@@ -204,6 +204,8 @@ impl Handoffs {
 
     async fn drive(self, input: RunInput, events: Events) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
+        // What the question says of its run holds whoever has it.
+        let (stop_on, tool_choice) = (input.stop_on.clone(), input.tool_choice.clone());
         let (mut held, mut run) = self.begin(input)?;
         let mut reason = "it has the conversation".to_owned();
         loop {
@@ -217,7 +219,14 @@ impl Handoffs {
             let to = self.handed_to(&Message::tool(result.clone())).map(str::to_owned);
             let to = to.ok_or(AgentErrorKind::Incomplete)?;
             reason = transfer::reason(&held.agent, run.transcript(), &result);
-            run.hand_over(self.agent(&to)?.config(), self.0.carried, &reason);
+            let mut config = self.agent(&to)?.config().clone();
+            if let Some(tools) = &stop_on {
+                config.stop_on.clone_from(tools);
+            }
+            if let Some(choice) = &tool_choice {
+                config.tool_choice.clone_from(choice);
+            }
+            run.hand_over(config, self.0.carried, &reason);
             held = Held { agent: to, handed: held.handed + 1, state: Value::Null };
         }
     }

@@ -64,9 +64,7 @@ impl Run {
 
     /// Goes on with the calls of a reply; no effect when all are done.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
-        let Head { phase: Phase::Calling { calls, queued }, retries, config, .. } = &mut self.head else {
-            return Ok(None);
-        };
+        let Phase::Calling { calls, .. } = &mut self.head.phase else { return Ok(None) };
         let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
         if !under_way.is_empty() {
             return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
@@ -85,13 +83,21 @@ impl Run {
         if !pending.is_empty() {
             return Ok(Some(Effect::Wait(pending)));
         }
+        self.settle_calls();
+        Ok(None)
+    }
+
+    /// Takes note of what came of calls that are all done, and puts it into the transcript.
+    pub(super) fn settle_calls(&mut self) {
+        let Head { phase: Phase::Calling { calls, queued }, retries, config, .. } = &mut self.head else {
+            return;
+        };
         let ends = calls.ending(&config.stop_on).filter(|_| !*queued);
         if !*queued {
             guard::count_retries(calls.results(), retries);
         }
         self.head.ended_by = ends.map(|place| self.transcript.len() + place).or(self.head.ended_by);
         self.close(FailureKind::Cancelled, "cancelled");
-        Ok(None)
     }
 
     /// Puts the results of all open calls into the transcript, in call order. Calls without one get one that says

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use haft_core::{FailureKind, MessageBody, RunAnswer, StopReason, ToolResult};
+use haft_core::{MessageBody, RunAnswer, StopReason, ToolResult};
 
-use super::{Output, Phase, Run, RunConfig, guard, mark};
+use super::{Output, Phase, Run, RunConfig, mark};
 use crate::Carried;
 
 impl Run {
@@ -14,14 +14,11 @@ impl Run {
         if tools.is_empty() || !self.is_asking() {
             return None;
         }
-        if let Phase::Calling { calls, queued } = &self.head.phase {
+        if let Phase::Calling { calls, .. } = &self.head.phase {
             if calls.fatal().is_some() {
                 return None;
             }
-            if !queued {
-                guard::count_retries(calls.results(), &mut self.head.retries);
-            }
-            self.close(FailureKind::Cancelled, "cancelled");
+            self.settle_calls();
         }
         let from = self.head.start.max(self.head.handed);
         let own = self.transcript.messages().get(from..).unwrap_or_default();
@@ -40,9 +37,11 @@ impl Run {
     }
 
     /// Goes on as the run of another agent, within the same limits.
-    pub(crate) fn hand_over(&mut self, config: &RunConfig, carried: Carried, reason: &str) {
+    pub(crate) fn hand_over(&mut self, config: RunConfig, carried: Carried, reason: &str) {
         let limits = self.head.config.limits;
-        self.head.config = RunConfig { limits, ..config.clone() };
+        self.head.config = RunConfig { limits, ..config };
+        self.head.has_called = false;
+        self.head.ended_by = None;
         self.head.unusable_replies = 0;
         self.head.has_called = false;
         self.head.retries.clear();

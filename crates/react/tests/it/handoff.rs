@@ -4,10 +4,12 @@ use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Limit, Parked,
-    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, ToolExt as _, Toolset, Usage, json,
-    testing::ScriptedModel,
+    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, StopReason, Tool as _,
+    ToolExt as _, Toolset, Usage, json, testing::ScriptedModel,
 };
-use haft_react::{Carried, HandoffError, Handoffs, ReactAgent, Route, RouteTable, Router, TextReact};
+use haft_react::{
+    Carried, HandoffError, Handoffs, QueueHandle, ReactAgent, Route, RouteTable, Router, TextReact,
+};
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -359,4 +361,41 @@ fn house_of(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
         ("bar", agent(&quiet(), Toolset::new())),
     ];
     Handoffs::new(table(), agents).unwrap()
+}
+
+/// A tool that ends the run ends it for whoever has it, also beside a hand-off.
+#[tokio::test]
+async fn a_tool_may_end_the_run_of_any_agent() {
+    let sum = r#"{"x":1,"y":1}"#;
+    let reception = quiet().calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = quiet().calls([("b", "add", sum), ("c", "transfer_to_bar", "{}")]);
+    let input = RunInput::new("Hi").with_stop_on(["add"]);
+    let answer = house([&reception, &kitchen, &quiet()]).run(input).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.agent.as_deref()), ("2", Some("kitchen")));
+    assert_eq!(answer.stop_reason, StopReason::Tool);
+    assert_paired(&answer.transcript);
+}
+
+/// What a tool has pushed is executed before somebody else goes on.
+#[tokio::test]
+async fn a_queue_comes_before_a_hand_off() {
+    let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
+        cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
+    });
+    let reception = quiet().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = quiet().text("3.");
+    let tools = calculator().with(push);
+    let agents = [
+        ("reception", ReactAgent::builder(reception).tools(tools).pending_queue().build().unwrap()),
+        ("kitchen", agent(&kitchen, Toolset::new())),
+        ("bar", agent(&quiet(), Toolset::new())),
+    ];
+    Handoffs::new(table(), agents).unwrap().run("Hi".into()).await.unwrap();
+    expect![[r#"
+        user: Hi
+        assistant: a push{}; b transfer_to_kitchen{}
+        tool: a 3
+        tool: b Handed to kitchen, who goes on from here.
+    "#]]
+    .assert_eq(&lines(&kitchen.requests()[0]));
 }
