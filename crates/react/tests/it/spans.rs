@@ -38,8 +38,12 @@ async fn spans_have_the_names_of_opentelemetry() {
         .with_target(false)
         .without_time()
         .finish();
-    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("42");
+    let call = [("call_1", "add", r#"{"x":17,"y":25}"#)];
+    let model = ScriptedModel::new().calls(call).text("42").calls(call).text("42");
     let agent = ReactAgent::new(model, calculator()).unwrap();
+    // A place in the code that another test comes to first, at the very time when this one begins to listen, is heard by nobody:
+    // all of them are known before.
+    agent.run("17 + 25?".into()).await.unwrap();
     let context = RunContext { run_id: "run_1".to_owned(), ..RunContext::default() };
 
     let guard = tracing::subscriber::set_default(subscriber);
