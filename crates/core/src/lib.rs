@@ -63,10 +63,11 @@ pub use source::{
 pub use store::{MemoryResultStore, ReadResult, ResultStore};
 pub use timestamp::Timestamp;
 pub use tool::{
-    Annotations, BoxError, CallRequest, CallService, Deprecation, DynamicTool, IntoToolOutput,
-    InvalidToolName, Json, LayeredTool, Pending, PendingCall, PendingKind, Policy, Principal, Progress,
-    ProgressSink, Redefined, RunContext, State, StateType, Tool, ToolContext, ToolDefinition, ToolError,
-    ToolExt, ToolName, ToolOutcome, ToolOutput, ToolService, Tools, from_arguments, tool_fn,
+    Annotations, BoxError, CallRequest, CallService, Chain, ChainError, Deprecation, DynamicTool,
+    IntoToolOutput, InvalidToolName, Json, LayeredTool, Pending, PendingCall, PendingKind, Policy, Principal,
+    Progress, ProgressSink, Redefined, RunContext, State, StateType, Tool, ToolContext, ToolDefinition,
+    ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, ToolService, Tools, chain, from_arguments,
+    tool_fn,
 };
 pub use toolset::{ToolInfo, Toolset, ToolsetError};
 pub use transcript::{Transcript, View};

@@ -179,6 +179,13 @@ impl Pipeline {
         self.abandoned().load(Ordering::Relaxed)
     }
 
+    /// The same for calls whose results are read by programs.
+    pub(crate) fn whole(&self) -> Self {
+        let mut whole = self.clone();
+        Arc::make_mut(&mut whole.0).store = None;
+        whole
+    }
+
     pub(crate) fn abandoned(&self) -> &AtomicUsize {
         &self.0.abandoned
     }

@@ -17,6 +17,7 @@ mod described;
 mod effort;
 mod error;
 mod explain;
+mod fit;
 mod foreign;
 mod guarded;
 mod listing;

@@ -1,6 +1,7 @@
 //! The tool: a value that carries its definition and can be called.
 
 mod arguments;
+mod chain;
 mod context;
 mod definition;
 mod dynamic;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 pub use arguments::from_arguments;
 pub(crate) use arguments::read;
+pub use chain::{Chain, ChainError, chain};
 pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
 pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};

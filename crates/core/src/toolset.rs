@@ -128,7 +128,8 @@ impl Toolset {
         self.anew()
     }
 
-    /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools).
+    /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools), or several tools as a list or a
+    /// tuple.
     #[must_use]
     pub fn with_tools(self, tools: impl Tools) -> Self {
         self.with_all(tools.into_tools())

@@ -1,7 +1,5 @@
 //! An agent as a tool of another.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
@@ -9,8 +7,8 @@ use super::{
     Agent, AgentError, AgentErrorKind, Answer, Answers, Parked, RunAnswer, RunInput, RunOutput, StopReason,
 };
 use crate::{
-    Content, Pending, PendingCall, PendingKind, Progress, ProgressSink, RunContext, Schema, Tool,
-    ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, ToolOutput,
+    Content, Pending, PendingCall, PendingKind, RunContext, Schema, Tool, ToolContext, ToolDefinition,
+    ToolError, ToolName, ToolOutcome, ToolOutput,
 };
 
 /// The one argument of an agent as a tool.
@@ -105,10 +103,6 @@ fn question(arguments: Value) -> Content {
 
 fn context(cx: &ToolContext) -> RunContext {
     let run = cx.run();
-    let progress = run.progress.clone().map(|host| {
-        let relay = Relay { host, call_id: cx.call_id().to_owned() };
-        Arc::new(relay) as Arc<dyn ProgressSink>
-    });
     RunContext {
         run_id: if run.run_id.is_empty() {
             String::new()
@@ -116,20 +110,8 @@ fn context(cx: &ToolContext) -> RunContext {
             format!("{}/{}", run.run_id, cx.call_id())
         },
         cancellation: run.cancellation.child_token(),
-        progress,
+        progress: cx.relayed_progress(),
         ..run.clone()
-    }
-}
-
-/// What is under way inside the child is progress of the call.
-struct Relay {
-    host: Arc<dyn ProgressSink>,
-    call_id: String,
-}
-
-impl ProgressSink for Relay {
-    fn report(&self, _call_id: &str, progress: Progress) {
-        self.host.report(&self.call_id, progress);
     }
 }
 

@@ -100,6 +100,23 @@ impl ToolContext {
         self.in_flight.as_deref()
     }
 
+    /// The context of a call that this one makes, by its number: for the same run, until the same time.
+    pub(crate) fn inside(&self, number: usize) -> Self {
+        let run = match self.relayed_progress() {
+            None => Arc::clone(&self.run),
+            progress => Arc::new(RunContext { progress, ..RunContext::clone(&self.run) }),
+        };
+        let call_id =
+            if self.call_id.is_empty() { number.to_string() } else { format!("{}/{number}", self.call_id) };
+        Self { deadline: self.deadline, ..Self::new(run, call_id) }
+    }
+
+    /// Where calls inside this one report: what is under way there is progress of this call.
+    pub(crate) fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
+        let host = self.run.progress.clone()?;
+        Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
+    }
+
     pub(crate) fn run(&self) -> &RunContext {
         &self.run
     }
@@ -189,6 +206,17 @@ impl ToolContext {
         if let Some(sink) = &self.run.progress {
             sink.report(&self.call_id, progress);
         }
+    }
+}
+
+struct Relay {
+    host: Arc<dyn ProgressSink>,
+    call_id: Arc<str>,
+}
+
+impl ProgressSink for Relay {
+    fn report(&self, _call_id: &str, progress: Progress) {
+        self.host.report(&self.call_id, progress);
     }
 }
 

@@ -47,6 +47,9 @@ pub enum ToolError {
     /// The run must stop.
     #[error("{0}")]
     Fatal(String),
+    /// A call that the tool made itself failed, and so does this one: in those words, with that meaning.
+    #[error(transparent)]
+    Inner(#[from] Failure),
 }
 
 struct Millis(Duration);
@@ -58,10 +61,15 @@ impl std::fmt::Display for Millis {
 }
 
 impl ToolError {
-    /// Makes a failure of any error, whose text the model reads. A `ToolError` keeps its meaning.
+    /// Makes a failure of any error, whose text the model reads. A `ToolError` keeps its meaning, and so does the [`Failure`] of
+    /// another call.
     pub fn failed(error: impl Into<BoxError>) -> Self {
-        match error.into().downcast::<Self>() {
-            Ok(error) => *error,
+        let error = match error.into().downcast::<Self>() {
+            Ok(error) => return *error,
+            Err(error) => error,
+        };
+        match error.downcast::<Failure>() {
+            Ok(failure) => Self::Inner(*failure),
             Err(error) => Self::Failed { message: error.to_string(), source: Some(error) },
         }
     }
@@ -83,6 +91,7 @@ impl ToolError {
             Self::NotFound(_) => FailureKind::NotFound,
             Self::Unconfirmed(_) => FailureKind::Unconfirmed,
             Self::Fatal(_) => FailureKind::Fatal,
+            Self::Inner(failure) => failure.kind,
         }
     }
 }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::Tool;
 use crate::__private::Methods;
 
-/// A value whose methods are tools, by [`#[tools]`](macro@crate::tools) on its `impl` block; or an `Arc` of one.
+/// A value whose methods are tools, by [`#[tools]`](macro@crate::tools) on its `impl` block, or an `Arc` of one; or several
+/// tools: a list of one type, a tuple of up to eight.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools",
     label = "not a value with tools",
@@ -11,7 +12,7 @@ use crate::__private::Methods;
     note = "one tool is added by `with`, a source by `with_source`"
 )]
 pub trait Tools {
-    /// The tools of the block, in order. All of them share the value.
+    /// The tools, in order. Those of a block share the value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 
@@ -20,4 +21,39 @@ impl<T: Methods> Tools for Arc<T> {
     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         T::tools(self)
     }
+}
+
+impl<T: Tool + 'static, const N: usize> Tools for [T; N] {
+    fn into_tools(self) -> Vec<Arc<dyn Tool>> {
+        self.map(|tool| Arc::new(tool) as Arc<dyn Tool>).into()
+    }
+}
+
+impl<T: Tool + 'static> Tools for Vec<T> {
+    fn into_tools(self) -> Vec<Arc<dyn Tool>> {
+        self.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>).collect()
+    }
+}
+
+macro_rules! tools_of {
+    ($($($tool:ident)+;)+) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($tool: Tool + 'static),+> Tools for ($($tool,)+) {
+            #[allow(non_snake_case, reason = "the types are named like the values")]
+            fn into_tools(self) -> Vec<Arc<dyn Tool>> {
+                let ($($tool,)+) = self;
+                vec![$(Arc::new($tool)),+]
+            }
+        }
+    )+};
+}
+tools_of! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
 }

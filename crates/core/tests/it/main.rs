@@ -9,6 +9,8 @@ mod batch;
 #[cfg(test)]
 mod cache;
 #[cfg(test)]
+mod chain;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod macros;

@@ -198,7 +198,8 @@ async fn pieces_are_read_in_their_order() {
     expect![[r#"
         [characters 20 to 52 of 52]
         tes]
-        twotwotwotwotwotwotwotwotwo"#]].assert_eq(&rest);
+        twotwotwotwotwotwotwotwotwo"#]]
+    .assert_eq(&rest);
 }
 
 #[tokio::test]
