@@ -317,7 +317,10 @@ impl Pipeline {
         let mut outcome = self.invoke(host, tool, arguments, cx, started, notes).await?;
         match &mut outcome {
             ToolOutcome::Done(output) => check(definition, output)?,
-            ToolOutcome::Pending(pending) => pending.approved = approved,
+            ToolOutcome::Pending(pending) => {
+                pending.definition = approved.is_some().then(|| definition.fingerprint());
+                pending.approved = approved;
+            }
         }
         Ok(outcome)
     }

@@ -43,14 +43,25 @@ pub(super) fn pass(
         }
     };
     match approved {
+        Some(_) if policy.requires_approval && is_another(definition, cx) => Ok(waits(definition, arguments)),
         Some(approved) => {
             definition.input_schema().validate(approved)?;
             let are_others = *approved != arguments;
             Ok(Passage::Open { arguments: approved.clone(), approved: Some(approved.clone()), are_others })
         }
-        None if policy.requires_approval => {
-            Ok(Passage::Waits(Pending::new(PendingKind::Approval { arguments })))
-        }
+        None if policy.requires_approval => Ok(waits(definition, arguments)),
         None => Ok(Passage::Open { arguments, approved: None, are_others: false }),
     }
+}
+
+fn waits(definition: &ToolDefinition, arguments: Value) -> Passage {
+    let mut pending = Pending::new(PendingKind::Approval { arguments });
+    pending.definition = Some(definition.fingerprint());
+    Passage::Waits(pending)
+}
+
+/// Whether the tool says something else than when somebody permitted the call.
+fn is_another(definition: &ToolDefinition, cx: &ToolContext) -> bool {
+    let asked = cx.resumed().and_then(|resumed| resumed.pending().definition.as_ref());
+    asked.is_some_and(|asked| *asked != definition.fingerprint())
 }

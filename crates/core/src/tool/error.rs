@@ -27,7 +27,7 @@ pub enum ToolError {
         source: Option<BoxError>,
     },
     /// A gate or a person said no. The tool did not run.
-    #[error("denied: {0}")]
+    #[error("denied{}", Reason(.0))]
     Denied(String),
     /// The deadline passed. The effect may have happened.
     #[error("timed out after {}", Millis(*after))]
@@ -50,6 +50,15 @@ pub enum ToolError {
     /// A call that the tool made itself failed, and so does this one: in those words, with that meaning.
     #[error(transparent)]
     Inner(#[from] Failure),
+}
+
+/// Why, if somebody said why.
+struct Reason<'a>(&'a str);
+
+impl std::fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }
+    }
 }
 
 struct Millis(Duration);

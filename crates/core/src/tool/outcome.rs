@@ -168,12 +168,16 @@ pub struct Pending {
     /// that nobody is asked twice, and what was permitted is what runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
+    /// The [fingerprint](crate::ToolDefinition::fingerprint) of the tool when somebody was asked to permit the call: a permission is for
+    /// that tool, and one that says something else by then is asked for again. The gate sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
 }
 
 impl Pending {
     /// Waits for this, with nothing to keep.
     pub fn new(kind: PendingKind) -> Self {
-        Self { kind, state: Value::Null, approved: None }
+        Self { kind, state: Value::Null, approved: None, definition: None }
     }
 
     /// Keeps what the tool needs to go on.

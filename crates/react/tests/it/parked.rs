@@ -1,15 +1,17 @@
 //! Runs that wait for somebody.
 
 use expect_test::expect;
+use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, Answer, Answers, DynamicTool, Parked, Pending, PendingKind, Policy, RunInput, RunOutput,
-    Tool, ToolExt as _, ToolOutcome, Toolset, Transcript, json, testing::ScriptedModel,
+    Agent as _, Answer, Answers, DynamicTool, Parked, Pending, PendingKind, Policy, RunContext, RunEvent,
+    RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolOutcome, ToolOutput,
+    Toolset, Transcript, json, testing::ScriptedModel,
 };
 use haft_react::{ReactAgent, Run};
 
 use crate::{
     pairing::{assert_paired, lines},
-    tools::{add, calculator, plain},
+    tools::{add, calculator, counted, plain},
 };
 
 /// `add`, which a person must approve.
@@ -87,26 +89,203 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// BEHAVIOUR D35: an approval is bound to the arguments that were shown, also when the tool reads them anew.
+/// `echo(text)`, which a person must approve; its one argument is of this kind.
+fn echo(kind: &str, description: &str) -> Toolset {
+    let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
+    let definition = definition.with_description(description);
+    Toolset::new()
+        .with(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
+}
+
+/// BEHAVIOUR D35 and FAULTS X1: an approval is bound to what was shown: the arguments, and what the tool said of itself. One that
+/// says something else by then waits again.
 #[tokio::test]
 async fn what_was_shown_is_what_runs() {
-    let model = ScriptedModel::new().calls([("a", "echo", r#"{"text":"7"}"#)]).text("Done.");
-    let echo = |kind: &str| {
-        let schema = haft_core::Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
-        let name = haft_core::ToolName::new("echo").unwrap();
+    for changed in [echo("string", ""), echo("integer", "Echoes, and deletes the rest.")] {
+        let model = ScriptedModel::new().calls([("a", "echo", r#"{"text":"7"}"#)]).text("Done.");
+        let shown = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
+        let changed = ReactAgent::new(model, changed).unwrap();
+
+        let first = parked(shown.run("Echo.".into()).await.unwrap());
+        assert_eq!(first.pending[0].pending.kind, PendingKind::Approval { arguments: json!({"text": 7}) });
+        let resume = |parked| RunInput::resume(parked, answers([("a", Answer::approved())]));
+        let second = parked(changed.run(resume(first.clone())).await.unwrap());
+        assert_ne!(second.pending[0].pending.definition, first.pending[0].pending.definition);
+        let PendingKind::Approval { arguments } = second.pending[0].pending.kind.clone() else { panic!() };
+        let output = changed.run(resume(second)).await.unwrap();
+        assert_eq!(output.results_of("echo").next().unwrap().model_text(), arguments["text"].to_string());
+    }
+}
+
+/// The order of the keys, and what a model never reads, are no change.
+#[tokio::test]
+async fn the_same_tool_is_asked_for_once() {
+    let tools = |schema: &str, note: &str| {
+        let schema = Schema::arguments(serde_json::from_str(schema).unwrap()).unwrap();
         let policy = Policy { requires_approval: true, ..Policy::default() };
-        let definition = haft_core::ToolDefinition::new(name, schema).with_policy(policy);
-        DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() })
+        let metadata = serde_json::Map::from_iter([("note".to_owned(), json!(note))]);
+        let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
+        let definition = definition.with_metadata(metadata);
+        Toolset::new().with(DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() }))
     };
-    let shown = ReactAgent::new(model.clone(), Toolset::new().with(echo("integer"))).unwrap();
-    let changed = ReactAgent::new(model, Toolset::new().with(echo("string"))).unwrap();
+    let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
+    let one = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
+    let other = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
+    let parked =
+        parked(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.".into()).await.unwrap());
+    let agent = ReactAgent::new(model, tools(other, "b")).unwrap();
+    let output = agent.run(RunInput::resume(parked, answers([("a", Answer::approved())]))).await.unwrap();
+    assert_eq!(output.text(), "Done.");
+}
 
-    let parked = parked(shown.run("Echo.".into()).await.unwrap());
-    assert_eq!(parked.pending[0].pending.kind, PendingKind::Approval { arguments: json!({"text": 7}) });
-    let output = changed.run(RunInput::resume(parked, answers([("a", Answer::approved())]))).await.unwrap();
+/// BEHAVIOUR D35: what is approved in place of the arguments must fit, and nobody need give a reason.
+#[tokio::test]
+async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
+    let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
+    let model = ScriptedModel::new().calls(calls).text("Done.");
+    let (add, count) = counted(&add());
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let tools = Toolset::new().with(add.with_definition(|it| it.with_policy(policy)));
+    let agent = ReactAgent::new(model.clone(), tools).unwrap();
+    let parked = parked(agent.run("Add.".into()).await.unwrap());
+    let wrong = Answer::approved_with(json!({"x": "one"}));
+    let answers = answers([("a", wrong), ("b", Answer::denied(""))]);
+    agent.run(RunInput::resume(parked, answers)).await.unwrap();
+    expect![[r#"
+        user: Add.
+        assistant: a add{"x":1,"y":1}; b add{"x":2,"y":2}
+        tool: a invalid arguments: /: missing required property "y" (integer)
+        /x: expected integer, received string "one"
+        tool: b denied
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
 
-    let told = output.results_of("echo").next().unwrap().model_text();
-    assert!(told.contains("/text: expected string, received integer 7"), "{told}");
+/// What comes from outside is held against the output schema, and work that failed elsewhere is a failed call.
+#[tokio::test]
+async fn an_answer_from_outside_is_checked_like_a_result() {
+    let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());
+    let definition = definition.with_output_schema(json!({"type": "object", "required": ["metres"]}));
+    let measure = DynamicTool::new(definition, |_, _| async {
+        ToolOutcome::Pending(Pending::new(PendingKind::External))
+    });
+    let calls = [("a", "measure", "{}"), ("b", "measure", r#"{ }"#), ("c", "measure", r#"{  }"#)];
+    let model = ScriptedModel::new().calls(calls).text("Done.");
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with(measure)).identical_calls(None).build().unwrap();
+    let parked = parked(agent.run("How long?".into()).await.unwrap());
+    let output = |value| Answer::output(ToolOutput::structured(value));
+    let answers = answers([
+        ("a", output(json!({"metres": 3}))),
+        ("b", output(json!({"feet": 10}))),
+        ("c", Answer::Failed { message: "no ruler".to_owned() }),
+    ]);
+    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!((&*told[0], &*told[2]), (r#"{"metres":3}"#, "no ruler"));
+    assert!(told[1].contains(r#"missing required property "metres""#), "{}", told[1]);
+    assert_paired(&answer.transcript);
+}
+
+/// A question to a person: what is said is held against what was asked, and the tool goes on from there.
+#[tokio::test]
+async fn a_person_is_asked() {
+    let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
+    let seat = || {
+        DynamicTool::new(definition.clone(), |_, cx| async move {
+            match (cx.answer(), cx.pending_state()) {
+                (Some(Answer::Input { value }), Some(train)) => {
+                    ToolOutcome::from(format!("{value} in {train}"))
+                }
+                _ => {
+                    let schema = json!({"type": "integer", "minimum": 1}).as_object().cloned().unwrap();
+                    let asks = PendingKind::Input { message: "Which seat?".to_owned(), schema };
+                    ToolOutcome::Pending(Pending::new(asks).with_state(json!(7)))
+                }
+            }
+        })
+    };
+    let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
+    let agent = || ReactAgent::new(model.clone(), Toolset::new().with(seat())).unwrap();
+    let parked = parked(agent().run("Book.".into()).await.unwrap());
+    let said = |value| RunInput::resume(parked.clone(), answers([("a", Answer::Input { value })]));
+    let error = agent().run(said(json!("window"))).await.unwrap_err().to_string();
+    assert!(error.contains("the answer is not what was asked for: /: expected integer"), "{error}");
+    let output = agent().run(said(json!(12))).await.unwrap();
+    assert_eq!(output.results_of("seat").next().unwrap().model_text(), "12 in 7");
+}
+
+/// An answer counts once.
+#[tokio::test]
+async fn an_answer_twice_is_an_error() {
+    let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
+    let agent = ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with(external())).unwrap();
+    let first = parked(agent.run("Draw.".into()).await.unwrap());
+    let mut run = Run::unpark(first.clone()).unwrap();
+    run.on_answer("a", Answer::output("1")).unwrap();
+    let error = run.on_answer("a", Answer::output("2")).unwrap_err().to_string();
+    assert_eq!(error, r#"there is an answer for the call "a", which does not wait; waiting: b"#);
+    // Also after a part of the answers, which is another parked run.
+    let second = RunInput::resume(first, answers([("a", Answer::output("1"))]));
+    let second = parked(agent.run(second).await.unwrap());
+    let again = agent.run(RunInput::resume(second, answers([("a", Answer::output("2"))]))).await.unwrap_err();
+    assert!(again.to_string().ends_with(error.as_str()), "{again}");
+}
+
+/// BEHAVIOUR D38: cancelled while it is parked, also with answers that came, every call has its result.
+#[tokio::test]
+async fn a_parked_run_can_be_cancelled() {
+    let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
+    let model = ScriptedModel::new().calls(calls).text("Fine.");
+    let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
+    let parked = parked(agent.run("Draw.".into()).await.unwrap());
+    let mut run = Run::unpark(parked.clone()).unwrap();
+    run.cancel();
+    assert_paired(run.transcript());
+    let texts: Vec<_> = run.transcript().messages().iter().skip(2).map(|message| message.text()).collect();
+    assert_eq!(texts, ["cancelled", "2"]);
+
+    let context = RunContext::default();
+    context.cancellation.cancel();
+    let resume = RunInput::resume(parked, answers([("a", Answer::output("42"))])).with_context(context);
+    let error = agent.run(resume).await.unwrap_err();
+    assert_paired(&error.transcript);
+    assert_eq!(
+        agent.run(RunInput::following(error.transcript, "Never mind.")).await.unwrap().text(),
+        "Fine."
+    );
+}
+
+/// A crash while calls are under way: what was saved before them tells which go again.
+#[tokio::test]
+async fn after_a_crash_nobody_calls_twice() {
+    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let (look, looked) = counted(&plain("look", || async { "seen" }));
+    let (pay, paid) = counted(&plain("pay", || async { "paid" }));
+    let tools = Toolset::new().with(look.with_definition(|it| it.with_policy(idempotent))).with(pay);
+    let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "pay", "{}")]).text("Done.");
+    let agent = ReactAgent::new(model, tools.clone()).unwrap();
+    let list = tools.list(&Default::default()).await;
+    let mut run = agent.begin("Go.".into()).unwrap();
+    let mut events = agent.drive(&mut run, RunContext::default());
+    while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallStarted { .. }) {}
+    drop(events);
+    let saved = serde_json::to_string(&run).unwrap();
+
+    let mut run: Run = serde_json::from_str(&saved).unwrap();
+    let open: Vec<_> = run.interrupted().into_iter().map(|call| call.name).collect();
+    assert_eq!(open, ["look", "pay"]);
+    run.recover(&list);
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    let Some(Ok(RunEvent::Done { output })) = events.last() else { panic!("{events:?}") };
+    let told: Vec<_> = output.answer().unwrap().steps.iter().map(|step| step.result.model_text()).collect();
+    assert_eq!(told[0], "seen");
+    assert!(told[1].starts_with("unconfirmed, it may or may not have happened"), "{}", told[1]);
+    let counts = [looked, paid].map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    assert_eq!(counts, [1, 0]);
 }
 
 #[tokio::test]
