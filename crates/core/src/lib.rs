@@ -45,8 +45,8 @@ pub use haft_macros::tool;
 pub use haft_macros::tools;
 pub use message::{AssistantMessage, Message, MessageBody, ProviderData};
 pub use model::{
-    ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
-    ResponseFormat, TimeoutPhase, ToolChoice, Usage,
+    ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatSettings, Cost, FinishReason,
+    ModelError, ModelProfile, Price, Priced, Prices, ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
 pub use pipeline::{
     Audit, AuditLog, AuditOutcome, Batch, CallOutcome, CallRecord, Pipeline, Recorder, WaitsFor,
@@ -66,8 +66,8 @@ pub use tool::{
     Annotations, BoxError, CallRequest, CallService, Chain, ChainError, Deprecation, DynamicTool,
     IntoToolOutput, InvalidToolName, Json, LayeredTool, Pending, PendingCall, PendingKind, Policy, Principal,
     Progress, ProgressSink, Redefined, RunContext, State, StateType, Tool, ToolContext, ToolDefinition,
-    ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, ToolService, Tools, chain, from_arguments,
-    tool_fn,
+    ToolError, ToolExt, ToolName, ToolOutcome, ToolOutput, ToolService, Tools, UsageMeter, chain,
+    from_arguments, tool_fn,
 };
 pub use toolset::{ToolInfo, Toolset, ToolsetError};
 pub use transcript::{Transcript, View};

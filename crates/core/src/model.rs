@@ -1,6 +1,9 @@
 //! Models that are asked for the next message.
 
+mod cost;
 mod error;
+mod ext;
+mod priced;
 mod profile;
 mod request;
 mod response;
@@ -8,7 +11,10 @@ mod response;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
+pub use cost::{Cost, Price, Prices};
 pub use error::{ModelError, TimeoutPhase};
+pub use ext::ChatModelExt;
+pub use priced::Priced;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason, Usage};

@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use arguments::from_arguments;
 pub(crate) use arguments::read;
 pub use chain::{Chain, ChainError, chain};
-pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
+pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext, UsageMeter};
 pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};
 pub use error::{BoxError, ToolError};

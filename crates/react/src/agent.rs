@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod builder;
+mod clock;
 mod compact;
 mod deprecated;
 mod drive;

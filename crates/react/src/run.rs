@@ -192,7 +192,7 @@ impl Run {
 
     /// Takes what it was told into the transcript, so that all is there when the next request is decided about.
     pub(crate) fn take_in(&mut self, step: &Step<'_>) -> Result<(), AgentErrorKind> {
-        self.head.now = step.now;
+        self.tick(step.now);
         self.hear()?;
         if self.is_asking() { self.call(step.tools).map(drop) } else { Ok(()) }
     }
@@ -207,7 +207,7 @@ impl Run {
     /// Fails when the run ends without an answer, and with [`AgentErrorKind::InvalidInput`] when it is not told of
     /// the last effect yet.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
-        self.head.now = step.now;
+        self.tick(step.now);
         match &self.head.phase {
             Phase::Asking if !self.head.queued.is_empty() => {
                 self.open_queued()?;
@@ -254,6 +254,7 @@ impl Run {
     /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now;
+        self.head.is_timed = false;
         match &mut self.head.phase {
             Phase::Calling { calls, .. } => calls.recover(now, |call| queued::may_go_again(tools, call)),
             Phase::Asked => self.head.phase = Phase::Asking,

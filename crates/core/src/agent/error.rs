@@ -1,8 +1,8 @@
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Transcript, Usage, WithCauses};
+use crate::{Cost, ModelError, Transcript, Usage, WithCauses};
 
 /// Why a run ended without an answer, with what it had done until then.
 ///
@@ -93,6 +93,16 @@ pub enum Limit {
     ToolCalls(u32),
     /// Tokens read and written.
     TotalTokens(u64),
+    /// Tokens read.
+    InputTokens(u64),
+    /// Tokens written.
+    OutputTokens(u64),
+    /// What it costs.
+    Cost(Cost),
+    /// What it costs is limited, and the price of a request is not known.
+    UnknownCost,
+    /// Time.
+    Time(Duration),
     /// The same call again and again.
     IdenticalCalls(u32),
     /// Replies in a row that could not be used.
@@ -105,6 +115,11 @@ impl fmt::Display for Limit {
             Self::Requests(n) => write!(f, "the limit of {n} model requests is reached"),
             Self::ToolCalls(n) => write!(f, "the limit of {n} tool calls is reached"),
             Self::TotalTokens(n) => write!(f, "the limit of {n} tokens is reached"),
+            Self::InputTokens(n) => write!(f, "the limit of {n} input tokens is reached"),
+            Self::OutputTokens(n) => write!(f, "the limit of {n} output tokens is reached"),
+            Self::Cost(cost) => write!(f, "the limit of a cost of {cost} is reached"),
+            Self::UnknownCost => f.write_str("the cost is limited, and what a request has cost is not known"),
+            Self::Time(time) => write!(f, "the limit of {time:?} is reached"),
             Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
             Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
         }

@@ -1,9 +1,9 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Answers, Parked};
-use crate::{Message, RunContext, ToolChoice, Transcript, limits};
+use crate::{Cost, Message, RunContext, ToolChoice, Transcript, limits};
 
 /// What a run begins with, and for whom it runs.
 ///
@@ -48,7 +48,8 @@ pub enum RunStart {
     },
 }
 
-/// How much a run may use. `None` is no limit.
+/// How much a run may use. `None` is no limit. What is used is looked at before each request and before calls are made, and
+/// includes what summaries, agents that are tools, and a request that fails have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// How often the model may be asked. Default: [`limits::RUN_REQUESTS`].
@@ -57,12 +58,38 @@ pub struct RunLimits {
     pub tool_calls: Option<u32>,
     /// How many tokens may be read and written in all. Default: none.
     pub total_tokens: Option<u64>,
+    /// How many tokens may be read. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// How many tokens may be written. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// How much the run may cost, by the [prices](crate::ChatModelExt::priced) of its models. Where the price of a request is not
+    /// known, no more are made: the run ends with [`Limit::UnknownCost`](super::Limit::UnknownCost). Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// How long the run may take. While it is parked its time stands still. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Duration>,
 }
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { requests: Some(limits::RUN_REQUESTS), tool_calls: None, total_tokens: None }
+        Self { requests: Some(limits::RUN_REQUESTS), ..Self::NONE }
     }
+}
+
+impl RunLimits {
+    /// No limits at all.
+    pub const NONE: Self = Self {
+        requests: None,
+        tool_calls: None,
+        total_tokens: None,
+        input_tokens: None,
+        output_tokens: None,
+        cost: None,
+        time: None,
+    };
 }
 
 impl RunInput {

@@ -1,14 +1,17 @@
 //! An agent as a tool of another.
 
 use async_trait::async_trait;
+use futures::stream::StreamExt as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Agent, AgentError, AgentErrorKind, Answer, Answers, Parked, RunAnswer, RunInput, RunOutput, StopReason,
+    Agent, AgentError, AgentErrorKind, Answer, Answers, Parked, RunAnswer, RunEvent, RunInput, RunOutput,
+    StopReason,
 };
 use crate::{
     Content, Pending, PendingCall, PendingKind, RunContext, Schema, Tool, ToolContext, ToolDefinition,
-    ToolError, ToolName, ToolOutcome, ToolOutput,
+    ToolError, ToolName, ToolOutcome, ToolOutput, Usage,
 };
 
 /// The one argument of an agent as a tool.
@@ -68,23 +71,78 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let mut spent = Spent { cx, told: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
             (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {
-                let state = cx.pending_state().cloned().unwrap_or_default();
+                let Kept { child: state, told } = Kept::of(cx.pending_state().cloned().unwrap_or_default());
+                spent.told = told;
                 let pending = rooted(pending, |id| within(cx.call_id(), id));
                 let answers = answers.iter().map(|(id, answer)| (within(cx.call_id(), id), answer.clone()));
                 RunInput::resume(Parked { pending, state }, answers.collect::<Answers>())
             }
             _ => RunInput::new(question(arguments)),
         };
-        match self.agent.run(input.with_context(context(cx))).await {
-            Ok(RunOutput::Answer(answer)) => Ok(ToolOutcome::Done(output(*answer))),
+        match run(&self.agent, input.with_context(context(cx)), &mut spent).await {
+            Ok(RunOutput::Answer(answer)) => {
+                spent.settle(answer.usage);
+                Ok(ToolOutcome::Done(output(*answer)))
+            }
             Ok(RunOutput::Parked(Parked { pending, state })) => {
                 let pending = rooted(&pending, |id| format!("{}/{id}", cx.call_id()));
+                let state = json!(Kept { child: state, told: spent.told });
                 Ok(ToolOutcome::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
             }
-            Err(error) => Err(failure(error)),
+            Err(error) => {
+                spent.settle(error.usage);
+                Err(failure(error))
+            }
         }
+    }
+}
+
+/// Runs the child, and tells on the way what it uses.
+async fn run(agent: &impl Agent, input: RunInput, spent: &mut Spent<'_>) -> Result<RunOutput, AgentError> {
+    let mut events = agent.stream(input);
+    while let Some(event) = events.next().await {
+        match event? {
+            RunEvent::RequestFinished { usage } => spent.tell(usage.of_reply()),
+            RunEvent::Done { output } => return Ok(output),
+            _ => {}
+        }
+    }
+    Err(AgentErrorKind::Incomplete.into())
+}
+
+/// Tells the parent's run what the child uses, while it uses it: a child that is given up tells nothing any more.
+struct Spent<'a> {
+    cx: &'a ToolContext,
+    told: Usage,
+}
+
+impl Spent<'_> {
+    fn tell(&mut self, usage: Usage) {
+        self.told += usage;
+        self.cx.report_usage(usage);
+    }
+
+    /// Tells the rest of all that the child used, such as summaries.
+    fn settle(&mut self, all: Usage) {
+        self.tell(all.without(self.told));
+    }
+}
+
+/// What is kept of a child that waits.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    child: Value,
+    /// What it used, and the parent's run knows.
+    told: Usage,
+}
+
+impl Kept {
+    fn of(state: Value) -> Self {
+        // What was kept before usage was told is the child alone.
+        Self::deserialize(&state).unwrap_or(Self { child: state, told: Usage::default() })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{ChatEvent, ChatResponse, ModelError};
 /// What a model in a test says to one request.
 pub(super) enum Said {
     /// All of it at once.
-    Reply(Result<ChatResponse, ModelError>),
+    Reply(Result<Box<ChatResponse>, ModelError>),
     /// Exactly these pieces.
     Events(Vec<Result<ChatEvent, ModelError>>),
     /// These pieces, and then nothing until the request is dropped.
@@ -15,7 +15,7 @@ pub(super) enum Said {
 impl Said {
     pub(super) async fn whole(self) -> Result<ChatResponse, ModelError> {
         match self {
-            Self::Reply(reply) => reply,
+            Self::Reply(reply) => reply.map(|response| *response),
             Self::Hangs(_) => std::future::pending().await,
             Self::Events(events) => {
                 for event in events {

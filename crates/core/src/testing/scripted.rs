@@ -85,7 +85,7 @@ impl ScriptedModel {
         self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() }))
     }
 
-    /// Then it gives this reply. One without usage is counted as a request of no tokens.
+    /// Then it gives this reply. One without usage is a request of which nobody says what it used.
     #[must_use]
     pub fn reply(self, response: ChatResponse) -> Self {
         let response = counted(response);
@@ -142,7 +142,7 @@ impl ScriptedModel {
         self,
         step: impl FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + Send + 'static,
     ) -> Self {
-        self.say(|request| Said::Reply(step(request)))
+        self.say(|request| Said::Reply(step(request).map(Box::new)))
     }
 
     fn say(self, step: impl FnOnce(&ChatRequest) -> Said + Send + 'static) -> Self {

@@ -1,4 +1,9 @@
-use std::{any::type_name, collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    any::type_name,
+    collections::BTreeSet,
+    fmt, mem,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{State, ToolError};
-use crate::{Answer, Resumed, in_flight::InFlight};
+use crate::{Answer, Resumed, Usage, in_flight::InFlight};
 
 /// What a call knows of its surroundings. Cheap to clone.
 ///
@@ -34,6 +39,24 @@ pub struct RunContext {
     pub cancellation: CancellationToken,
     /// Told how far long calls are.
     pub progress: Option<Arc<dyn ProgressSink>>,
+    /// Takes what calls use of models. The driver of a run puts its own here.
+    pub usage: Option<UsageMeter>,
+}
+
+/// What calls have used of models, such as those of an agent that is a tool. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct UsageMeter(Arc<Mutex<Usage>>);
+
+impl UsageMeter {
+    /// Counts what was used.
+    pub fn add(&self, usage: Usage) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+    }
+
+    /// What was counted since it was taken last.
+    pub fn take(&self) -> Usage {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// On whose behalf a call is made.
@@ -199,6 +222,13 @@ impl ToolContext {
 
     pub(crate) fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
+    }
+
+    /// Tells what the call has used of models, so that its run counts it.
+    pub fn report_usage(&self, usage: Usage) {
+        if let Some(meter) = &self.run.usage {
+            meter.add(usage);
+        }
     }
 
     /// Tells whoever watches how far the call is.

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_core::{Schema, SchemaError, StateType, ToolName, ToolsetError};
+use haft_core::{ChatModel, ChatModelExt as _, Schema, SchemaError, StateType, ToolName, ToolsetError};
 
 use super::{Parts, ReactAgent, ReactAgentBuilder, signature};
 use crate::{QueueHandle, dialect_for};
@@ -61,7 +61,12 @@ impl ReactAgentBuilder {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
         config.context.compaction |= self.compactor.is_some();
-        let compactor = self.compactor.unwrap_or_else(|| Arc::clone(&model));
+        let price = |model: Arc<dyn ChatModel>| match &self.prices {
+            Some(prices) => Arc::new(model.priced(prices.clone())),
+            None => model,
+        };
+        let model = price(model);
+        let compactor = self.compactor.map_or_else(|| Arc::clone(&model), price);
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
         let mut outputs = config.outputs.map(Schema::into_arguments).transpose();

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatModel, ChatSettings, Content, Message, RunLimits, Schema, State, StateType, ToolChoice, Toolset,
+    ChatModel, ChatSettings, Content, Message, Prices, RunLimits, Schema, State, StateType, ToolChoice,
+    Toolset,
 };
 
 use super::hook::Hooks;
@@ -36,6 +37,7 @@ pub struct ReactAgentBuilder {
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
     pub(super) hooks: Hooks,
+    pub(super) prices: Option<Prices>,
     pub(super) has_queue: bool,
 }
 
@@ -52,6 +54,7 @@ impl ReactAgentBuilder {
             chain_of_thought: false,
             compactor: None,
             hooks: Hooks::default(),
+            prices: None,
             has_queue: false,
         }
     }
@@ -98,6 +101,13 @@ impl ReactAgentBuilder {
     /// Sets how much a run may use, where its input does not say.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.config.limits = limits;
+        self
+    }
+
+    /// Says what the tokens of its models cost, so that the [usage](haft_core::Usage::cost) of a run tells its cost, which the
+    /// [limits](RunLimits::cost) may bound. A model may have [prices of its own](haft_core::ChatModelExt::priced) as well.
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = Some(prices);
         self
     }
 

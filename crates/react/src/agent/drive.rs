@@ -4,13 +4,15 @@ use std::{mem, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, Timestamp, ToolList,
+    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, ToolList, UsageMeter,
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
 use super::{
-    ReactAgent, compact,
+    ReactAgent,
+    clock::{Clock, within},
+    compact,
     deprecated::Deprecated,
     hook::StepContext,
     watch::{Events, ProgressRelay},
@@ -62,7 +64,10 @@ impl ReactAgent {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let state = context.state.clone().with_defaults(&self.0.state);
         let queue = self.0.has_queue.then(|| Arc::new(Pushed::with_capacity(run.queue_room())));
-        let context = RunContext { progress: Some(Arc::new(progress)), state, ..context };
+        let meter = UsageMeter::default();
+        let usage = Some(meter.clone());
+        let context = RunContext { progress: Some(Arc::new(progress)), state, usage, ..context };
+        let clock = Clock::new();
         let context = self.lend_queue(queue.as_ref(), context.into(), &ToolList::default());
         let mut lent = self.lend(run, &context, None).await?;
         for diagnostic in lent.tools.diagnostics() {
@@ -76,7 +81,7 @@ impl ReactAgent {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
-            run.take_in(&lent.step(self, Timestamp::now()))?;
+            run.take_in(&lent.step(self, clock.now()))?;
             if run.handed_off(&self.0.transfers).is_some() {
                 return Ok(RunOutput::Answer(Box::new(run.so_far())));
             }
@@ -84,22 +89,37 @@ impl ReactAgent {
                 lent = self.lend(run, &context, Some(lent)).await?;
                 deprecated.warn(&lent.tools);
             }
-            match run.next(&lent.step(self, Timestamp::now()))? {
+            match run.next(&lent.step(self, clock.now()))? {
                 Effect::Chat(request) => {
-                    let reply = self.ask(run, &request, events).await;
+                    let reply = within(run.time_left(), self.ask(run, &request, events)).await?;
                     // The request shares the transcript: while it lives, an addition costs a copy of the list.
                     drop(request);
-                    run.on_chat(reply)?;
+                    match reply {
+                        Some(reply) => run.on_chat(reply)?,
+                        None => run.on_time_up(),
+                    }
                 }
                 Effect::Call(batch) => {
                     let context = self.lend_queue(queue.as_ref(), Arc::clone(&context), &lent.tools);
-                    self.call(run, lent.tools.clone(), batch, &context, (events, queue.as_deref())).await?;
+                    let left = run.time_left();
+                    let calls =
+                        self.call(run, lent.tools.clone(), batch, &context, (events, queue.as_deref()));
+                    let made = within(left, calls).await;
+                    run.on_usage(meter.take());
+                    match made? {
+                        Some(made) => made?,
+                        None => run.on_time_up(),
+                    }
                 }
                 Effect::Compact(part) => {
                     let span = tracing::info_span!("compact", haft.messages = part.len());
-                    let summary = compact::summarise(&*self.0.compactor, &part).instrument(span).await;
+                    let summary = compact::summarise(&*self.0.compactor, &part).instrument(span);
+                    let summary = within(run.time_left(), summary).await?;
                     drop(part);
-                    run.on_compact(summary)?;
+                    match summary {
+                        Some(summary) => run.on_compact(summary)?,
+                        None => run.on_time_up(),
+                    }
                 }
                 Effect::Check(output) => {
                     let cx = StepContext::new(run, &context);

@@ -49,10 +49,9 @@ impl Classifier for ModelClassifier {
         for _ in 0..TRIES {
             let response = self.0.chat(&self.request(table, &form, messages.clone())).await;
             let response = response.map_err(|error| {
-                AgentError::from(error).with_run(Transcript::new(), usage + Usage::of_request(0, 0))
+                AgentError::from(error).with_run(Transcript::new(), usage + Usage::of_failed_request())
             })?;
-            let used = response.usage;
-            usage += Usage { requests: used.requests.max(1), ..used };
+            usage += response.usage.of_reply();
             match read(table, &form, &response) {
                 Ok(choice) => return Ok(Choice { usage, ..choice }),
                 Err(problem) => {

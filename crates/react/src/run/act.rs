@@ -81,6 +81,7 @@ impl Run {
         }
         let pending = calls.pending();
         if !pending.is_empty() {
+            self.head.is_timed = false;
             return Ok(Some(Effect::Wait(pending)));
         }
         self.settle_calls();

@@ -45,14 +45,14 @@ impl Run {
         self.head.phase = Phase::Asking;
         match reply {
             Ok(reply) => {
-                let usage = Usage { requests: reply.usage.requests.max(1), ..reply.usage };
+                let usage = reply.usage.of_reply();
                 self.head.usage += usage;
                 self.note_tokens(usage.total_tokens());
                 self.head.phase = Phase::Replied { reply: Box::new(reply) };
                 Ok(())
             }
             Err(error) => {
-                self.head.usage += Usage::of_request(0, 0);
+                self.head.usage += Usage::of_failed_request();
                 match error {
                     ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
                         self.tolerate(|| error.into())

@@ -181,6 +181,15 @@ impl OpenCalls {
         }
     }
 
+    /// Gives the calls that are under way a result that says that their time is up.
+    pub(super) fn give_up(&mut self, now: Timestamp) {
+        for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
+            let message = "timed out: the time of the run is up; it may or may not have happened";
+            let result = not_run(&open.call, FailureKind::TimedOut, message, now);
+            open.state = CallState::Finished { result: Box::new(result) };
+        }
+    }
+
     /// The results in call order; calls without one get one that says why.
     pub(crate) fn close(
         self,

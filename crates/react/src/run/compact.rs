@@ -43,8 +43,10 @@ impl Run {
             return Err(RunError::NoCompaction.into());
         };
         self.head.phase = Phase::Asking;
-        let usage = summary.as_ref().map(|response| response.usage).unwrap_or_default();
-        self.head.usage += Usage { requests: usage.requests.max(1), ..usage };
+        self.head.usage += match &summary {
+            Ok(response) => response.usage.of_reply(),
+            Err(_) => Usage::of_failed_request(),
+        };
         match summary.and_then(whole) {
             Ok(text) => {
                 let place = self.transcript.len();

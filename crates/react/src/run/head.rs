@@ -33,6 +33,12 @@ pub(super) struct Head {
     pub(super) retries: BTreeMap<String, u32>,
     /// What the model is shown.
     pub(super) shown: Shown,
+    /// How long the run has taken, without the time that it waited.
+    #[serde(default)]
+    pub(super) elapsed_ms: u64,
+    /// Whether the time since the last step counts.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_timed: bool,
     /// Whether the model has ended its work and is asked for the outputs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_extracting: bool,
@@ -110,6 +116,8 @@ impl Head {
             identical_calls: 0,
             retries: BTreeMap::new(),
             shown: Shown::of(messages, start),
+            elapsed_ms: 0,
+            is_timed: false,
             is_extracting: false,
             queued: Vec::new(),
             pushed: 0,

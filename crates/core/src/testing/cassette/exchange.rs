@@ -44,7 +44,7 @@ impl Reply {
 
     pub(super) fn said(self) -> Said {
         if let Some(response) = self.response {
-            return Said::Reply(Ok(response));
+            return Said::Reply(Ok(Box::new(response)));
         }
         let error = self.error.map(|error| Err(error.into()));
         let events = self.events.into_iter().map(Ok).chain(error).collect();

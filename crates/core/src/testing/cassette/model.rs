@@ -172,7 +172,7 @@ impl CassetteModel {
                 state.is_changed = true;
                 state.asked.push(Exchange { follows: None, request: asked, reply: Reply::default() });
                 let at = state.asked.len() - 1;
-                Plan::Ask(&**model, Recording::new(&self.tape, &self.redaction, at))
+                Plan::Ask(&**model, Box::new(Recording::new(&self.tape, &self.redaction, at)))
             }
             (None, None) => {
                 let problem = unexpected(&state, &asked);
@@ -185,7 +185,7 @@ impl CassetteModel {
 
 enum Plan<'m> {
     Say(Said),
-    Ask(&'m dyn ChatModel, Recording),
+    Ask(&'m dyn ChatModel, Box<Recording>),
 }
 
 /// Says what changed since the recording, by the recorded request that is most like this one.
