@@ -1,25 +1,45 @@
 //! Calls from synchronous code.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
-use tokio::runtime::{Builder, Handle};
+use futures::FutureExt as _;
+use tokio::{
+    runtime::{Builder, Handle},
+    task::coop,
+};
 
 use crate::ToolError;
+
+/// How often a task may ask before tokio makes it wait its turn: 128 times, with room for a change of mind.
+const BUDGET: usize = 1024;
 
 /// Runs a future to its end on this thread.
 ///
 /// # Errors
 ///
-/// Fails inside a runtime, where it could not end, with an error that names the asynchronous `method`.
+/// Fails on a thread that runs the tasks of a runtime, where it could not end, with an error that names the asynchronous `method`.
 pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, ToolError> {
-    if Handle::try_current().is_ok() {
-        return Err(ToolError::Fatal(format!(
+    let inside = || {
+        ToolError::Fatal(format!(
             "a blocking call inside an async runtime could never end: use `{method}(…).await` there"
-        )));
+        ))
+    };
+    if is_task() {
+        return Err(inside());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    let output = runtime.block_on(future);
+    // A task that took itself out of tokio's bounds is not seen above, but refused by tokio, in its own way.
+    let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
     // Dropping the runtime would wait for blocking code that was given up at its deadline.
     runtime.shutdown_background();
-    Ok(output)
+    output.map_err(|_panic| inside())
+}
+
+/// Whether this code is polled by a runtime, so that it must not block. Tokio tells nobody, but bounds what a task may do before it
+/// waits its turn; code that may block, in `spawn_blocking` and `block_in_place`, has no such bound.
+fn is_task() -> bool {
+    Handle::try_current().is_ok() && (0..BUDGET).any(|_| coop::consume_budget().now_or_never().is_none())
 }

@@ -309,7 +309,8 @@ impl Toolset {
 
     /// Calls a tool from synchronous code.
     ///
-    /// Inside an async runtime this is a failure that names [`call`](Self::call): blocking there could not end.
+    /// In a task of an async runtime this is a failure that names [`call`](Self::call): blocking there could not end. Where
+    /// code may block, as in `spawn_blocking`, it works.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         blocking::block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))

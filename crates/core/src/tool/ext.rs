@@ -32,8 +32,8 @@ pub trait ToolExt: Tool {
 
     /// Calls the tool from synchronous code.
     ///
-    /// Inside an async runtime this is a failure that names [`invoke`](Self::invoke): blocking there could not
-    /// end.
+    /// In a task of an async runtime this is a failure that names [`invoke`](Self::invoke): blocking there could not
+    /// end. Where code may block, as in `spawn_blocking`, it works.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         blocking::block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))

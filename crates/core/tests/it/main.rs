@@ -7,6 +7,8 @@ mod audit;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
+mod blocking;
+#[cfg(test)]
 mod cache;
 #[cfg(test)]
 mod chain;

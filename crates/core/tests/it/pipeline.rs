@@ -496,34 +496,6 @@ async fn a_method_of_a_value_becomes_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// BEHAVIOUR B18, B70: a blocking twin that says what to use where it could not end.
-#[test]
-fn a_blocking_call_works_outside_a_runtime_and_is_an_error_inside() {
-    assert_eq!(add().invoke_blocking(json!({"x": 1, "y": 2})).model_text(), "3");
-    let tools = Toolset::new().with(add());
-    assert_eq!(tools.call_blocking("add", json!({"x": 1, "y": 2})).model_text(), "3");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        assert!(add().invoke_blocking(json!({"x": 1})).model_text().contains("`invoke(…).await`"));
-        assert!(tools.call_blocking("add", json!({"x": 1})).model_text().contains("`call(…).await`"));
-    });
-}
-
-/// Blocking code that was given up is not waited for.
-#[test]
-fn a_blocking_call_returns_at_the_deadline() {
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = Mutex::new(Some(released));
-    let policy = Policy { timeout: Duration::from_millis(20), ..Policy::default() };
-    let tool = DynamicTool::new(named("hang").with_policy(policy), move |_, _| {
-        let released = released.lock().unwrap().take().unwrap();
-        async move { tokio::task::spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
-    });
-    assert_eq!(tool.invoke_blocking(json!({})).model_text(), "timed out after 20 ms");
-    // Had the call waited for the thread, this would never be reached.
-    release.send(()).unwrap();
-}
-
 /// A tool that waits where there is no runtime is a typed error, not tokio's panic.
 #[test]
 fn a_waiting_tool_without_a_runtime_is_a_typed_error() {
