@@ -1,12 +1,15 @@
 //! Agents as tools of agents.
 
+use std::time::Duration;
+
 use expect_test::expect;
 use haft_core::{
     Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Parked,
-    PendingCall, PendingKind, RunInput, RunLimits, Schema, ToolDefinition, ToolExt as _, ToolName,
-    ToolSourceExt as _, Toolset, json, testing::ScriptedModel,
+    PendingCall, PendingKind, RunContext, RunInput, RunLimits, Schema, ToolDefinition, ToolExt as _,
+    ToolName, ToolSourceExt as _, Toolset, json, testing::ScriptedModel,
 };
-use haft_react::ReactAgent;
+use haft_react::{ReactAgent, Run};
+use tokio::time::Instant;
 
 use crate::{pairing::assert_paired, tools::calculator};
 
@@ -173,4 +176,55 @@ async fn a_child_takes_fields() {
         .into_answer()
         .unwrap();
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
+}
+
+/// A parent, a child and a grandchild that waits for an approval, beside a call that hangs if `hangs`.
+fn three_deep(hangs: bool) -> ReactAgent {
+    let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
+    let hang = crate::tools::plain("hang", std::future::pending::<()>);
+    let grandchild = agent(ScriptedModel::new().calls([("1", "pay", "{}"), last]), shop().with(hang));
+    let child = agent(
+        ScriptedModel::new().calls([("1", "buy", r#"{"task":"Pay."}"#)]),
+        Toolset::new().with(grandchild.into_tool("buy", "")),
+    );
+    parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
+}
+
+/// BEHAVIOUR D38: however deep the call is, cancelling ends it and closes what is open.
+#[tokio::test(start_paused = true)]
+async fn cancelled_two_levels_down_every_call_is_closed() {
+    let context = RunContext::default();
+    let token = context.cancellation.clone();
+    let parent = three_deep(true);
+    let run = parent.run(RunInput::new("Buy.").with_context(context));
+    let cancel = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        token.cancel();
+        Instant::now()
+    };
+    let ((ended, at), cancelled) = tokio::join!(async { (run.await, Instant::now()) }, cancel);
+    let error = ended.unwrap_err();
+    assert!(at - cancelled < Duration::from_secs(1));
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error:?}");
+    assert_paired(&error.transcript);
+    assert_eq!(error.transcript.messages()[2].text(), "cancelled");
+}
+
+/// The same while it is parked.
+#[tokio::test]
+async fn cancelled_while_a_grandchild_waits_the_call_is_closed() {
+    let parent = three_deep(false);
+    let parked = parent.run("Buy.".into()).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2"]);
+    let mut run = Run::unpark(saved(&parked)).unwrap();
+    run.cancel();
+    assert_paired(run.transcript());
+
+    // With the answers that came, but nobody who waits for the rest any more.
+    let context = RunContext::default();
+    context.cancellation.cancel();
+    let resume = RunInput::resume(saved(&parked), answers([("1/1/1", Answer::approved())]));
+    let error = parent.run(resume.with_context(context)).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
+    assert_paired(&error.transcript);
 }
