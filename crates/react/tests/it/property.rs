@@ -1,5 +1,7 @@
 //! What holds for every order of events.
 
+use std::{cell::Cell, collections::HashSet};
+
 use haft_core::{
     AssistantMessage, ChatRequest, ChatResponse, FinishReason, Message, ModelError, RunInput, Schema,
     Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, View, json,
@@ -136,6 +138,8 @@ struct Stage<'p, F> {
     clock: i64,
     /// How many calls were pushed.
     pushed: usize,
+    /// The calls that were made.
+    made: HashSet<String>,
     between: F,
 }
 
@@ -176,11 +180,15 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
             let place = self.order.next().map_or(0, |index| index.index(open.len()));
             let call = open.remove(place);
             self.push(run);
+            assert!(self.made.insert(call.id.clone()), "{call:?} is made twice");
             run.on_result(&call.id, result(&call, self.now())).unwrap();
             assert!(run.on_result(&call.id, result(&call, self.now())).is_err(), "one result a call");
             if !self.happens(run) {
                 return false;
             }
+            // After a crash nobody makes the others: what became of them is in the run.
+            let under_way = run.interrupted();
+            open.retain(|call| under_way.contains(call));
         }
         true
     }
@@ -190,7 +198,8 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
 fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let mut run = Run::new(&play.config, RunInput::following(play.earlier.clone(), "Go.")).unwrap();
     let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
-    let mut stage = Stage { play, order: play.order.iter(), events, clock: 0, pushed: 0, between };
+    let mut stage =
+        Stage { play, order: play.order.iter(), events, clock: 0, pushed: 0, made: HashSet::new(), between };
     let tools = ToolList::default();
     while stage.happens(&mut run) {
         let dialect = stage.play.dialect();
@@ -340,8 +349,7 @@ proptest! {
             let messages = run.transcript().messages();
             let notes = messages.iter().filter(|message| is_hint(message)).map(|note| note.text()).collect::<String>();
             let told: Vec<_> = notes.matches("\npending_").collect();
-            let pushed = serde_json::to_value(&run).unwrap()["head"]["pushed"].as_u64().unwrap_or_default();
-            prop_assert_eq!(told.len(), usize::try_from(pushed).unwrap());
+            prop_assert_eq!(told.len(), run_pushed(&run));
             prop_assert_eq!(QueuedResults::of(run.transcript()).iter().count(), told.len());
         }
     }
@@ -350,4 +358,33 @@ proptest! {
     fn saved_anywhere_the_queue_is_the_same(play in pushing_plays(), events in 0_usize..40) {
         prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// BEHAVIOUR D38 and FAULTS D1: the process is lost between any two steps, and another goes on from what was saved: no call is
+    /// made twice, and each has one result.
+    #[test]
+    fn after_a_crash_anywhere_no_call_is_made_twice(play in pushing_plays(), crashes in vec(0_usize..40, 0..4)) {
+        let clock = Cell::new(0);
+        let run = perform(&play, usize::MAX, |run| {
+            clock.set(clock.get() + 1);
+            if !crashes.contains(&clock.get()) {
+                return run;
+            }
+            let mut run = through_json(run);
+            run.recover(&ToolList::default());
+            run
+        });
+        assert_paired(run.transcript());
+        prop_assert!(run.interrupted().is_empty());
+        let told = QueuedResults::of(run.transcript()).iter().count();
+        prop_assert_eq!(told, run_pushed(&run));
+    }
+}
+
+fn run_pushed(run: &Run) -> usize {
+    let pushed = serde_json::to_value(run).unwrap()["head"]["pushed"].as_u64();
+    usize::try_from(pushed.unwrap_or_default()).unwrap()
 }
