@@ -1,5 +1,8 @@
 //! Whether what one schema describes can be what another one asks for.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value};
 
 use super::{Schema, reference};

@@ -144,7 +144,7 @@ impl Tool for Chain {
         if let Some(pending) = unanswered(cx) {
             return Ok(ToolOutcome::Pending(pending.clone()));
         }
-        let (mut place, mut resumed) = begin(arguments, cx)?;
+        let (mut place, mut resumed) = self.begin(arguments, cx)?;
         // What one gives the next is whole.
         let pipeline = cx.flight().map_or_else(Pipeline::unbounded, |call| call.pipeline().whole());
         while let Some(tool) = self.tools.get(place.step) {
@@ -167,7 +167,7 @@ impl Tool for Chain {
                 None => return Ok(ToolOutcome::Done(ToolOutput { warnings: place.warnings, ..output })),
             }
         }
-        Err(ToolError::failed("the chain waited at a tool that it no longer has"))
+        Err(ToolError::failed("a chain needs at least one tool"))
     }
 }
 
@@ -179,25 +179,6 @@ fn unanswered(cx: &ToolContext) -> Option<&Pending> {
     let PendingKind::Nested { pending: inner } = &pending.kind else { return None };
     let is_answered = answers.keys().any(|id| inner.iter().any(|waits| waits.covers(id)));
     (!is_answered).then_some(pending)
-}
-
-/// Where the call begins: with the first tool, or with the one that waited and what was said to it.
-fn begin(arguments: Value, cx: &ToolContext) -> Result<(Place, Option<Resumed>), ToolError> {
-    let (Some(waited), Some(Answer::Nested { answers })) = (cx.resumed(), cx.answer()) else {
-        return Ok((Place { step: 0, arguments, warnings: Vec::new() }, None));
-    };
-    let PendingKind::Nested { pending } = &waited.pending().kind else {
-        return Err(ToolError::failed("the chain was answered what it did not ask"));
-    };
-    let [waits] = pending.as_slice() else {
-        return Err(ToolError::failed("the chain waits for one call at a time"));
-    };
-    let place = Place::deserialize(&waited.pending().state).map_err(|error| ToolError::Failed {
-        message: "where the chain waited cannot be read".to_owned(),
-        source: Some(error.into()),
-    })?;
-    let resumed = waits.pending.clone().answered(answer_of(waits, answers)).map_err(ToolError::failed)?;
-    Ok((place, Some(resumed)))
 }
 
 /// The answer to the call that waits, or those to calls inside it.
@@ -215,6 +196,29 @@ fn park(waits: PendingCall, place: &Place) -> Result<ToolOutcome, ToolError> {
 }
 
 impl Chain {
+    /// Where the call begins: with the first tool, or with the one that waited and what was said to it.
+    fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Place, Option<Resumed>), ToolError> {
+        let (Some(waited), Some(Answer::Nested { answers })) = (cx.resumed(), cx.answer()) else {
+            return Ok((Place { step: 0, arguments, warnings: Vec::new() }, None));
+        };
+        let PendingKind::Nested { pending } = &waited.pending().kind else {
+            return Err(ToolError::failed("the chain was answered what it did not ask"));
+        };
+        let [waits] = pending.as_slice() else {
+            return Err(ToolError::failed("the chain waits for one call at a time"));
+        };
+        let place = Place::deserialize(&waited.pending().state).map_err(|error| ToolError::Failed {
+            message: "where the chain waited cannot be read".to_owned(),
+            source: Some(error.into()),
+        })?;
+        // A program of another day may have another chain of that name.
+        if self.tools.get(place.step).is_none_or(|tool| *tool.definition().name() != *waits.call.name) {
+            return Err(ToolError::failed("the chain waited at a tool that it no longer has there"));
+        }
+        let resumed = waits.pending.clone().answered(answer_of(waits, answers)).map_err(ToolError::failed)?;
+        Ok((place, Some(resumed)))
+    }
+
     /// What came of the whole when a tool failed.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());

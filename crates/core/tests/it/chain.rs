@@ -548,6 +548,10 @@ async fn an_answer_finds_its_way_down() {
     assert_eq!(waits.leaves()[0].pending.kind, PendingKind::input("Sure?"));
     let done = answer(&pipeline, &outer, &waits, [("call_1/2/2", said("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
+    // Another program's chain of that name is not called in the place of this one.
+    let other = chain("outer", (Now, Greet, Count)).unwrap();
+    let lost = answer(&pipeline, &other, &waits, [("call_1/2/2", said("yes"))]).await.into_result();
+    assert_eq!(lost.model_text(), "the chain waited at a tool that it no longer has there");
     // Nothing was said yet: it still waits.
     let CallOutcome::Pending(again) = answer(&pipeline, &outer, &waits, []).await else { panic!() };
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");

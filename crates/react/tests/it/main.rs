@@ -5,6 +5,7 @@ mod agent;
 mod answers;
 mod blocking;
 mod cancellation;
+mod chains;
 mod choice;
 mod context;
 mod faults;

@@ -1,0 +1,80 @@
+//! Chains of tools in a run: BEHAVIOUR A69, D36.
+
+use std::sync::{Arc, Mutex, atomic::Ordering};
+
+use expect_test::expect;
+use haft_core::{
+    Agent as _, AgentExt as _, Answer, Answers, Audit, AuditLog, Json, Parked, Pipeline, Policy, RunInput,
+    ToolExt as _, Toolset, chain, json, testing::ScriptedModel, tool,
+};
+use haft_react::ReactAgent;
+
+use crate::{
+    pairing::assert_paired,
+    tools::{add, counted},
+};
+
+/// Says a sum in words.
+#[tool]
+fn say(sum: i64) -> Json<String> {
+    Json(format!("It is {sum}."))
+}
+
+/// What an agent does with a chain whose last part asks another agent, which asks a person.
+#[tokio::test]
+async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
+    let approval = Policy { requires_approval: true, ..Policy::default() };
+    let (first, ran) = counted(&add());
+    let inside = ScriptedModel::new().calls([("x", "say", r#"{"sum": 9}"#)]).text("The child said it.");
+    let guarded = Toolset::new().with(Say.with_definition(|it| it.with_policy(approval.clone())));
+    let child = ReactAgent::new(inside, guarded).unwrap().into_tool("tell", "Tells what to do.");
+    let told = chain("told", (first, Say.with_definition(|it| it.with_policy(approval)), child)).unwrap();
+
+    let entries = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&entries);
+    let pipeline = Pipeline::new().with_recorder(AuditLog::new(move |it: Audit| {
+        log.lock().unwrap().push(format!("{} {}", it.call_id, it.tool));
+    }));
+    let model = ScriptedModel::new().calls([("a", "told", r#"{"x": 17, "y": 25}"#)]).text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with(told).with_pipeline(pipeline)).unwrap();
+
+    let mut output = agent.run("Tell me.".into()).await.unwrap();
+    for id in ["a/2", "a/3/x"] {
+        let parked = output.into_answer().unwrap_err();
+        let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+        let leaves: Vec<_> =
+            parked.pending.iter().flat_map(|it| it.leaves()).map(|it| it.call.id.clone()).collect();
+        assert_eq!(leaves, [id]);
+        let answers: Answers = [(id.to_owned(), Answer::approved())].into();
+        output = agent.run(RunInput::resume(parked, answers)).await.unwrap();
+    }
+    let answer = output.into_answer().unwrap();
+    assert_eq!(answer.text, "Done.");
+    assert_eq!(answer.steps[0].result.model_text(), "The child said it.");
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+    assert_paired(&answer.transcript);
+    expect![[r#"
+        a/1 add
+        a/2 say
+        a told
+        a/2 say
+        a/3 tell
+        a told
+        a/3 tell
+        a told"#]]
+    .assert_eq(&entries.lock().unwrap().join("\n"));
+}
+
+/// A failure inside is told once, in the words of the tool.
+#[tokio::test]
+async fn a_failure_inside_is_told_to_the_model() {
+    let model = ScriptedModel::new().calls([("a", "both", r#"{"x": 1, "y": 2}"#)]).text("A pity.");
+    let broken = Say.with_definition(|it| {
+        it.with_input_schema(json!({"properties": {"sum": {"maximum": 2}}, "required": ["sum"]}))
+    });
+    let both = chain("both", (add(), broken)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with(both)).unwrap();
+    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    expect![[r#"say: invalid arguments: /sum: invalid type: string "3", expected i64 (before it ran: add)"#]]
+        .assert_eq(&answer.steps[0].result.model_text());
+}
