@@ -9,6 +9,7 @@ mod eval;
 mod example;
 mod failure;
 mod fuzz;
+mod judges;
 mod native;
 mod process;
 mod setup;
@@ -85,7 +86,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "setup",
         arguments: "[--model]",
-        about: "install what the chores need; with --model, fetch the demo's model too",
+        about: "install what the chores and the tests need; with --model, also the demo's model and a server for it",
         helps_itself: false,
         run: setup::run,
     },

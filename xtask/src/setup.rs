@@ -2,6 +2,7 @@
 
 use crate::doc;
 use crate::failure::Failure;
+use crate::judges;
 use crate::native;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
 
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         );
     }
     run_command(&mut cargo(&["fetch", "--locked"]))?;
+    judges::install(with_model)?;
     if with_model {
         native::run("haft", &["model".to_owned(), "pull".to_owned()])?;
     }

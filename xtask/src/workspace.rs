@@ -43,6 +43,7 @@ pub(crate) struct Dependency {
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
     pub(crate) uses_default_features: bool,
+    pub(crate) optional: bool,
 }
 
 /// When a dependency is needed, other than always.

@@ -19,6 +19,9 @@ const HOMES: &[(&str, &str)] =
 /// What tokio may bring to the core: neither sockets nor files nor processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
+/// What the formats of `haft-openai` are made of: without its client it costs no HTTP stack and no runtime.
+const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
+
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
@@ -26,6 +29,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
             let complaint = forbidden(package, dependency, packages)
                 .or_else(|| away_from_home(package, dependency))
                 .or_else(|| core_reaches_out(package, dependency))
+                .or_else(|| formats_cost_more(package, dependency))
                 .or_else(|| schemas_are_fetched(dependency))
                 .or_else(|| macros_may_differ(dependency));
             if let Some(message) = complaint {
@@ -81,6 +85,18 @@ fn core_reaches_out(package: &Package, dependency: &Dependency) -> Option<String
         "haft-core opens no socket, file or process: of tokio it takes {}, not `{foreign}`",
         CORE_TOKIO.join(", ")
     ))
+}
+
+fn formats_cost_more(package: &Package, dependency: &Dependency) -> Option<String> {
+    let is_always_there = dependency.kind.is_none() && !dependency.optional;
+    let is_more =
+        package.name == "haft-openai" && is_always_there && !FORMATS.contains(&dependency.name.as_str());
+    is_more.then(|| {
+        format!(
+            "haft-openai without its features has only formats: {} must be optional, and come with `client`",
+            dependency.name
+        )
+    })
 }
 
 /// With its default features jsonschema opens what a schema refers to, be it a file or an address.

@@ -62,6 +62,28 @@ fn siblings_know_the_core_only() {
 }
 
 #[test]
+fn formats_alone_cost_no_http_stack() {
+    let mut openai = needing(
+        package("haft-openai", "crates/openai"),
+        &[
+            ("serde", "^1", None),
+            ("reqwest", "^0.13", None),
+            ("tower", "^0.5", None),
+            ("tokio", "^1", Some(Kind::Dev)),
+        ],
+    );
+    openai.dependencies[2].optional = true;
+    check(
+        arrows::check,
+        &[openai],
+        [("crates/openai/Cargo.toml", "[dependencies]\nreqwest.workspace = true\n")],
+        &expect![[r#"
+            crates/openai/Cargo.toml:2: haft-openai without its features has only formats: reqwest must be optional, and come with `client`
+        "#]],
+    );
+}
+
+#[test]
 fn the_core_and_its_macros_are_kept_apart_from_the_world() {
     let mut core = needing(
         package("haft-core", "crates/core"),

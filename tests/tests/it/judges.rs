@@ -1,0 +1,128 @@
+//! Models against servers that others wrote, which `cargo xtask setup` installs.
+
+mod aimock;
+mod llama;
+mod llmock;
+
+use std::{
+    env,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use haft_core::{Agent as _, RunEvent, Toolset};
+use haft_openai::{ChatCompletions, ModelBuilder, Responses};
+use haft_react::ReactAgent;
+use serde_json::Value;
+
+use crate::Add;
+
+/// Where a judge is installed; `None` where it is not, and nobody insists on it.
+fn installed(name: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let place = target.join("judges").join(name);
+    if place.join("version").is_file() {
+        return Some(place);
+    }
+    let required = env::var("HAFT_JUDGES").unwrap_or_default();
+    let is_required = required.split(',').any(|it| it == name);
+    assert!(!is_required, "{name} is not in {}: run `cargo xtask setup`", place.display());
+    None
+}
+
+/// A program that serves on a port of its own, and ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts it and waits until it answers.
+    fn start(command: impl FnOnce(u16) -> Command, health: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = command(port);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Self { child, port };
+        let started = Instant::now();
+        while server.try_get(health).is_none_or(|(status, _)| status != 200) {
+            assert!(server.child.try_wait().unwrap().is_none(), "{command:?} has ended");
+            assert!(started.elapsed() < Duration::from_secs(120), "{command:?} does not answer");
+            thread::sleep(Duration::from_millis(50));
+        }
+        server
+    }
+
+    fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+
+    fn try_get(&self, path: &str) -> Option<(u16, String)> {
+        exchange(self.port, "GET", path, "").ok()
+    }
+
+    fn get(&self, path: &str) -> Value {
+        serde_json::from_str(&self.try_get(path).unwrap().1).unwrap()
+    }
+
+    fn post(&self, path: &str, body: &Value) {
+        let (status, answer) = exchange(self.port, "POST", path, &body.to_string()).unwrap();
+        assert!(status < 300, "{status} {answer}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request to what a judge is told by, in the oldest HTTP, in which a body ends with its connection.
+fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    let length = body.len();
+    write!(
+        socket,
+        "{method} {path} HTTP/1.0\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Ok((status, body.to_owned()))
+}
+
+/// The agents of both APIs, with a tool.
+fn agents(server: &Server) -> [ReactAgent; 2] {
+    let tools = || Toolset::new().with(Add);
+    let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
+    [
+        ReactAgent::new(at(chat, server).build().unwrap(), tools()).unwrap(),
+        ReactAgent::new(at(responses, server).build().unwrap(), tools()).unwrap(),
+    ]
+}
+
+fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
+    builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
+}
+
+/// The answer of an agent, and what was heard of it if it was watched.
+async fn answer(agent: &ReactAgent, question: &str, is_watched: bool) -> String {
+    use futures::TryStreamExt as _;
+    if !is_watched {
+        return agent.run(question.into()).await.unwrap().text().to_owned();
+    }
+    let events: Vec<_> = agent.stream(question.into()).try_collect().await.unwrap();
+    let heard = events.iter().filter_map(|event| match event {
+        RunEvent::TextDelta { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let heard: String = heard.collect();
+    let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
+    assert!(heard.ends_with(output.text()), "{heard:?}");
+    output.text().to_owned()
+}

@@ -1,0 +1,68 @@
+//! `aimock`: a server that answers by fixtures in the exact words of OpenAI's APIs.
+
+use std::{fs, path::Path, process::Command};
+
+use haft_core::{ChatModel as _, ChatRequest, Message, ModelError};
+use haft_openai::{ChatCompletions, Responses};
+use serde_json::json;
+
+use super::{Server, agents, answer, at, installed};
+
+fn start() -> Option<Server> {
+    let place = installed("aimock")?;
+    let fixtures = json!({"fixtures": [
+        {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},
+        {"match": {"userMessage": "17 plus 25"}, "response": {
+            "reasoning": "I had better add.",
+            "toolCalls": [{"name": "add", "arguments": {"x": 17, "y": 25}}, {"name": "add", "arguments": {"x": 1, "y": 2}}],
+        }},
+        {"match": {"userMessage": "hello"}, "response": {"content": "Grüße, 世界 🌍"}},
+        {"match": {"userMessage": "busy"}, "response": {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429}},
+    ]});
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("aimock.json");
+    fs::write(&file, fixtures.to_string()).unwrap();
+    let serve = |port: u16| {
+        let mut command = Command::new("node");
+        command.arg(place.join("node_modules/@copilotkit/aimock/dist/cli.js"));
+        command.args(["--strict", "--chunk-size", "5", "--port", &port.to_string(), "--fixtures"]).arg(&file);
+        command
+    };
+    Some(Server::start(serve, "/health"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_calls_and_answers() {
+    let Some(server) = start() else { return };
+    for agent in agents(&server) {
+        for is_watched in [false, true] {
+            assert_eq!(answer(&agent, "What is 17 plus 25?", is_watched).await, "It is 42.");
+            assert_eq!(answer(&agent, "Say hello!", is_watched).await, "Grüße, 世界 🌍");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_failures_are_typed() {
+    let Some(server) = start() else { return };
+    let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
+    let chat = at(chat, &server).max_retries(1).build().unwrap();
+    let responses = at(responses, &server).max_retries(1).build().unwrap();
+    let ask = async |text: &str| {
+        let request = ChatRequest::new([Message::user(text)]);
+        [chat.chat(&request).await.unwrap_err(), responses.chat(&request).await.unwrap_err()]
+    };
+    for error in ask("Are you busy?").await {
+        assert!(
+            matches!(&error, ModelError::RateLimited { message, .. } if message == "slow down"),
+            "{error:?}"
+        );
+    }
+    server.post("/__aimock/chaos", &json!({"malformedRate": 1}));
+    for error in ask("Say hello!").await {
+        assert!(matches!(error, ModelError::InvalidResponse(_) | ModelError::Truncated { .. }), "{error:?}");
+    }
+    server.post("/__aimock/chaos", &json!({"disconnectRate": 1}));
+    for error in ask("Say hello!").await {
+        assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,93 @@
+//! The server of llama.cpp, from `xllamacpp`, with a real model.
+
+use std::{env, path::PathBuf, process::Command};
+
+use futures::TryStreamExt as _;
+use haft_core::{
+    ChatEvent, ChatModel, ChatRequest, ChatSettings, ListContext, Message, ModelError, ResponseFormat,
+    Schema, ToolChoice, ToolName, Toolset,
+};
+use haft_local::{KnownModel, ModelStore};
+use haft_openai::{ChatCompletions, Provider, Responses};
+use serde_json::{Value, json};
+
+use super::{Server, at, installed};
+use crate::Add;
+
+/// Serves one model to one client, in a context that is small enough to be filled.
+const SERVE: &str = "
+import sys, time, xllamacpp
+p = xllamacpp.CommonParams()
+p.model.path, p.port = sys.argv[1], int(sys.argv[2])
+p.n_ctx, p.n_parallel, p.use_jinja = 2048, 1, True
+p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 2
+server = xllamacpp.Server(p)
+time.sleep(3600)
+";
+
+fn start() -> Option<Server> {
+    let place = installed("xllamacpp")?;
+    let model = model()?;
+    let serve = |port: u16| {
+        let mut command = Command::new(place.join("bin/python"));
+        command.args(["-c", SERVE]).arg(&model).arg(port.to_string());
+        command
+    };
+    Some(Server::start(serve, "/health"))
+}
+
+/// The model that `cargo xtask setup --model` fetched.
+fn model() -> Option<PathBuf> {
+    if let Some(file) = env::var_os("HAFT_MODEL") {
+        return Some(file.into());
+    }
+    let known = KnownModel::all().first()?;
+    ModelStore::new().ok()?.get(known)
+}
+
+/// What the server does in its own way, one after the other: it has one place for a client. The model is small, so what it
+/// says is its own business, and what comes through is ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn its_ways_are_understood() {
+    let Some(server) = start() else { return };
+    let chat = at(ChatCompletions::builder("qwen"), &server).provider(Provider::LlamaCpp).build().unwrap();
+    let responses = at(Responses::builder("qwen"), &server).build().unwrap();
+    let settings = ChatSettings { temperature: Some(0.0), max_tokens: Some(16), ..ChatSettings::default() };
+    let ask =
+        |text: &str| ChatRequest { settings: settings.clone(), ..ChatRequest::new([Message::user(text)]) };
+    let models: [&dyn ChatModel; 2] = [&chat, &responses];
+    for model in models {
+        let hello = ask("Say hello.");
+        let whole = model.chat(&hello).await.unwrap();
+        let events: Vec<_> = model.stream(&hello).try_collect().await.unwrap();
+        let Some(ChatEvent::Finished(streamed)) = events.last() else { panic!("{events:?}") };
+        assert!(!whole.message.text().is_empty());
+        assert_eq!(streamed.message.text(), whole.message.text());
+        assert_eq!(streamed.usage.output_tokens, whole.usage.output_tokens);
+        assert!(whole.usage.input_tokens > 0);
+
+        // Its errors have numbers for codes.
+        let long = ask(&"word ".repeat(4000));
+        let whole = model.chat(&long).await.unwrap_err();
+        let streamed = model.stream(&long).try_collect::<Vec<_>>().await.unwrap_err();
+        for error in [whole, streamed] {
+            assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
+        }
+    }
+
+    let properties = json!({"city": {"type": "string", "maxLength": 8}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["city"]});
+    let name = ToolName::new("answer").unwrap();
+    let format = ResponseFormat::JsonSchema { name, schema: Schema::new(schema).unwrap() };
+    let request = ChatRequest { response_format: format, ..ask("The capital of France?") };
+    let reply = chat.chat(&request).await.unwrap();
+    let fitting: Value = serde_json::from_str(&reply.message.text()).unwrap();
+    assert!(fitting["city"].is_string(), "{fitting}");
+
+    // It does not read the name of a tool that must be called: that alone is offered.
+    let tools = Toolset::new().with(Add).list(&ListContext::default()).await;
+    let tool_choice = ToolChoice::Tool(ToolName::new("add").unwrap());
+    let request = ChatRequest { tool_choice, ..ask("What is 17 plus 25?").with_tools(tools) };
+    let reply = chat.chat(&request).await.unwrap();
+    assert!(reply.message.tool_calls.iter().all(|call| call.name == "add"), "{reply:?}");
+}
