@@ -99,22 +99,26 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Form {
-            version: u32,
-            // Another version may have another shape: nothing else is read before the version is known.
-            #[serde(default)]
-            messages: Value,
-        }
-        let form = Form::deserialize(deserializer)?;
-        if form.version != Self::VERSION {
+        // Another version may have another shape: nothing else is read before the version is known.
+        let mut form = Value::deserialize(deserializer)?;
+        let Some(version) = form.get("version").and_then(Value::as_u64) else {
+            return Err(D::Error::custom(
+                "a saved transcript is an object with a number `version` and `messages`; this is not one",
+            ));
+        };
+        if version != u64::from(Self::VERSION) {
             return Err(D::Error::custom(format_args!(
-                "transcript format {} is not known here, only {}: read it with the version of haft that wrote it",
-                form.version,
+                "transcript format {version} is not known here, only {}: read it with the version of haft that wrote it",
                 Self::VERSION
             )));
         }
-        Ok(Self { messages: Arc::new(Deserialize::deserialize(form.messages).map_err(D::Error::custom)?) })
+        let messages = form.get_mut("messages").map(Value::take).unwrap_or_default();
+        let messages = serde_path_to_error::deserialize(messages).map_err(|error| {
+            let path = error.path().to_string();
+            let path = if path == "." { "" } else { &path };
+            D::Error::custom(format_args!("at `messages{path}`: {}", error.inner()))
+        })?;
+        Ok(Self { messages: Arc::new(messages) })
     }
 }
 

@@ -21,6 +21,6 @@ pub use router::{
 };
 pub use run::{
     AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputsBy, Run, RunConfig, RunError,
-    Step, is_hint, is_unusable,
+    RunHead, Step, is_hint, is_unusable,
 };
 pub use trajectory::{Trajectory, TrajectoryStep};

@@ -20,6 +20,7 @@ mod ids;
 mod inputs;
 mod limits;
 mod mark;
+mod migrate;
 mod outputs;
 mod park;
 mod pieces;
@@ -46,13 +47,14 @@ pub use error::RunError;
 pub(crate) use mark::{clarification, is_clarification, is_rejected, queue_note, queued_in, summarised};
 pub use mark::{is_hint, is_unusable};
 pub(crate) use pieces::is_said;
+pub use saved::RunHead;
 pub(crate) use steps::{arguments, steps, thought};
 
 /// One run of an agent: a state machine that says which [`Effect`] it wants and is told what came of it.
 ///
 /// It is data: no clock, no randomness, no handle. What cannot be saved is lent to [`next`](Self::next) as a
 /// [`Step`]. So a run can be saved between any two steps, moved to another process, replayed, or stepped by code
-/// without a runtime. As JSON it names its format; a newer format is refused.
+/// without a runtime. As JSON it names its format; an older format is read, and a newer one refused.
 ///
 /// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript closed. The
 /// state stays one that can go on: whoever raises a limit or finds the model's server again may call `next` again.

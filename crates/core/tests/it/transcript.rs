@@ -52,6 +52,18 @@ fn a_newer_format_is_refused() {
     }
 }
 
+/// BEHAVIOUR D39: what is no transcript says what was expected, and where.
+#[test]
+fn garbage_is_told_what_was_expected_and_where() {
+    let error = |saved: &str| serde_json::from_str::<Transcript>(saved).unwrap_err().to_string();
+    let expected = "a saved transcript is an object with a number `version` and `messages`; this is not one";
+    assert!(error("[]").starts_with(expected) && error(r#"{"messages": []}"#).starts_with(expected));
+    let told =
+        error(r#"{"version": 1, "messages": [{"body": {"role": "user", "content": []}}, {"body": 7}]}"#);
+    assert!(told.starts_with("at `messages[1].body`: invalid type: integer `7`"), "{told}");
+    assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
+}
+
 /// Absent data, null and the empty output are three things.
 #[test]
 fn explicit_null_is_kept() {

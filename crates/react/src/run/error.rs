@@ -19,6 +19,14 @@ pub enum RunError {
     /// A verdict on an answer that nobody asked for.
     #[error("there is a checked answer, but none is being checked")]
     NoCheck,
+    /// A head with the transcript of another run, or of this one at another time.
+    #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
+    OtherTranscript {
+        /// How many there were.
+        messages: usize,
+        /// How many there are.
+        found: usize,
+    },
     /// A result for a call that is not under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),

@@ -1,13 +1,66 @@
-//! The JSON form of a run: `{"version": 1, "head": {…}, "transcript": {…}}`.
+//! The JSON form of a run: `{"version": 2, "head": {…}, "transcript": {…}}`.
 
 use haft_core::{Transcript, Value};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+    ser::SerializeStruct as _,
+};
 
-use super::{Head, Run, ids::CallIds, queued::Placed};
+use super::{Head, Run, RunError, ids::CallIds, migrate, queued::Placed};
 
 impl Run {
-    /// The version of the JSON form that this build writes.
-    pub const VERSION: u32 = 1;
+    /// The version of the JSON form that this build writes. It reads this one and the older ones.
+    pub const VERSION: u32 = 2;
+
+    /// What is saved of the run besides its transcript: for whoever keeps the messages of a conversation by themselves, and
+    /// adds those that are new. Its size does not depend on the length of the conversation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Message, Transcript};
+    /// use haft_react::{Run, RunConfig, RunHead};
+    ///
+    /// let run = Run::new(&RunConfig::default(), "What is 17 plus 25?".into())?;
+    /// let head = serde_json::to_string(&run.head())?;
+    /// let messages: Vec<_> = run.transcript().messages().iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    ///
+    /// let head: RunHead = serde_json::from_str(&head)?;
+    /// let messages = messages.iter().map(|message| serde_json::from_str(message));
+    /// let transcript = messages.collect::<Result<Transcript, _>>()?;
+    /// assert_eq!(Run::with_head(head, transcript)?, run);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn head(&self) -> RunHead {
+        RunHead { messages: self.transcript.len(), head: self.head.clone() }
+    }
+
+    /// Puts a run together again.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the transcript has not as many messages as when the head was saved.
+    pub fn with_head(head: RunHead, transcript: Transcript) -> Result<Self, RunError> {
+        let RunHead { messages, head } = head;
+        if messages != transcript.len() {
+            return Err(RunError::OtherTranscript { messages, found: transcript.len() });
+        }
+        Ok(Self::put_together(head, transcript))
+    }
+
+    fn put_together(head: Head, transcript: Transcript) -> Self {
+        let (ids, placed) = (CallIds::of(transcript.messages()), Placed::default());
+        Self { transcript, head, ids, placed }
+    }
+}
+
+/// What is saved of a [`Run`] besides its transcript. As JSON it names the same format as the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunHead {
+    /// How many messages the transcript has.
+    messages: usize,
+    head: Head,
 }
 
 impl Serialize for Run {
@@ -22,26 +75,69 @@ impl Serialize for Run {
 
 impl<'de> Deserialize<'de> for Run {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Form {
-            version: u32,
-            // Another version may have another shape: nothing else is read before the version is known.
-            #[serde(default)]
-            head: Value,
-            #[serde(default)]
-            transcript: Value,
+        let mut form = Form::read(Value::deserialize(deserializer)?, "run", ["head", "transcript"], 1)
+            .map_err(D::Error::custom)?;
+        let transcript: Transcript = form.take("transcript").map_err(D::Error::custom)?;
+        if form.version == 1 {
+            migrate::head(&mut form.value["head"], &transcript);
         }
-        let form = Form::deserialize(deserializer)?;
-        if form.version != Self::VERSION {
-            return Err(D::Error::custom(format_args!(
-                "run format {} is not known here, only {}: read it with the version of haft that wrote it",
-                form.version,
-                Self::VERSION
-            )));
-        }
-        let transcript = Transcript::deserialize(form.transcript).map_err(D::Error::custom)?;
-        let head = Head::deserialize(form.head).map_err(D::Error::custom)?;
-        let (ids, placed) = (CallIds::of(transcript.messages()), Placed::default());
-        Ok(Self { transcript, head, ids, placed })
+        Ok(Self::put_together(form.take("head").map_err(D::Error::custom)?, transcript))
+    }
+}
+
+impl Serialize for RunHead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut form = serializer.serialize_struct("RunHead", 3)?;
+        form.serialize_field("version", &Run::VERSION)?;
+        form.serialize_field("messages", &self.messages)?;
+        form.serialize_field("head", &self.head)?;
+        form.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for RunHead {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Heads are saved alone since the second format.
+        let mut form =
+            Form::read(Value::deserialize(deserializer)?, "head of a run", ["messages", "head"], 2)
+                .map_err(D::Error::custom)?;
+        let messages = form.take("messages").map_err(D::Error::custom)?;
+        Ok(Self { messages, head: form.take("head").map_err(D::Error::custom)? })
+    }
+}
+
+/// A saved value of a known version.
+struct Form {
+    version: u32,
+    value: Value,
+}
+
+impl Form {
+    /// Another version may have another shape: nothing else is read before the version is known.
+    fn read(value: Value, what: &str, fields: [&str; 2], oldest: u32) -> Result<Self, String> {
+        let [one, other] = fields;
+        let Some(version) = value.get("version").and_then(Value::as_u64) else {
+            return Err(format!(
+                "a saved {what} is an object with a number `version`, `{one}` and `{other}`; this is not one"
+            ));
+        };
+        let newest = Run::VERSION;
+        let known = u32::try_from(version).ok().filter(|version| (oldest..=newest).contains(version));
+        let Some(known) = known else {
+            return Err(format!(
+                "{what} format {version} is not known here, only {oldest} to {newest}: read it with the version of haft that \
+                 wrote it"
+            ));
+        };
+        Ok(Self { version: known, value })
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
+        let value = self.value.get_mut(field).map(Value::take).unwrap_or_default();
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            let place = if path == "." { field.to_owned() } else { format!("{field}.{path}") };
+            format!("at `{place}`: {}", error.into_inner())
+        })
     }
 }

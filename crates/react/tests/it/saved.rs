@@ -1,7 +1,21 @@
 //! A run between two steps is JSON.
 
-use haft_core::{ChatResponse, RunInput, Timestamp, ToolList, json};
-use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step};
+use std::time::Duration;
+
+use expect_test::expect;
+use haft_core::{
+    Answer, Answers, AssistantMessage, Bytes, ChatResponse, ChatSettings, Content, Cost, Message,
+    MessageBody, Parked, Pending, PendingCall, PendingKind, ResourceBody, RunInput, RunLimits, Timestamp,
+    ToolCall, ToolChoice, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, Value, json,
+};
+use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, RunHead, Step};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
+};
+
+use crate::pairing::assert_paired;
 
 fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
@@ -12,13 +26,150 @@ fn step(tools: &ToolList) -> Step<'_> {
 fn a_newer_format_is_refused() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
         let mut newer = newer;
-        newer["version"] = json!(2);
-        let error = serde_json::from_value::<Run>(newer).unwrap_err().to_string();
+        newer["version"] = json!(3);
+        let error = serde_json::from_value::<Run>(newer.clone()).unwrap_err().to_string();
         assert_eq!(
             error,
-            "run format 2 is not known here, only 1: read it with the version of haft that wrote it"
+            "run format 3 is not known here, only 1 to 2: read it with the version of haft that wrote it"
         );
+        let error = serde_json::from_value::<RunHead>(newer).unwrap_err().to_string();
+        assert!(error.starts_with("head of a run format 3 is not known here, only 2 to 2"), "{error}");
     }
+}
+
+/// BEHAVIOUR D39: what is no run says what was expected, and where.
+#[test]
+fn garbage_is_told_what_was_expected_and_where() {
+    let good = serde_json::to_value(asked()).unwrap();
+    let with = |pointer: &str, value: Value| {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        bad
+    };
+    let told: Vec<_> = [
+        json!("a text"),
+        json!({"head": {}}),
+        json!({"version": "2"}),
+        json!({"version": 2}),
+        with("/head/requests", json!(-1)),
+        with("/head/config/limits/cost", json!("much")),
+        with("/head/phase", json!({"is": "dancing"})),
+        with("/transcript", json!([])),
+        with("/transcript/version", json!(7)),
+        with("/transcript/messages/0/body", json!({"role": "user"})),
+    ]
+    .into_iter()
+    .map(|bad| serde_json::from_value::<Run>(bad).unwrap_err().to_string())
+    .collect();
+    expect![[r#"
+        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
+        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
+        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
+        at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
+        at `head.requests`: invalid value: integer `-1`, expected u32
+        at `head.config.limits.cost`: invalid type: string "much", expected f64
+        at `head.phase.is`: unknown variant `dancing`, expected one of `asking`, `asked`, `compacting`, `replied`, `calling`, `exhausted`, `checking`, `answered`, `cancelled`
+        at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
+        at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
+        at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&told.join("\n"));
+
+    let parked = Parked { pending: Vec::new(), state: json!({"version": 2}) };
+    let error = Run::new(&RunConfig::default(), RunInput::resume(parked, Answers::new())).unwrap_err();
+    assert!(error.to_string().starts_with("the run cannot begin: the parked run cannot be read"), "{error}");
+}
+
+/// A run whose model was asked.
+fn asked() -> Run {
+    let config = RunConfig {
+        limits: RunLimits { cost: Some(Cost::new(0.1)), ..RunLimits::default() },
+        ..RunConfig::default()
+    };
+    let mut run = Run::new(&config, RunInput::new("Hi")).unwrap();
+    assert!(matches!(run.next(&step(&ToolList::default())).unwrap(), Effect::Chat(_)));
+    run
+}
+
+/// BEHAVIOUR D39: what the first builds wrote is read, and goes on. The files are what a build of then has written.
+#[test]
+fn an_older_format_is_migrated() {
+    let tools = ToolList::default();
+    let mut run: Run = serde_json::from_str(include_str!("saved/run-1-asked.json")).unwrap();
+    assert_eq!((run.transcript().len(), run.requests()), (5, 2));
+    assert_eq!(run.config().settings.temperature, Some(0.1));
+    run.recover(&tools);
+    let Effect::Chat(request) = run.next(&step(&tools)).unwrap() else { panic!("it asks") };
+    assert_eq!(request.messages.len(), 5, "it is shown what was said");
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("Rome it is."), None))).unwrap();
+    let Effect::Done(answer) = run.next(&step(&tools)).unwrap() else { panic!("it is done") };
+    assert_eq!((&*answer.text, answer.steps.len()), ("Rome it is.", 1));
+
+    // Written again, it is of today.
+    let saved = serde_json::to_value(&run).unwrap();
+    assert_eq!(saved["version"], Run::VERSION);
+    assert_eq!(serde_json::from_value::<Run>(saved).unwrap(), run);
+}
+
+/// The same for a run that waits, with a call that was answered and did not go on yet.
+#[test]
+fn an_older_parked_run_is_migrated() {
+    let parked: Parked = serde_json::from_str(include_str!("saved/parked-1.json")).unwrap();
+    let waiting: Vec<_> = parked.pending.iter().map(|it| it.call.id.clone()).collect();
+    assert_eq!(waiting, ["d", "e"]);
+    let answers = Answers::from([
+        ("d".to_owned(), Answer::denied("no")),
+        ("e".to_owned(), Answer::output(ToolOutput::from("booked elsewhere"))),
+    ]);
+    let mut run = Run::new(&RunConfig::default(), RunInput::resume(parked, answers)).unwrap();
+    let tools = ToolList::default();
+    let Effect::Call(batch) = run.next(&step(&tools)).unwrap() else { panic!("they go on") };
+    let ids: Vec<_> = batch.calls.iter().map(|call| &*call.id).collect();
+    assert_eq!(ids, ["c", "d", "e"]);
+    // An approval is bound to the arguments that were shown.
+    let shown = Answer::Approved { arguments: Some(json!({"seat": "c"})) };
+    assert_eq!(batch.resumed["c"].answer(), &shown);
+    for call in batch.calls {
+        run.on_result(&call.id, ToolResult::done("", "", ToolOutput::from("booked"))).unwrap();
+    }
+    let Effect::Chat(request) = run.next(&step(&tools)).unwrap() else { panic!("it asks") };
+    assert_paired(run.transcript());
+    assert_eq!(request.messages.len(), 10);
+}
+
+/// DESIGN §5: a run saves as new messages and a head, whose size does not depend on the conversation.
+#[test]
+fn the_head_of_a_run_does_not_grow_with_the_conversation() {
+    let play = |steps: u32, words: usize| {
+        let earlier =
+            (0..steps).flat_map(|_| [Message::user("Hm?"), Message::assistant("Hm.".repeat(words))]);
+        let mut run = Run::new(&RunConfig::default(), RunInput::following(earlier.collect(), "Go.")).unwrap();
+        let tools = ToolList::default();
+        for number in 0..steps.min(45) {
+            assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
+            let call =
+                ToolCall::new("", "look", json!({"n": number, "words": "w".repeat(words)}).to_string());
+            let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
+            let Effect::Call(batch) = run.next(&step(&tools)).unwrap() else { panic!("it calls") };
+            let output = ToolOutput::from("o".repeat(words));
+            run.on_result(&batch.calls[0].id, ToolResult::done("", "", output)).unwrap();
+        }
+        assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
+        run
+    };
+    let (short, long) = (play(3, 1), play(2_000, 500));
+    let size = |run: &Run| serde_json::to_string(&run.head()).unwrap().len();
+    // Numbers have more digits.
+    assert!(size(&long) < size(&short) + 50, "{} {}", size(&short), size(&long));
+
+    // Messages are saved as they come, and the run is put together of them.
+    let lines: Vec<_> =
+        long.transcript().messages().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let transcript: Transcript =
+        lines.iter().map(|line| serde_json::from_str::<Message>(line).unwrap()).collect();
+    let head: RunHead = serde_json::from_str(&serde_json::to_string(&long.head()).unwrap()).unwrap();
+    assert_eq!(Run::with_head(head.clone(), transcript).unwrap(), long);
+    let error = Run::with_head(head, short.transcript().clone()).unwrap_err().to_string();
+    assert_eq!(error, "the head was saved with a transcript of 4091 messages, and this one has 13");
 }
 
 #[test]
@@ -42,4 +193,196 @@ fn nothing_to_say_is_an_error() {
     let mut input = RunInput::new("Hi");
     input.start = haft_core::RunStart::New { messages: Vec::new(), transcript: Default::default() };
     assert!(Run::new(&RunConfig::default(), input).is_err());
+}
+
+/// Numbers of every kind, text of any, nested.
+fn values() -> impl Strategy<Value = Value> {
+    let number = prop_oneof![
+        any::<u64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("JSON has no such numbers", |number| number.is_finite())
+            .prop_map(Value::from),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        number,
+        any::<String>().prop_map(Value::from)
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            vec((any::<String>(), inner), 0..4).prop_map(|pairs| pairs.into_iter().collect()),
+        ]
+    })
+}
+
+/// Content of every kind.
+fn contents() -> impl Strategy<Value = Content> {
+    let text = || any::<String>();
+    let bytes = || vec(any::<u8>(), 0..8).prop_map(Bytes::from);
+    let body = prop_oneof![text().prop_map(ResourceBody::Text), bytes().prop_map(ResourceBody::Blob)];
+    prop_oneof![
+        text().prop_map(Content::text),
+        values().prop_map(Content::json),
+        (bytes(), text()).prop_map(|(data, media_type)| Content::Image { data, media_type }),
+        (bytes(), text()).prop_map(|(data, media_type)| Content::Audio { data, media_type }),
+        (bytes(), text()).prop_map(|(data, media_type)| Content::Blob { data, media_type }),
+        (text(), option::of(text()), body).prop_map(|(uri, media_type, body)| Content::Resource {
+            uri,
+            media_type,
+            body
+        }),
+        (text(), text(), option::of(text()), option::of(text())).prop_map(
+            |(uri, name, description, media_type)| {
+                Content::ResourceLink { uri, name, description, media_type }
+            }
+        ),
+    ]
+}
+
+fn outputs() -> impl Strategy<Value = ToolOutput> {
+    let metadata = vec((any::<String>(), values()), 0..2);
+    (
+        vec(contents(), 0..3),
+        option::of(values()),
+        vec(any::<String>(), 0..2),
+        option::of(any::<String>()),
+        metadata,
+    )
+        .prop_map(|(content, structured, warnings, stored, metadata)| ToolOutput {
+            content,
+            structured,
+            warnings,
+            stored,
+            metadata: metadata.into_iter().collect(),
+        })
+}
+
+fn said() -> impl Strategy<Value = Message> {
+    let metadata = vec((any::<String>(), values()), 0..2).prop_map(|pairs| pairs.into_iter().collect());
+    let body = prop_oneof![
+        vec(contents(), 1..3).prop_map(|content| MessageBody::User { content }),
+        vec(contents(), 1..3).prop_map(|content| MessageBody::System { content }),
+        (vec(contents(), 1..3), option::of(any::<String>()), option::of(any::<String>())).prop_map(
+            |(content, reasoning, refusal)| {
+                let said = AssistantMessage { content, reasoning, refusal, ..AssistantMessage::default() };
+                MessageBody::Assistant(said)
+            }
+        ),
+    ];
+    (body, metadata, option::of(any::<i64>())).prop_map(|(body, metadata, at)| {
+        let message = Message::new(body).with_metadata(metadata);
+        if let Some(at) = at { message.at(Timestamp::from_unix_millis(at)) } else { message }
+    })
+}
+
+fn configs() -> impl Strategy<Value = RunConfig> {
+    let number = || option::of(any::<u64>());
+    let limits = (number(), number(), option::of(0.0..1e6_f64), option::of(any::<Duration>()));
+    (
+        limits,
+        option::of(any::<f64>().prop_filter("a number", |it| it.is_finite())),
+        vec(any::<String>(), 0..2),
+    )
+        .prop_map(|((total_tokens, input_tokens, cost, time), temperature, stop_on)| RunConfig {
+            limits: RunLimits {
+                total_tokens,
+                input_tokens,
+                cost: cost.map(Cost::new),
+                time,
+                ..RunLimits::NONE
+            },
+            settings: ChatSettings { temperature, seed: total_tokens, ..ChatSettings::default() },
+            stop_on: stop_on.into_iter().collect(),
+            tool_choice: ToolChoice::None,
+            check_outputs: true,
+            identical_calls: None,
+            ..RunConfig::default()
+        })
+}
+
+#[track_caller]
+fn comes_back(run: &Run) {
+    let saved = serde_json::to_string(run).unwrap();
+    assert_eq!(&serde_json::from_str::<Run>(&saved).unwrap(), run);
+    // As a value, too, which is what a parked run is.
+    let parked = run.park().unwrap();
+    let saved: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    assert_eq!(saved, parked);
+    assert_eq!(&Run::unpark(saved).unwrap(), run);
+    let head: RunHead = serde_json::from_str(&serde_json::to_string(&run.head()).unwrap()).unwrap();
+    assert_eq!(&Run::with_head(head, run.transcript().clone()).unwrap(), run);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// BEHAVIOUR D39: equal, whatever it holds and wherever it is.
+    #[test]
+    fn whatever_a_run_holds_comes_back(
+        (earlier, question, config) in (vec(said(), 0..3), vec(contents(), 1..3), configs()),
+        (arguments, output, state, shown, answer) in (any::<String>(), outputs(), values(), values(), vec(contents(), 1..3)),
+        (tokens, now) in (any::<u64>(), any::<i64>()),
+    ) {
+        let earlier: Transcript = earlier.into_iter().collect();
+        let saved = serde_json::to_string(&earlier).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<Transcript>(&saved).unwrap(), &earlier);
+
+        let config = RunConfig { limits: RunLimits::NONE, tool_choice: ToolChoice::Auto, ..config.clone() };
+        let question = Message::new(MessageBody::User { content: question });
+        let mut run = Run::new(&config, RunInput::following(earlier, question)).unwrap();
+        comes_back(&run);
+        let tools = ToolList::default();
+        let step = Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(now));
+        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+        comes_back(&run);
+        let tool_calls = ["a", "b", "c"].map(|id| ToolCall::new(id, "tool", arguments.as_str())).into();
+        let asks = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
+        let usage = Usage { cached_input_tokens: tokens, ..Usage::of_request(tokens, tokens) };
+        run.on_chat(Ok(NativeCalls.fold(ChatResponse { usage, ..asks }, None))).unwrap();
+        comes_back(&run);
+        let Effect::Call(batch) = run.next(&step).unwrap() else { panic!("it calls") };
+        comes_back(&run);
+        let result = ToolResult::done("", "", output.clone());
+        run.on_result("a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
+        let kinds = [PendingKind::Approval { arguments: shown.clone() }, PendingKind::External];
+        for (call, kind) in batch.calls.into_iter().skip(1).zip(kinds) {
+            let pending = Pending::new(kind).with_state(state.clone());
+            run.on_pending(PendingCall { call, pending }).unwrap();
+        }
+        comes_back(&run);
+        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Wait(_)));
+        run.on_answer("b", Answer::approved_with(shown)).unwrap();
+        run.on_answer("c", Answer::output(output)).unwrap();
+        comes_back(&run);
+        let Effect::Call(_) = run.next(&step).unwrap() else { panic!("it calls") };
+        comes_back(&run);
+        for id in ["b", "c"] {
+            run.on_result(id, ToolResult::failed("", "", &ToolError::failed("no"))).unwrap();
+        }
+        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+        let said = AssistantMessage { content: answer, ..AssistantMessage::default() };
+        if !said.is_empty() {
+            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(said), None))).unwrap();
+            let Effect::Check(mut output) = run.next(&step).unwrap() else { panic!("it is checked") };
+            comes_back(&run);
+            output.text += "!";
+            run.on_check(Ok(*output)).unwrap();
+            comes_back(&run);
+            let Effect::Done(answer) = run.next(&step).unwrap() else { panic!("it is done") };
+            let saved = serde_json::to_string(&answer).unwrap();
+            prop_assert_eq!(serde_json::from_str::<haft_core::RunAnswer>(&saved).unwrap(), *answer);
+        }
+        run.cancel();
+        comes_back(&run);
+    }
+
+    /// Whatever a run is told that it must keep to is kept.
+    #[test]
+    fn whatever_is_configured_comes_back(config in configs()) {
+        let run = Run::new(&config, "Go.".into()).unwrap();
+        comes_back(&run);
+    }
 }
