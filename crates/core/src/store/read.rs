@@ -118,7 +118,7 @@ fn unreadable(error: crate::BoxError) -> ToolError {
 async fn unknown(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
-        [] => "none is stored for this caller".to_owned(),
+        [] => "the end of a long result says how it is stored".to_owned(),
         known => {
             let newest: Vec<_> = known.iter().rev().take(KNOWN).map(String::as_str).collect();
             format!("stored, newest first: {}", newest.join(", "))

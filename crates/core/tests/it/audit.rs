@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use haft_core::{
     Answer, Audit, AuditLog, CallOutcome, DynamicTool, Pending, PendingKind, Pipeline, Policy, Principal,
     ResultCache, RunContext, Schema, Timestamp, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
-    ToolExt, ToolList, ToolName, ToolOutcome, Value, json,
+    ToolExt, ToolList, ToolName, ToolOutcome, Toolset, Value, json, tool,
 };
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -228,6 +228,21 @@ async fn what_the_schema_or_the_host_says_is_secret_is() {
     let data = named("login")
         .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;
+}
+
+/// The attribute of a parameter says it too.
+#[tokio::test]
+async fn a_parameter_may_be_a_password() {
+    /// Opens a door.
+    #[tool]
+    fn open(#[tool(format = "password")] word: String, door: u32) -> String {
+        format!("{door} hears {} letters", word.len())
+    }
+    let log = Log::default();
+    let tools = Toolset::new().with(Open).with_pipeline(log.pipeline());
+    let opened = tools.call("open", json!({"word": "sesame", "door": 3})).await;
+    assert_eq!(opened.model_text(), "3 hears 6 letters");
+    assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));
 }
 
 /// Writes down every span and event of the default level.
