@@ -27,7 +27,7 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
             "a blocking call inside an async runtime could never end: use `{method}(…).await` there"
         ))
     };
-    if is_task() {
+    if !may_block() {
         return Err(inside());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
@@ -38,8 +38,10 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
     output.map_err(|_panic| inside())
 }
 
-/// Whether this code is polled by a runtime, so that it must not block. Tokio tells nobody, but bounds what a task may do before it
-/// waits its turn; code that may block, in `spawn_blocking` and `block_in_place`, has no such bound.
-fn is_task() -> bool {
-    Handle::try_current().is_ok() && (0..BUDGET).any(|_| coop::consume_budget().now_or_never().is_none())
+/// Whether this code may block its thread: it is no task of a tokio runtime, or runs in `spawn_blocking` or `block_in_place`.
+///
+/// For who offers to synchronous code what is asynchronous inside. A task that is not to block uses up its turn by asking.
+pub fn may_block() -> bool {
+    // Tokio tells nobody, but bounds what a task may do before it waits its turn; code that may block has no such bound.
+    Handle::try_current().is_err() || (0..BUDGET).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -34,6 +34,7 @@ pub use agent::{
     WrongAnswer,
 };
 pub use async_trait::async_trait;
+pub use blocking::may_block;
 pub use call::{Failure, FailureKind, Outcome, ToolCall, ToolResult};
 pub use causes::WithCauses;
 pub use content::{Bytes, Content, ResourceBody};

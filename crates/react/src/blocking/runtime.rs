@@ -5,18 +5,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures::{FutureExt as _, executor};
-use haft_core::AgentErrorKind;
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    task::coop,
-};
+use futures::executor;
+use haft_core::{AgentErrorKind, may_block};
+use tokio::runtime::{Builder, Runtime};
 
 /// How many threads a runtime has: with two, a tool that blocks one of them does not hold up the clock.
 const THREADS: usize = 2;
-
-/// How often a task may ask before tokio makes it wait its turn: 128 times, with room for a change of mind.
-const BUDGET: usize = 1024;
 
 /// A runtime that begins when it is needed, and is one for all clones.
 #[derive(Clone, Default)]
@@ -73,12 +67,6 @@ impl Drop for OwnRuntime {
 ///
 /// Fails, and names the `method` to use there, on a thread that runs the tasks of a runtime or of another executor.
 pub(super) fn check(method: &'static str) -> Result<(), AgentErrorKind> {
-    let is_free = executor::enter().is_ok() && (Handle::try_current().is_err() || !is_task());
+    let is_free = executor::enter().is_ok() && may_block();
     if is_free { Ok(()) } else { Err(AgentErrorKind::InsideRuntime(method)) }
-}
-
-/// Whether this code is polled by a runtime. Tokio tells nobody, but bounds what a task may do before it waits its turn;
-/// code that may block, in `spawn_blocking` and `block_in_place`, has no such bound.
-fn is_task() -> bool {
-    (0..BUDGET).any(|_| coop::consume_budget().now_or_never().is_none())
 }
