@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     BuildError, ReactAgent, RouteTable, RouterError, Run,
     agent::{Events, watch},
+    run::handed_to,
 };
 use transfer::{Transfer, Turn};
 
@@ -189,23 +190,21 @@ impl Handoffs {
 
     /// Who has a conversation: whom it was handed last, or the first.
     fn holder(&self, messages: &[Arc<Message>]) -> Held {
-        let handed = messages.iter().rev().find_map(|message| self.handed_to(message));
-        let first = || self.0.table.routes.first().map(|route| route.name.clone()).unwrap_or_default();
-        Held { agent: handed.map_or_else(first, str::to_owned), handed: 0, state: Value::Null }
+        let routes = &self.0.table.routes;
+        let known = |name: &&str| routes.iter().any(|route| route.name == *name);
+        let handed = messages.iter().rev().find_map(|message| handed_to(message)).filter(known);
+        let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
+        Held { agent: handed.unwrap_or_else(first).to_owned(), handed: 0, state: Value::Null }
     }
 
-    fn handed_to(&self, message: &Message) -> Option<&str> {
-        let result = transfer::done(message)?;
-        let mut routes = self.0.table.routes.iter();
-        routes
-            .find(|route| transfer::tool_name(&route.name).as_str() == result.name)
-            .map(|route| route.name.as_str())
+    /// Whom a call of this tool hands the conversation to.
+    fn handed_by(&self, tool: &str) -> Option<&str> {
+        let routes = self.0.table.routes.iter().map(|route| &*route.name);
+        routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
     }
 
     async fn drive(self, input: RunInput, events: Events) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
-        // What the question says of its run holds whoever has it.
-        let (stop_on, tool_choice) = (input.stop_on.clone(), input.tool_choice.clone());
         let (mut held, mut run) = self.begin(input)?;
         let mut reason = "it has the conversation".to_owned();
         loop {
@@ -216,17 +215,9 @@ impl Handoffs {
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
             let output = agent.drive_to_end(&mut run, context, &events).await?;
             let Some(result) = run.handed_off(agent.transfers()) else { return Ok(self.end(held, output)) };
-            let to = self.handed_to(&Message::tool(result.clone())).map(str::to_owned);
-            let to = to.ok_or(AgentErrorKind::Incomplete)?;
+            let to = self.handed_by(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
             reason = transfer::reason(&held.agent, run.transcript(), &result);
-            let mut config = self.agent(&to)?.config().clone();
-            if let Some(tools) = &stop_on {
-                config.stop_on.clone_from(tools);
-            }
-            if let Some(choice) = &tool_choice {
-                config.tool_choice.clone_from(choice);
-            }
-            run.hand_over(config, self.0.carried, &reason);
+            run.hand_over(&to, self.agent(&to)?.config(), self.0.carried, &reason);
             held = Held { agent: to, handed: held.handed + 1, state: Value::Null };
         }
     }

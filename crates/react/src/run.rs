@@ -44,7 +44,9 @@ pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use effect::{CallBatch, Effect, Step};
 pub use error::RunError;
-pub(crate) use mark::{clarification, is_clarification, is_rejected, queue_note, queued_in, summarised};
+pub(crate) use mark::{
+    clarification, handed_to, is_clarification, is_rejected, queue_note, queued_in, summarised,
+};
 pub use mark::{is_hint, is_unusable};
 pub(crate) use pieces::is_said;
 pub use saved::RunHead;
@@ -110,12 +112,11 @@ impl Run {
         if let Some(limits) = input.limits {
             run.set_limits(limits);
         }
-        if let Some(choice) = input.tool_choice {
-            (run.head.config.tool_choice, run.head.has_called) = (choice, false);
-        }
-        if let Some(tools) = input.stop_on {
-            run.head.config.stop_on = tools;
-        }
+        let Head { asked, config, has_called, .. } = &mut run.head;
+        *has_called &= input.tool_choice.is_none();
+        asked.tool_choice = input.tool_choice.or(asked.tool_choice.take());
+        asked.stop_on = input.stop_on.or(asked.stop_on.take());
+        asked.overrule(config);
         Ok(run)
     }
 
@@ -184,9 +185,10 @@ impl Run {
         match &self.head.phase {
             Phase::Asking => self.head.queued.is_empty() && self.head.ended_by.is_none(),
             Phase::Replied { reply } => reply.problem.is_some() || reply.message.is_empty(),
-            Phase::Calling { calls, .. } => {
-                let Head { queued, config, .. } = &self.head;
-                calls.are_finished() && queued.is_empty() && calls.ending(&config.stop_on).is_none()
+            Phase::Calling { calls, queued: of_queue } => {
+                let Head { queued, config, ended_by, .. } = &self.head;
+                let ends = ended_by.is_some() || (!of_queue && calls.ending(&config.stop_on).is_some());
+                calls.are_finished() && queued.is_empty() && !ends
             }
             _ => false,
         }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{
-    Message, MessageBody, Policy, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
-    ToolOutcome, ToolResult, Transcript, Value, async_trait,
+    Policy, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, ToolResult,
+    Transcript, Value, async_trait,
 };
 use serde_json::json;
 
@@ -13,14 +13,6 @@ use crate::Route;
 /// The name of the tool that hands off to an agent.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::from_foreign(&format!("transfer_to_{agent}"))
-}
-
-/// The hand-off that a message tells of, if it went well.
-pub(super) fn done(message: &Message) -> Option<&ToolResult> {
-    match message.body() {
-        MessageBody::Tool(result) if result.is_success() => Some(result),
-        _ => None,
-    }
 }
 
 /// Hands the conversation to one agent.

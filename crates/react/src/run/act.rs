@@ -99,6 +99,10 @@ impl Run {
         }
         self.head.ended_by = ends.map(|place| self.transcript.len() + place).or(self.head.ended_by);
         self.close(FailureKind::Cancelled, "cancelled");
+        if ends.is_some() {
+            // Beside a tool that ends the run nobody takes over, whatever becomes of its answer.
+            self.head.handed = self.transcript.len();
+        }
     }
 
     /// Puts the results of all open calls into the transcript, in call order. Calls without one get one that says

@@ -68,6 +68,11 @@ impl Shown {
         let earlier = summary.map_or(0, |(index, spared)| usize::saturating_sub(index, spared));
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
+
+    /// What is shown where another model goes on from here: the steps of the run from `steps` on, and what the run began with.
+    pub(super) fn anew(self, messages: &[Arc<Message>], start: usize, steps: usize) -> Self {
+        Self { steps, summaries: self.summaries, ..Self::of(messages, start) }
+    }
 }
 
 impl Run {

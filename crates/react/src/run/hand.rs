@@ -36,22 +36,24 @@ impl Run {
         self.answer(StopReason::Finished, Some(&Output::new(StopReason::Finished)))
     }
 
-    /// Goes on as the run of another agent, within the same limits.
-    pub(crate) fn hand_over(&mut self, config: RunConfig, carried: Carried, reason: &str) {
-        let limits = self.head.config.limits;
-        self.head.config = RunConfig { limits, ..config };
-        self.head.has_called = false;
-        self.head.ended_by = None;
-        self.head.unusable_replies = 0;
-        self.head.has_called = false;
-        self.head.retries.clear();
-        self.head.handed = self.transcript.len();
-        match carried {
-            Carried::Everything => {}
-            Carried::Question => {
-                self.head.shown.steps = self.transcript.len();
-                self.push(mark::hint(format!("You go on from here: {reason}.")));
-            }
+    /// Goes on as the run of another agent, within the same limits. What the question said of its run holds on.
+    pub(crate) fn hand_over(&mut self, to: &str, config: &RunConfig, carried: Carried, reason: &str) {
+        let head = &mut self.head;
+        let limits = head.config.limits;
+        head.config = RunConfig { limits, ..config.clone() };
+        if !head.asked.overrule(&mut head.config) {
+            head.has_called = false;
         }
+        head.ended_by = None;
+        head.unusable_replies = 0;
+        head.retries.clear();
+        let steps = match carried {
+            Carried::Everything => head.first,
+            Carried::Question => self.transcript.len(),
+        };
+        // What was left out, or summarised, was so for the model of the other agent.
+        head.shown = head.shown.anew(self.transcript.messages(), head.start, steps);
+        head.handed = self.transcript.len();
+        self.push(mark::handed(to, format!("You go on from here: {}.", reason.trim_end_matches('.'))));
     }
 }

@@ -1,6 +1,9 @@
 //! What is saved of a run besides its transcript.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, ToolCall, ToolChoice, Usage};
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,9 @@ use crate::Reply;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) config: RunConfig,
+    /// What the question says of its run, whoever works on it.
+    #[serde(default, skip_serializing_if = "Asked::is_nothing")]
+    pub(super) asked: Asked,
     /// How many messages of the transcript are from before this run.
     pub(super) start: usize,
     /// How many were there when another agent took over.
@@ -62,6 +68,33 @@ pub(super) struct Head {
     pub(super) last_request: Option<Limit>,
 }
 
+/// What a question says of its run, in the place of what is configured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<ToolChoice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stop_on: Option<BTreeSet<String>>,
+}
+
+impl Asked {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes the place of what is configured; whether it says what must be called.
+    pub(super) fn overrule(&self, config: &mut RunConfig) -> bool {
+        if let Some(tools) = &self.stop_on {
+            config.stop_on.clone_from(tools);
+        }
+        if let Some(choice) = &self.tool_choice {
+            config.tool_choice.clone_from(choice);
+        }
+        self.tool_choice.is_some()
+    }
+}
+
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -104,6 +137,7 @@ impl Head {
     pub(super) fn new(config: RunConfig, messages: &[Arc<Message>], start: usize) -> Self {
         Self {
             config,
+            asked: Asked::default(),
             start,
             first: messages.len(),
             handed: 0,

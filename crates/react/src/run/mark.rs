@@ -16,6 +16,9 @@ const SUMMARY: &str = "summary";
 /// The key of what tells the results of calls that no reply has asked for, by their placeholders.
 const QUEUED: &str = "queued";
 
+/// The key of what tells that another agent goes on: its name.
+const HANDED: &str = "handed_to";
+
 /// The key of a question back.
 const CLARIFICATION: &str = "clarification";
 
@@ -46,6 +49,17 @@ pub(crate) fn queue_note(text: impl Into<String>, results: Value) -> Message {
 /// The results that a message tells of.
 pub(crate) fn queued_in(message: &Message) -> Option<&Value> {
     message.metadata().get(QUEUED).filter(|_| is_hint(message))
+}
+
+/// Makes what tells the model of an agent that it goes on in the place of another one.
+pub(super) fn handed(agent: &str, text: impl Into<String>) -> Message {
+    let marks = [(HINT.to_owned(), Value::Bool(true)), (HANDED.to_owned(), Value::from(agent))];
+    Message::user(text.into()).with_metadata(Map::from_iter(marks))
+}
+
+/// The agent that goes on from this message.
+pub(crate) fn handed_to(message: &Message) -> Option<&str> {
+    message.metadata().get(HANDED).filter(|_| is_hint(message))?.as_str()
 }
 
 /// Notes that a reply asks back what is wanted.

@@ -4,8 +4,8 @@ use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Limit, Parked,
-    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, StopReason, Tool as _,
-    ToolExt as _, Toolset, json, testing::ScriptedModel,
+    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, StopReason, Tool as _, ToolChoice,
+    ToolExt as _, ToolName, Toolset, json, testing::ScriptedModel,
 };
 use haft_react::{
     Carried, HandoffError, Handoffs, QueueHandle, ReactAgent, Route, RouteTable, Router, TextReact,
@@ -42,6 +42,13 @@ fn quiet() -> ScriptedModel {
 fn pay() -> impl haft_core::Tool + 'static {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
+}
+
+/// `push()`, which puts 1 + 2 into the queue.
+fn push() -> DynamicTool {
+    DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
+        cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
+    })
 }
 
 fn saved(parked: &Parked) -> Parked {
@@ -84,6 +91,7 @@ async fn who_takes_over_knows_the_conversation() {
         tool: a 2
         assistant: b transfer_to_kitchen{"reason":"soup"}
         tool: b Handed to kitchen, who goes on from here.
+        user: You go on from here: reception hands off: soup.
     "#]]
     .assert_eq(&lines(&kitchen.requests()[0]));
     let offered: Vec<_> = kitchen.requests()[0].tools.names().map(ToString::to_string).collect();
@@ -111,6 +119,7 @@ async fn beside_a_hand_off_every_call_is_answered() {
         tool: b Handed to bar, who goes on from here.
         tool: c denied: this reply hands the conversation to bar already
         tool: d no luck
+        user: You go on from here: reception hands off.
     "#]]
     .assert_eq(&lines(&bar.requests()[0]));
 }
@@ -213,6 +222,7 @@ async fn a_hand_off_waits_for_the_calls_beside_it() {
         assistant: a transfer_to_kitchen{}; b pay{}
         tool: a Handed to kitchen, who goes on from here.
         tool: b paid
+        user: You go on from here: reception hands off.
     "#]]
     .assert_eq(&lines(&kitchen.requests()[0]));
 }
@@ -295,7 +305,7 @@ async fn cancelled_after_a_hand_off_every_call_is_closed() {
     };
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);
-    assert_eq!((error.transcript.len(), error.usage.requests), (5, 2));
+    assert_eq!((error.transcript.len(), error.usage.requests), (6, 2));
 }
 
 /// Not everybody may hand off to everybody.
@@ -374,17 +384,88 @@ async fn a_tool_may_end_the_run_of_any_agent() {
     assert_eq!((&*answer.text, answer.agent.as_deref()), ("2", Some("kitchen")));
     assert_eq!(answer.stop_reason, StopReason::Tool);
     assert_paired(&answer.transcript);
+
+    // Nobody took over then: who has answered has the conversation.
+    let kitchen = quiet().text("And bread.");
+    let next = RunInput::following(answer.transcript, "What else?");
+    let answer = house([&quiet(), &kitchen, &quiet()]).run(next).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.agent.as_deref(), Some("kitchen"));
+}
+
+/// What the question says of its run holds after it waited, too.
+#[tokio::test]
+async fn what_ends_a_run_is_not_forgotten_while_it_waits() {
+    let reception = quiet().calls([("a", "pay", "{}")]).calls([("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = quiet().calls([("c", "add", r#"{"x":1,"y":1}"#)]);
+    let agents = [
+        ("reception", agent(&reception, Toolset::new().with(pay()))),
+        ("kitchen", agent(&kitchen, calculator())),
+        ("bar", agent(&quiet(), Toolset::new())),
+    ];
+    let house = Handoffs::new(table(), agents).unwrap();
+    let parked =
+        house.run(RunInput::new("Hi").with_stop_on(["add"])).await.unwrap().into_answer().unwrap_err();
+    let output = house.run(RunInput::resume(saved(&parked), approved("a"))).await.unwrap();
+    assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
+}
+
+/// A call that a run must make is made once, by whoever has it then: who takes over need not even have the tool.
+#[tokio::test]
+async fn who_takes_over_is_not_forced_again() {
+    let reception =
+        quiet().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = quiet().text("Done.");
+    let agents = [
+        ("reception", agent(&reception, calculator())),
+        ("kitchen", agent(&kitchen, Toolset::new())),
+        ("bar", agent(&quiet(), Toolset::new())),
+    ];
+    let add = ToolChoice::Tool(ToolName::new("add").unwrap());
+    let house = Handoffs::new(table(), agents).unwrap();
+    let answer = house.run(RunInput::new("Hi").with_tool_choice(add)).await.unwrap();
+    assert_eq!(answer.text(), "Done.");
+    assert_eq!(kitchen.requests()[0].tool_choice, ToolChoice::Auto);
+}
+
+/// A tool that would end the run, made from a queue, ends nothing: the hand-off beside it takes place.
+#[tokio::test]
+async fn a_queued_tool_does_not_keep_a_hand_off_back() {
+    let reception = quiet().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
+    let tools = calculator().with(push());
+    let kitchen = quiet().text("Done.");
+    let agents = [
+        (
+            "reception",
+            ReactAgent::builder(reception).tools(tools).pending_queue().stop_on(["add"]).build().unwrap(),
+        ),
+        ("kitchen", agent(&kitchen, Toolset::new())),
+        ("bar", agent(&quiet(), Toolset::new())),
+    ];
+    let answer = Handoffs::new(table(), agents).unwrap().run("Hi".into()).await.unwrap();
+    assert_eq!(answer.answer().unwrap().agent.as_deref(), Some("kitchen"));
+}
+
+/// Who takes over is shown what its own model has room for, not what was left out for another's.
+#[tokio::test]
+async fn what_was_left_out_for_one_is_shown_to_the_other() {
+    let sum = r#"{"x":1,"y":1}"#;
+    let reception = quiet()
+        .calls([("a", "add", sum)])
+        .calls([("b", "fail", "{}")])
+        .fail(haft_core::ModelError::ContextTooLong("too much".to_owned()))
+        .calls([("c", "transfer_to_kitchen", "{}")]);
+    let kitchen = quiet().text("Done.");
+    house([&reception, &kitchen, &quiet()]).run("Hi".into()).await.unwrap();
+    assert!(!lines(&reception.requests()[3]).contains("assistant: a add"), "it was too much for reception");
+    assert!(lines(&kitchen.requests()[0]).contains("assistant: a add"));
 }
 
 /// What a tool has pushed is executed before somebody else goes on.
 #[tokio::test]
 async fn a_queue_comes_before_a_hand_off() {
-    let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
-    });
     let reception = quiet().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
     let kitchen = quiet().text("3.");
-    let tools = calculator().with(push);
+    let tools = calculator().with(push());
     let agents = [
         ("reception", ReactAgent::builder(reception).tools(tools).pending_queue().build().unwrap()),
         ("kitchen", agent(&kitchen, Toolset::new())),
@@ -396,6 +477,7 @@ async fn a_queue_comes_before_a_hand_off() {
         assistant: a push{}; b transfer_to_kitchen{}
         tool: a 3
         tool: b Handed to kitchen, who goes on from here.
+        user: You go on from here: reception hands off.
     "#]]
     .assert_eq(&lines(&kitchen.requests()[0]));
 }
