@@ -22,6 +22,9 @@ const PARTS: &[&str] = &[
     "privatekey",
     "signingkey",
     "encryptionkey",
+    "subscriptionkey",
+    "masterkey",
+    "sshkey",
     "authorization",
     "bearer",
     "sessionid",
@@ -31,14 +34,23 @@ const PARTS: &[&str] = &[
     "cardnumber",
     "securitycode",
     "connectionstring",
+    "databaseurl",
 ];
 
 /// The same for words that are found in harmless names too: only as a whole word.
-const WORDS: &[&str] =
-    &["auth", "cookie", "cookies", "cvc", "cvv", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn", "totp"];
+const WORDS: &[&str] = &[
+    "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
+    "totp",
+];
 
-/// Words for something secret that may also be counted: `max_tokens` is none.
-const COUNTED: &[&str] = &["token", "tokens"];
+/// The same at the end of a name: `accesstoken`, `dbpwd`.
+const ENDS: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
+
+/// A word for something secret that may also be counted: `max_tokens` is none.
+const COUNTED: &str = "tokens";
+
+/// How the member is called that says what another one is, as in `{"name": "Authorization", "value": "…"}`.
+const NAMES: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// The arguments of a call as they may be written down: `text` is what came, `value` what was read of it, if it was. A value that may be
 /// secret is replaced, and of what is no JSON object nothing is left but its length.
@@ -72,12 +84,23 @@ struct Redaction {
 
 impl Redaction {
     fn of_members(&self, members: Map<String, Value>) -> Value {
+        let is_named = |(name, value): (&String, &Value)| {
+            NAMES.contains(&normal(name).as_str())
+                && value.as_str().is_some_and(|it| self.hides(it, &Value::from(it)))
+        };
+        let names_a_secret = members.iter().any(is_named);
         let members = members.into_iter().map(|(name, value)| {
-            let is_secret = self.named.contains(&normal(&name)) || is_secret(&name, &value);
+            let is_value = names_a_secret && matches!(normal(&name).as_str(), "value" | "values");
+            let is_secret = is_value || self.hides(&name, &value);
             let value = if is_secret { Value::from(REDACTED) } else { self.of(value) };
             (name, value)
         });
         members.collect()
+    }
+
+    /// Whether what is called so is not to be shown.
+    fn hides(&self, name: &str, value: &Value) -> bool {
+        self.named.contains(&normal(name)) || is_secret(name, value)
     }
 
     fn of(&self, value: Value) -> Value {
@@ -89,18 +112,60 @@ impl Redaction {
         }
     }
 
-    /// Models write objects as text, too.
+    /// Models write objects as text, too. What is JSON that was cut is not looked into.
     fn of_text(&self, text: String) -> String {
-        if !text.trim_start().starts_with(['{', '[']) {
-            return text;
+        let mut start = text.trim_start().chars();
+        let is_json = match start.next() {
+            Some('{' | '"') => true,
+            Some('[') => matches!(start.as_str().trim_start().chars().next(), Some('{' | '[' | '"')),
+            _ => false,
+        };
+        if !is_json {
+            return self.of_line(text);
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
                 let redacted = self.of(value.clone());
                 if redacted == value { text } else { redacted.to_string() }
             }
+            Err(_) if text.trim_start().starts_with('"') => text,
             Err(_) => withheld(&text),
         }
+    }
+
+    /// A header or a setting, such as `Authorization: Bearer …`, and addresses with a password in them.
+    fn of_line(&self, text: String) -> String {
+        if let Some((name, value)) = text.split_once([':', '='])
+            && !value.starts_with("//")
+            && !name.trim().contains(char::is_whitespace)
+            && self.hides(name, &Value::from(value))
+        {
+            let mark = text.get(name.len()..=name.len()).unwrap_or_default();
+            let space = if mark == ":" { " " } else { "" };
+            return format!("{name}{mark}{space}{REDACTED}");
+        }
+        if !text.contains("://") {
+            return text;
+        }
+        let words = text.split_inclusive(char::is_whitespace);
+        words.map(|word| self.of_address(word)).collect()
+    }
+
+    /// An address without the password of its user, and without the parameters of its query that are secret.
+    fn of_address(&self, word: &str) -> String {
+        let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let host = authority.rsplit_once('@').filter(|(user, _)| user.contains(':'));
+        let authority = host.map_or_else(|| authority.to_owned(), |(_, host)| format!("{REDACTED}@{host}"));
+        let parts = path.split_inclusive(['?', '&', '#']).map(|part| {
+            let Some((name, value)) = part.split_once('=') else { return part.to_owned() };
+            if !self.hides(name, &Value::from(value)) {
+                return part.to_owned();
+            }
+            let end = value.chars().next_back().filter(|end| matches!(end, '?' | '&' | '#'));
+            format!("{name}={REDACTED}{}", end.map(String::from).unwrap_or_default())
+        });
+        format!("{scheme}://{authority}{}", parts.collect::<String>())
     }
 }
 
@@ -110,8 +175,18 @@ fn is_secret(name: &str, value: &Value) -> bool {
         return false;
     }
     let (normal, words) = (normal(name), words(name));
-    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    PARTS.iter().any(|part| normal.contains(part)) || has(WORDS) || (has(COUNTED) && !value.is_number())
+    let normal = without_number(&normal);
+    if normal.ends_with(COUNTED) && value.is_number() {
+        return false;
+    }
+    PARTS.iter().any(|part| normal.contains(part))
+        || ENDS.iter().any(|end| normal.ends_with(end))
+        || words.iter().any(|word| WORDS.contains(&without_number(word)) || word == "token")
+}
+
+/// A name without a number at its end: `cvv2`, `token1`.
+fn without_number(name: &str) -> &str {
+    name.trim_end_matches(|char: char| char.is_ascii_digit())
 }
 
 /// A name without case and without what stands between its words.

@@ -144,14 +144,18 @@ async fn calls_that_go_on_and_cached_ones_are_told_apart() {
         {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"},"is_cached":true}"#]].assert_eq(&lines.join("\n"));
 }
 
-async fn check(definition: ToolDefinition, arguments: &str, written: Expect) {
+async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
+    expected.assert_eq(&written(definition, arguments).await.to_string());
+}
+
+/// What is written down of the arguments of a call.
+async fn written(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
     let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
     log.pipeline().call(&tools, &ToolCall::new("1", name, arguments), &ToolContext::default()).await;
-    let entries = log.entries();
-    assert_eq!(entries.len(), 1);
-    written.assert_eq(&entries[0].arguments.to_string());
+    let [entry] = <[Audit; 1]>::try_from(log.entries()).unwrap();
+    entry.arguments
 }
 
 #[tokio::test]
@@ -180,6 +184,39 @@ async fn what_is_called_like_a_secret_is_one() {
         named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
         expect![[r#"{"body":"{\"user\":\"ann\",\"secret\":\"[redacted]\"}","list":"[1, 2]","bad":"[13 bytes that are no JSON object]"}"#]],
+    )
+    .await;
+}
+
+/// However the words of a name are put together, and with a number at its end.
+#[tokio::test]
+async fn names_of_secrets_are_known_in_any_form() {
+    let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
+    for name in names.split(' ') {
+        let arguments = json!({name: "x"}).to_string();
+        assert_eq!(written(named("login"), &arguments).await, json!({name: "[redacted]"}), "{name}");
+    }
+    check(
+        named("login"),
+        r#"{"token": 482913, "total_tokens": 7, "maxTokens": 8}"#,
+        expect![[r#"{"token":"[redacted]","total_tokens":7,"maxTokens":8}"#]],
+    )
+    .await;
+}
+
+/// A secret whose name is a value beside it, or is in the same text.
+#[tokio::test]
+async fn what_is_named_beside_it_is_a_secret_too() {
+    check(
+        named("fetch"),
+        r#"{"headers": [{"name": "Authorization", "value": "Bearer x"}, {"name": "Accept", "value": "y"}], "more": ["X-Api-Key: x", "Accept: y"], "env": ["DB_PASSWORD=x", "HOME=/y"]}"#,
+        expect![[r#"{"headers":[{"name":"Authorization","value":"[redacted]"},{"name":"Accept","value":"y"}],"more":["X-Api-Key: [redacted]","Accept: y"],"env":["DB_PASSWORD=[redacted]","HOME=/y"]}"#]],
+    )
+    .await;
+    check(
+        named("fetch"),
+        r#"{"url": "https://ann:x@h.example/a?api_key=x&q=y#z", "text": "see [docs](https://h.example), [todo] call Bob", "list": "[todo] call Bob", "twice": "\"{\\\"pin\\\": \\\"x\\\"}\""}"#,
+        expect![[r##"{"url":"https://[redacted]@h.example/a?api_key=[redacted]&q=y#z","text":"see [docs](https://h.example), [todo] call Bob","list":"[todo] call Bob","twice":"\"{\\\"pin\\\":\\\"[redacted]\\\"}\""}"##]],
     )
     .await;
 }

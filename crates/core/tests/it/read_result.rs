@@ -160,8 +160,10 @@ async fn a_result_is_read_by_its_owner_only() {
     assert!(later.is_success());
     let nobody = tools.call_with("read_result", json!({"handle": "x"}), &of(Some("eve"), "")).await;
     assert_eq!(nobody.failure().unwrap().kind, FailureKind::Failed);
-    expect![[r#"no result is stored as "x", or it was forgotten; the end of a long result says how it is stored"#]]
-        .assert_eq(&nobody.model_text());
+    expect![[
+        r#"no result is stored as "x", or it was forgotten; the end of a long result says how it is stored"#
+    ]]
+    .assert_eq(&nobody.model_text());
 }
 
 /// The tool is named as the caller sees it, and where it is not offered it is not named.
