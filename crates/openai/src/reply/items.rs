@@ -228,12 +228,12 @@ impl ItemsFold {
     fn with_items(self) -> Fold {
         let Self { mut fold, items, origin, stored, .. } = self;
         let mut data = Map::new();
-        let is_plain = |item: &Item| match item.kind {
-            Kind::Message => item.settled.as_ref().is_none_or(|it| it.get("phase").is_none()),
+        // A message says that there is text and then calls: only what is otherwise is kept.
+        let is_told = |(place, item): (usize, &Item)| match item.kind {
+            Kind::Message => place == 0 && item.settled.as_ref().is_none_or(|it| it.get("phase").is_none()),
             kind => kind == Kind::Call,
         };
-        let texts = items.iter().filter(|item| item.kind == Kind::Message).count();
-        if texts > 1 || !items.iter().all(is_plain) {
+        if !items.iter().enumerate().all(is_told) {
             let items = (0..).zip(&items).filter_map(|(place, item)| item.marker(fold.calls.id_of(place)));
             data.insert("items".to_owned(), items.collect());
         }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod both;
+mod echo;
 mod endings;
 mod failures;
 mod formats;
