@@ -46,8 +46,9 @@ pub use haft_macros::tool;
 pub use haft_macros::tools;
 pub use message::{AssistantMessage, Message, MessageBody, ProviderData};
 pub use model::{
-    ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatSettings, Cost, FinishReason,
-    ModelError, ModelProfile, Price, Priced, Prices, ResponseFormat, TimeoutPhase, ToolChoice, Usage,
+    ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatService, ChatSettings, ChatStream,
+    Cost, FinishReason, LayeredModel, ModelError, ModelProfile, ModelService, Price, Priced, Prices,
+    ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
 pub use pipeline::{
     Audit, AuditLog, AuditOutcome, Batch, CallOutcome, CallRecord, Pipeline, Recorder, WaitsFor,

@@ -3,6 +3,7 @@
 mod cost;
 mod error;
 mod ext;
+mod layered;
 mod priced;
 mod profile;
 mod request;
@@ -14,6 +15,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 pub use cost::{Cost, Price, Prices};
 pub use error::{ModelError, TimeoutPhase};
 pub use ext::ChatModelExt;
+pub use layered::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use priced::Priced;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};

@@ -27,7 +27,7 @@ use std::{
 use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, field};
 
 use crate::{
     MemoryResultStore, Outcome, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
@@ -63,6 +63,8 @@ struct Parts {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
     recorder: Option<Arc<dyn Recorder>>,
+    /// Whether spans hold what is said.
+    traces_content: bool,
     /// How many calls run on that were given up.
     abandoned: Arc<AtomicUsize>,
 }
@@ -169,6 +171,14 @@ impl Pipeline {
         self
     }
 
+    /// Sets whether spans hold the arguments and the results of calls, as the model wrote and reads them: for traces that nobody
+    /// reads who must not. Default: no.
+    #[must_use]
+    pub fn with_traced_content(mut self, traced: bool) -> Self {
+        Arc::make_mut(&mut self.0).traces_content = traced;
+        self
+    }
+
     /// Where the whole of a long result is kept.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
@@ -238,6 +248,8 @@ impl Pipeline {
             gen_ai.operation.name = "execute_tool",
             gen_ai.tool.name = call.name,
             gen_ai.tool.call.id = call.id,
+            gen_ai.tool.call.arguments = self.0.traces_content.then_some(call.arguments.as_str()),
+            gen_ai.tool.call.result = field::Empty,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
@@ -274,6 +286,9 @@ impl Pipeline {
                 let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
                 let is_part = definition.is_some_and(ToolDefinition::reads_results);
                 Bound { limit, store: &**store, cx, tools, is_part }.apply(result).await;
+            }
+            if self.0.traces_content {
+                span.record("gen_ai.tool.call.result", &*result.model_text());
             }
         }
         if let Some(recording) = recording {

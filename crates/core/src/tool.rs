@@ -30,6 +30,7 @@ pub use dynamic::{DynamicTool, tool_fn};
 pub use error::{BoxError, ToolError};
 pub use ext::ToolExt;
 pub use into_output::{IntoToolOutput, Json};
+pub(crate) use layered::is_timeout;
 pub use layered::{CallRequest, CallService, LayeredTool, ToolService};
 pub use name::{InvalidToolName, ToolName};
 pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};

@@ -5,6 +5,7 @@ mod build;
 mod builder;
 mod clock;
 mod compact;
+mod content;
 mod deprecated;
 mod drive;
 mod hook;
@@ -69,6 +70,8 @@ struct Parts {
     config: RunConfig,
     state: State,
     hooks: Arc<Hooks>,
+    /// Whether spans hold what is said.
+    traces_content: bool,
     /// Whether its tools may push calls.
     has_queue: bool,
     /// The tools by which it hands a run to another agent.

@@ -139,6 +139,6 @@ fn failure(error: BoxError, began: Instant) -> ToolError {
 }
 
 /// Whether a layer waited no longer. How long it would have, it does not say.
-fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(crate) fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
     error.is::<Elapsed>() || error.to_string() == TOWERS_TIMEOUT
 }

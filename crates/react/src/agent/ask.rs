@@ -1,10 +1,12 @@
 //! One request, told as it is answered.
 
+use std::sync::Arc;
+
 use futures::stream::StreamExt as _;
-use haft_core::{ChatEvent, ChatRequest, ChatResponse, ModelError, RunEvent, Schema};
+use haft_core::{ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent, Schema};
 use tracing::{Instrument as _, Span, field};
 
-use super::{ReactAgent, watch::Events};
+use super::{ReactAgent, content, watch::Events};
 use crate::{Delta, Reply, Run};
 
 impl ReactAgent {
@@ -16,10 +18,17 @@ impl ReactAgent {
         events: &Events,
     ) -> Result<Reply, ModelError> {
         let model = &self.0.model;
+        let content = self.0.traces_content;
         let span = tracing::info_span!(
             "chat",
             gen_ai.operation.name = "chat",
             gen_ai.request.model = model.profile().name,
+            gen_ai.request.temperature = request.settings.temperature,
+            gen_ai.request.max_tokens = request.settings.max_tokens,
+            gen_ai.system_instructions = content.then(|| content::parts_of(request.instructions.as_deref())),
+            gen_ai.input.messages = content.then(|| content::messages(request.messages.iter())),
+            gen_ai.output.messages = field::Empty,
+            gen_ai.response.finish_reasons = field::Empty,
             gen_ai.response.model = field::Empty,
             gen_ai.response.id = field::Empty,
             gen_ai.usage.input_tokens = field::Empty,
@@ -42,6 +51,11 @@ impl ReactAgent {
         let span = Span::current();
         span.record("gen_ai.response.model", response.model.as_deref());
         span.record("gen_ai.response.id", response.id.as_deref());
+        span.record("gen_ai.response.finish_reasons", content::reason(&response.finish_reason));
+        if self.0.traces_content {
+            let said = Arc::new(Message::assistant(response.message.clone()));
+            span.record("gen_ai.output.messages", content::messages([&said]));
+        }
         span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
         span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
         Ok(self.dialect().fold(response, outputs))

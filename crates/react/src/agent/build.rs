@@ -79,6 +79,12 @@ impl ReactAgentBuilder {
         config.outputs = outputs.map_err(BuildError::Outputs)?;
         let instructions = signature::instructions(instructions, &config);
         tools.check()?;
+        let tools = if self.traces_content {
+            let pipeline = tools.pipeline().clone().with_traced_content(true);
+            tools.with_pipeline(pipeline)
+        } else {
+            tools
+        };
         if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
             && tools.own_tools().any(|tool| *tool.definition().name() == *name)
         {
@@ -107,6 +113,7 @@ impl ReactAgentBuilder {
             config,
             state,
             hooks: self.hooks.into(),
+            traces_content: self.traces_content,
             has_queue,
             transfers: BTreeSet::new(),
         })))

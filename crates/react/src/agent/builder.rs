@@ -38,6 +38,7 @@ pub struct ReactAgentBuilder {
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
     pub(super) hooks: Hooks,
     pub(super) prices: Option<Prices>,
+    pub(super) traces_content: bool,
     pub(super) has_queue: bool,
 }
 
@@ -55,6 +56,7 @@ impl ReactAgentBuilder {
             compactor: None,
             hooks: Hooks::default(),
             prices: None,
+            traces_content: false,
             has_queue: false,
         }
     }
@@ -207,6 +209,13 @@ impl ReactAgentBuilder {
     /// ```
     pub fn stop_on<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.config.stop_on = tools.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets whether the spans of its runs hold what is said: instructions, messages, arguments and results, under OpenTelemetry's
+    /// names. Default: no, since a trace is read by others than those whom it concerns.
+    pub fn trace_content(mut self, traced: bool) -> Self {
+        self.traces_content = traced;
         self
     }
 

@@ -7,9 +7,10 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Deprecation, RunContext, RunInput, ToolExt as _, Toolset, testing::ScriptedModel,
+    Agent as _, Deprecation, RunContext, RunInput, ToolError, ToolExt as _, Toolset, json,
+    testing::ScriptedModel,
 };
-use haft_react::ReactAgent;
+use haft_react::{OutputError, ReactAgent};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::tools::{add, calculator};
@@ -84,4 +85,76 @@ async fn a_deprecated_tool_is_told_once_a_run() {
 
     let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
+}
+
+/// Everything that a trace says of a run in which the canary is said everywhere.
+async fn trace_of(canary: &str, traced: bool) -> String {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .with_span_events(FmtSpan::FULL)
+        .with_ansi(false)
+        .finish();
+    let echo = haft_core::tool_fn("echo", "Echoes.", |Echo { text, fails }| async move {
+        if fails { Err(ToolError::retry(text)) } else { Ok(text) }
+    });
+    let arguments = |fails: bool| json!({"text": canary, "fails": fails}).to_string();
+    let model = ScriptedModel::new()
+        .calls([("a", "echo", &arguments(false)), ("b", "echo", &arguments(true))])
+        .calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
+        .text(canary)
+        .text(canary);
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(echo))
+        .instructions(canary)
+        .dynamic_instructions({
+            let canary = canary.to_owned();
+            move |_| std::future::ready(Ok(canary.clone()))
+        })
+        .output_validator(|output, cx| async move {
+            if cx.step < 4 { Err(OutputError::retry(output.text)) } else { Ok(output) }
+        })
+        .trace_content(traced)
+        .build()
+        .unwrap();
+    let guard = tracing::subscriber::set_default(subscriber);
+    let output = agent.run(canary.into()).await.unwrap();
+    drop(guard);
+    assert_eq!(output.text(), canary);
+    let bytes = written.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[derive(serde::Deserialize, haft_core::schemars::JsonSchema)]
+#[schemars(crate = "haft_core::schemars")]
+struct Echo {
+    text: String,
+    fails: bool,
+}
+
+/// FAULTS X3, for what is said: who reads a trace reads no conversation, unless that is asked for.
+#[tokio::test]
+async fn content_is_in_no_span_unless_it_is_asked_for() {
+    const CANARY: &str = "canary_7f3a";
+    let trace = trace_of(CANARY, false).await;
+    assert!(trace.contains("execute_tool") && trace.contains("finish_reasons=\"tool_call\""), "{trace}");
+    let told: Vec<_> = trace.lines().filter(|line| line.contains(CANARY)).collect();
+    // The name of a tool is what the model wrote, and no content.
+    let told: Vec<_> =
+        told.into_iter().filter(|line| !line.contains("gen_ai.tool.name=\"canary_7f3a\"")).collect();
+    assert!(told.is_empty(), "{told:#?}");
+
+    let trace = trace_of(CANARY, true).await;
+    for field in [
+        r#"gen_ai.system_instructions="[{\"type\":\"text\",\"content\":\"canary_7f3a"#,
+        r#"gen_ai.input.messages="[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"canary_7f3a\"}]}"#,
+        r#"gen_ai.output.messages="[{\"role\":\"assistant\",\"parts\":[{\"type\":\"tool_call\",\"id\":\"a\""#,
+        r#"gen_ai.tool.call.arguments="{\"text\":\"canary_7f3a\""#,
+        r#"gen_ai.tool.call.result="canary_7f3a""#,
+    ] {
+        let plain = field.replace('\\', "");
+        assert!(trace.replace('\\', "").contains(&plain), "{field} is missing: {trace}");
+    }
 }

@@ -1,0 +1,54 @@
+//! What is said, in the form that OpenTelemetry has for it.
+
+use std::sync::Arc;
+
+use haft_core::{FinishReason, Message, MessageBody, Value, json};
+
+/// Messages as JSON text: a role and parts each.
+pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
+    let messages = messages.into_iter().map(|message| {
+        let role = match message.body() {
+            MessageBody::System { .. } => "system",
+            MessageBody::User { .. } => "user",
+            MessageBody::Assistant(_) => "assistant",
+            MessageBody::Tool(_) => "tool",
+        };
+        json!({"role": role, "parts": parts(message)})
+    });
+    Value::Array(messages.collect()).to_string()
+}
+
+/// The parts of one message as JSON text.
+pub(super) fn parts_of(message: Option<&Message>) -> String {
+    Value::Array(message.map(parts).unwrap_or_default()).to_string()
+}
+
+fn parts(message: &Message) -> Vec<Value> {
+    if let MessageBody::Tool(result) = message.body() {
+        return vec![
+            json!({"type": "tool_call_response", "id": result.call_id, "response": result.model_text()}),
+        ];
+    }
+    let thought = match message.body() {
+        MessageBody::Assistant(said) => said.reasoning.as_ref(),
+        _ => None,
+    };
+    let thought = thought.map(|thought| json!({"type": "reasoning", "content": thought}));
+    let text = Some(message.text()).filter(|text| !text.is_empty());
+    let text = text.map(|text| json!({"type": "text", "content": text}));
+    let calls = message.tool_calls().iter().map(
+        |call| json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}),
+    );
+    thought.into_iter().chain(text).chain(calls).collect()
+}
+
+/// Why a model stopped, in OpenTelemetry's words.
+pub(super) fn reason(reason: &FinishReason) -> &str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::ToolCalls => "tool_call",
+        FinishReason::Length => "length",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Other(reason) => reason,
+    }
+}
