@@ -8,7 +8,7 @@ use haft_core::{
 use super::hook::Hooks;
 use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig};
 
-/// Makes a [`ReactAgent`].
+/// Makes a [`ReactAgent`](super::ReactAgent).
 ///
 /// # Examples
 ///

@@ -33,7 +33,7 @@ impl Run {
     /// Tells what the model replied, as the dialect [folds](crate::Dialect::fold) it.
     ///
     /// A request that failed can be made again: the run is where it was before it. An empty or unreadable reply is
-    /// tolerated as often as [`RunConfig::unusable_replies`] says.
+    /// tolerated as often as [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) says.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ impl ReactAgentBuilder {
     }
 
     /// Sets how long each piece of code that the agent was given, such as an [output validator](Self::output_validator), may
-    /// take. Default: [`HOOK_TIMEOUT`](limits::HOOK_TIMEOUT).
+    /// take. Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
         self.hooks.timeout = timeout;
         self
