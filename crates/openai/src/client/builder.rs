@@ -149,7 +149,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets whether a limit of tokens is sent as `max_completion_tokens`, which OpenAI's newer models require, or as
-    /// `max_tokens`, which other servers know. By default the first only at OpenAI, Azure OpenAI and Groq.
+    /// `max_tokens`, which other servers know. By default the first only at OpenAI, Azure OpenAI and Groq, and at a server
+    /// that refused the second and named the first.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, whether: bool) -> Self {
         self.max_completion_tokens = Some(whether);

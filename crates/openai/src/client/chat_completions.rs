@@ -79,8 +79,10 @@ impl ModelBuilder<ChatCompletions> {
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
-        let client =
-            self.connect(|quirks| Completions { refuses_usage: AtomicBool::new(!quirks.stream_options) })?;
+        let client = self.connect(|quirks| Completions {
+            refuses_usage: AtomicBool::new(!quirks.stream_options),
+            refuses_max_tokens: AtomicBool::new(quirks.max_completion_tokens),
+        })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
 }
@@ -106,19 +108,22 @@ impl fmt::Debug for ChatCompletions {
     }
 }
 
-/// The Chat Completions API.
+/// The Chat Completions API, with what was learned of the server by its refusals.
 struct Completions {
-    /// Whether the server was seen to refuse `stream_options`, as Mistral does.
+    /// Whether it refuses `stream_options`, as Mistral does.
     refuses_usage: AtomicBool,
+    /// Whether it refuses `max_tokens`, as gateways to OpenAI's newer models do.
+    refuses_max_tokens: AtomicBool,
 }
 
 /// How a reply is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
-    Whole,
-    Stream,
-    /// Streamed, with what it cost at the end of it.
-    StreamWithUsage,
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Delivery {
+    is_streamed: bool,
+    /// With what a stream cost at the end of it.
+    with_usage: bool,
+    /// With a limit of tokens that is called `max_tokens`.
+    with_max_tokens: bool,
 }
 
 impl Api for Completions {
@@ -127,20 +132,23 @@ impl Api for Completions {
     type Fold = ChatFold;
 
     fn form(&self, is_streamed: bool) -> Delivery {
-        match (is_streamed, self.refuses_usage.load(Ordering::Relaxed)) {
-            (false, _) => Delivery::Whole,
-            (true, true) => Delivery::Stream,
-            (true, false) => Delivery::StreamWithUsage,
-        }
+        let with_usage = is_streamed && !self.refuses_usage.load(Ordering::Relaxed);
+        let with_max_tokens = !self.refuses_max_tokens.load(Ordering::Relaxed);
+        Delivery { is_streamed, with_usage, with_max_tokens }
     }
 
     fn lesser(&self, form: &Delivery, error: &ModelError) -> Option<Delivery> {
-        let is_refused = matches!(error, ModelError::Rejected { status: 400 | 422, body } if body.contains("stream_options"));
-        if *form != Delivery::StreamWithUsage || !is_refused {
-            return None;
+        let ModelError::Rejected { status: 400 | 422, body } = error else { return None };
+        if form.with_usage && body.contains("stream_options") {
+            self.refuses_usage.store(true, Ordering::Relaxed);
+            return Some(Delivery { with_usage: false, ..form.clone() });
         }
-        self.refuses_usage.store(true, Ordering::Relaxed);
-        Some(Delivery::Stream)
+        // It says what it wants in place of it.
+        if form.with_max_tokens && body.contains("max_completion_tokens") {
+            self.refuses_max_tokens.store(true, Ordering::Relaxed);
+            return Some(Delivery { with_max_tokens: false, ..form.clone() });
+        }
+        None
     }
 
     fn ask<'a>(
@@ -148,7 +156,7 @@ impl Api for Completions {
         request: &'a ChatRequest,
         form: &mut Delivery,
     ) -> (impl Serialize + Send + Sync + 'a, ChatFold) {
-        (Body::new(client, request, *form), ChatFold::of(client.style.origin.clone()))
+        (Body::new(client, request, form), ChatFold::of(client.style.origin.clone()))
     }
 
     async fn send(openai: &OpenAi, body: impl Serialize + Send + Sync) -> Result<IgnoredAny, OpenAIError> {

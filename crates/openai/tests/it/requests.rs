@@ -274,3 +274,24 @@ async fn a_server_that_refuses_stream_options_is_not_sent_them() {
     let sent: Vec<_> = server.take_requests().iter().map(|it| it.body["stream_options"].clone()).collect();
     assert_eq!(sent, [json!({"include_usage": true}), Value::Null, Value::Null]);
 }
+
+/// A gateway to a newer model of OpenAI says what it wants in place of `max_tokens`, and is given it from then on.
+#[tokio::test]
+async fn a_server_that_wants_another_limit_is_given_it() {
+    let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    let refusal = reply("400 Bad Request", "", &json!({"error": {"message": message}}).to_string());
+    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([refusal, fine.clone(), fine]).await;
+    let model = server.builder().max_retries(0).build().unwrap();
+    let settings = ChatSettings { max_tokens: Some(9), ..ChatSettings::default() };
+    let request = ChatRequest { settings, ..hello() };
+    for _ in 0..2 {
+        model.chat(&request).await.unwrap();
+    }
+    let limits = server.take_requests().into_iter().map(|request| {
+        let body = request.body;
+        (body["max_tokens"].clone(), body["max_completion_tokens"].clone())
+    });
+    let newer = (Value::Null, json!(9));
+    assert_eq!(limits.collect::<Vec<_>>(), [(json!(9), Value::Null), newer.clone(), newer]);
+}

@@ -98,15 +98,9 @@ struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, delivery: Delivery) -> Self {
+    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, form: &Delivery) -> Self {
         let (settings, habits) = (&request.settings, &client.habits);
-        let (max_tokens, max_completion_tokens) = if habits.quirks.max_completion_tokens {
-            (None, settings.max_tokens)
-        } else {
-            (settings.max_tokens, None)
-        };
         let is_random_seed = habits.quirks.random_seed;
-        let with_usage = delivery == Delivery::StreamWithUsage;
         Self {
             model: &client.profile.name,
             messages: Arranged::new(request.all_messages(), &client.style),
@@ -114,13 +108,13 @@ impl<'a> Body<'a> {
             response_format: WireFormat::new(&request.response_format),
             temperature: settings.temperature,
             top_p: settings.top_p,
-            max_tokens,
-            max_completion_tokens,
+            max_tokens: settings.max_tokens.filter(|_| form.with_max_tokens),
+            max_completion_tokens: settings.max_tokens.filter(|_| !form.with_max_tokens),
             stop: &settings.stop,
             seed: settings.seed.filter(|_| !is_random_seed),
             random_seed: settings.seed.filter(|_| is_random_seed),
-            stream: delivery != Delivery::Whole,
-            stream_options: with_usage.then_some(StreamOptions { include_usage: true }),
+            stream: form.is_streamed,
+            stream_options: form.with_usage.then_some(StreamOptions { include_usage: true }),
             reasoning_effort: habits.effort.as_deref(),
             extra: &habits.extra_body,
         }
