@@ -7,6 +7,7 @@
 mod case;
 mod counts;
 mod instructions;
+pub mod mock;
 mod model_server;
 mod table;
 mod time;

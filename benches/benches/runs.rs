@@ -1,0 +1,178 @@
+//! A thousand runs at a time, each of ten steps with two calls, against a model that takes 50 ms to reply: whether all come
+//! to their answers, in what time, and in how much memory. The model is in a process of its own, so that its memory is not
+//! counted.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench speaks to people")]
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use haft_benches::mock::{self, LATENCY, STEPS};
+use haft_core::{Agent as _, AgentError, RunOutput, StopReason, Toolset, tool};
+use haft_openai::ChatCompletions;
+use haft_react::ReactAgent;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const RUNS: u64 = 1000;
+
+/// How many calls the model asks for in each step.
+const CALLS: u64 = 2;
+
+/// How much memory this process may take at most, in MiB.
+const MEMORY: f64 = 256.0;
+
+/// Starts the model, which is this program again.
+const SERVE: &str = "--serve";
+
+/// Adds two numbers.
+#[tool]
+fn add(x: u64, y: u64) -> u64 {
+    x + y
+}
+
+/// Multiplies two numbers.
+#[tool]
+fn multiply(x: u64, y: u64) -> u64 {
+    x * y
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().collect();
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    let done = if has(SERVE) {
+        mock::serve().await.map_err(Into::into)
+    } else if has("--check") || has("--update") {
+        // Its instructions differ from run to run.
+        Ok(())
+    } else {
+        measure().await
+    };
+    done.map_or_else(
+        |error| {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+async fn measure() -> Result<(), Box<dyn Error>> {
+    allow_connections();
+    let server = Server::start()?;
+    let model = ChatCompletions::builder("mock").base_url(&server.base_url).build()?;
+    let agent = ReactAgent::new(model, Toolset::new().with(Add).with(Multiply))?;
+    let begun = Instant::now();
+    let runs: FuturesUnordered<_> = (0..RUNS)
+        .map(|run| {
+            let agent = agent.clone();
+            tokio::spawn(async move { (run, agent.run(run.to_string().into()).await) })
+        })
+        .collect();
+    // All answers are kept, as by a program that wants them together.
+    let ended: Vec<_> = runs.map(|joined| joined.map_err(|_| "a run panicked")).collect().await;
+    let took = begun.elapsed();
+    let memory = peak_memory();
+    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+    report(&ended, took, memory)
+}
+
+fn report(
+    ended: &[(u64, Result<RunOutput, AgentError>)],
+    took: Duration,
+    memory: Option<f64>,
+) -> Result<(), Box<dyn Error>> {
+    let answers = ended.iter().filter(|(run, ended)| is_right(*run, ended)).count() as u64;
+    let results = ended.iter().map(|(run, ended)| right_results(*run, ended)).sum::<u64>();
+    let least = LATENCY * u32::try_from(STEPS + 1)?;
+    println!("{RUNS} runs at a time, each of {STEPS} steps with {CALLS} calls, {LATENCY:?} to each reply");
+    println!(
+        "  time      {:.2} s; {:.2} s if nothing took any but the model",
+        took.as_secs_f64(),
+        least.as_secs_f64()
+    );
+    println!("  requests  {:.0} a second", (RUNS * (STEPS + 1)) as f64 / took.as_secs_f64());
+    println!("  answers   {answers} of {RUNS} are right");
+    println!("  results   {results} of {} are right", RUNS * STEPS * CALLS);
+    match memory {
+        Some(memory) => println!("  memory    {memory:.0} MiB at most; the goal is {MEMORY:.0} MiB"),
+        None => println!("  memory    not known: this system does not tell it"),
+    }
+    for error in ended.iter().filter_map(|(_, ended)| ended.as_ref().err()).take(3) {
+        println!("  error     {error}");
+    }
+    if answers < RUNS || results < RUNS * STEPS * CALLS {
+        return Err("something is lost".into());
+    }
+    if memory.is_some_and(|memory| memory > MEMORY) {
+        return Err("that is too much memory".into());
+    }
+    Ok(())
+}
+
+fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
+    let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
+    // The question, for each step the calls and their results, the answer.
+    let messages = 1 + STEPS * (1 + CALLS) + 1;
+    answer.text == format!("{run} is done.")
+        && answer.stop_reason == StopReason::Finished
+        && answer.steps.len() as u64 == STEPS * CALLS
+        && answer.transcript.len() as u64 == messages
+        && answer.usage.requests == STEPS + 1
+}
+
+/// How many of the calls have the result that they must have, in the place where it must be.
+fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
+    let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
+    let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
+    let right = steps.iter().zip(expected).filter(|(step, (number, tool, value))| {
+        u64::from(step.step_number) == number + 1
+            && step.tool_name == *tool
+            && step.result.model_text() == value.to_string()
+    });
+    right.count() as u64
+}
+
+/// The most that this process has had in memory, in MiB.
+fn peak_memory() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
+/// Each run has a connection, and a process may have few by default.
+fn allow_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is not allowed, runs fail and are told.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// The model's process, which ends with this value.
+struct Server {
+    process: Child,
+    base_url: String,
+}
+
+impl Server {
+    fn start() -> Result<Self, Box<dyn Error>> {
+        let mut process = Command::new(env::current_exe()?).arg(SERVE).stdout(Stdio::piped()).spawn()?;
+        let mut port = String::new();
+        let said = process.stdout.take().ok_or("the model says nothing")?;
+        BufReader::new(said).read_line(&mut port)?;
+        Ok(Self { process, base_url: format!("http://127.0.0.1:{}/v1", port.trim()) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,85 @@
+//! A model's server on the loopback interface, which asks for calls and then answers.
+
+use std::{io, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
+/// In how many replies the model asks for calls before it answers.
+pub const STEPS: u64 = 10;
+
+/// How long it takes to reply.
+pub const LATENCY: Duration = Duration::from_millis(50);
+
+/// Serves until this process ends, and prints the port.
+///
+/// # Errors
+///
+/// Fails when there is no port to listen on.
+pub async fn serve() -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?.port());
+    loop {
+        let (stream, _) = listener.accept().await?;
+        // A client that goes away ends its own conversation only.
+        tokio::spawn(converse(stream));
+    }
+}
+
+async fn converse(stream: TcpStream) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            let head = line.to_ascii_lowercase();
+            if let Some(value) = head.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        let reply = reply(&serde_json::from_slice(&body)?);
+        sleep(LATENCY).await;
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+            reply.len()
+        );
+        stream.write_all((head + &reply).as_bytes()).await?;
+        stream.flush().await?;
+    }
+}
+
+/// The next step of a run, whose number is the question: two calls with the numbers of the run and of the step.
+fn reply(request: &Value) -> String {
+    let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
+    let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
+    let run: u64 = of("user").find_map(|it| it["content"].as_str()?.parse().ok()).unwrap_or(0);
+    let step = of("assistant").count() as u64;
+    let (delta, finish_reason) = if step < STEPS {
+        let arguments = json!({"x": run, "y": step}).to_string();
+        let call = |index: u64, name: &str| {
+            let function = json!({"name": name, "arguments": arguments});
+            json!({"index": index, "id": format!("call_{step}_{index}"), "type": "function", "function": function})
+        };
+        (json!({"tool_calls": [call(0, "add"), call(1, "multiply")]}), "tool_calls")
+    } else {
+        (json!({"content": format!("{run} is done.")}), "stop")
+    };
+    let chunk = |choices: Value, usage: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "mock", "choices": choices, "usage": usage});
+    let events = [
+        chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null),
+        chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish_reason}]), Value::Null),
+        chunk(json!([]), json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15})),
+    ];
+    let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    lines + "data: [DONE]\n\n"
+}
