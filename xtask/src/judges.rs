@@ -4,7 +4,7 @@
 //! failure where the variable `HAFT_JUDGES` names it, as in CI.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::process::{announce, program, run as run_command, succeeds};
@@ -35,6 +35,13 @@ pub(crate) fn install(with_model: bool) -> Result<(), Failure> {
         announce("note: the tests against aimock need `npm`");
         Ok(())
     }
+}
+
+/// A Python that has the server of llama.cpp, which is installed if it is not there.
+pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
+    let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
+    python(&place, XLLAMACPP)?;
+    Ok(place.join("bin").join("python"))
 }
 
 /// An environment for one package, made anew when another version is wanted.

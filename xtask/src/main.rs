@@ -65,7 +65,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "eval",
         arguments: "[ARGUMENTS]…",
-        about: "measure how well the local model picks and calls tools",
+        about: "measure how well the local models pick and call tools, in each dialect, beside a plain loop",
         helps_itself: true,
         run: eval::run,
     },
@@ -85,8 +85,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "setup",
-        arguments: "[--model]",
-        about: "install what the chores and the tests need; with --model, also the demo's model and a server for it",
+        arguments: "[--model | --eval]",
+        about: "install what the chores and the tests need; with --model, also the demo's model and a server for it, with --eval both models",
         helps_itself: false,
         run: setup::run,
     },

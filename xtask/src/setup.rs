@@ -1,6 +1,7 @@
 //! `cargo xtask setup`: what the chores need from outside.
 
 use crate::doc;
+use crate::eval;
 use crate::failure::Failure;
 use crate::judges;
 use crate::native;
@@ -11,11 +12,9 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let with_model = match flags[..] {
-        [] => false,
-        ["--model"] => true,
-        _ => return Err(Failure::usage("`setup` takes `--model` or nothing")),
-    };
+    if !matches!(flags[..], [] | ["--model"] | ["--eval"]) {
+        return Err(Failure::usage("`setup` takes `--model`, `--eval` or nothing"));
+    }
     for (command, component) in COMPONENTS {
         install_component(command, component)?;
     }
@@ -28,11 +27,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         );
     }
     run_command(&mut cargo(&["fetch", "--locked"]))?;
-    judges::install(with_model)?;
-    if with_model {
-        native::run("haft", &["model".to_owned(), "pull".to_owned()])?;
+    judges::install(!flags.is_empty())?;
+    match flags[..] {
+        ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
+        ["--eval"] => eval::fetch_models(),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn install_component(command: &str, component: &str) -> Result<(), Failure> {

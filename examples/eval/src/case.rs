@@ -3,74 +3,135 @@
 /// One question.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
-    pub(crate) tool: &'static str,
-    /// The arguments, each with the values that are right. An empty text stands for an argument that is left out.
-    pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
+    /// The calls that it takes, in any order.
+    pub(crate) calls: &'static [Call],
     /// What the answer must contain: of each group one.
     pub(crate) answer: &'static [&'static [&'static str]],
 }
 
-const ADD: &str = "add";
-const DATETIME: &str = "get_current_datetime";
-const SEARCH: &str = "search_files";
+/// One call.
+pub(crate) struct Call {
+    pub(crate) tool: &'static str,
+    /// The arguments, each with the values that are right. An empty text stands for an argument that is left out.
+    pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
+}
 
+const fn add(arguments: &'static [(&'static str, &'static [&'static str])]) -> Call {
+    Call { tool: "add", arguments }
+}
+
+const fn datetime(arguments: &'static [(&'static str, &'static [&'static str])]) -> Call {
+    Call { tool: "get_current_datetime", arguments }
+}
+
+const fn search(arguments: &'static [(&'static str, &'static [&'static str])]) -> Call {
+    Call { tool: "search_files", arguments }
+}
+
+const UTC: &[&str] = &["", "UTC", "Etc/UTC", "GMT"];
+const TODAY: &[&str] = &["2027-03-14", "March 14", "14 March", "14th of March"];
+const MANY: &[&str] = &["", "100"];
+
+/// Questions that one call answers.
 pub(crate) const CASES: [Case; 9] = [
     Case {
         prompt: "What is 17 plus 25?",
-        tool: ADD,
-        arguments: &[("a", &["17"]), ("b", &["25"])],
+        calls: &[add(&[("a", &["17"]), ("b", &["25"])])],
         answer: &[&["42"]],
     },
     Case {
         prompt: "Please add 3.5 and 4.",
-        tool: ADD,
-        arguments: &[("a", &["3.5"]), ("b", &["4"])],
+        calls: &[add(&[("a", &["3.5"]), ("b", &["4"])])],
         answer: &[&["7.5"]],
     },
     Case {
         prompt: "Calculate the sum of -8 and 100.",
-        tool: ADD,
-        arguments: &[("a", &["-8"]), ("b", &["100"])],
+        calls: &[add(&[("a", &["-8"]), ("b", &["100"])])],
         answer: &[&["92"]],
     },
     Case {
         prompt: "What time is it right now?",
-        tool: DATETIME,
-        arguments: &[("timezone", &["", "UTC", "Etc/UTC", "GMT"])],
+        calls: &[datetime(&[("timezone", UTC)])],
         answer: &[&["09:26", "9:26"]],
     },
     Case {
         prompt: "What is the current date and time in Tokyo?",
-        tool: DATETIME,
-        arguments: &[("timezone", &["Asia/Tokyo"])],
-        answer: &[&["2027-03-14", "March 14", "14 March", "14th of March"], &["18:26", "6:26"]],
+        calls: &[datetime(&[("timezone", &["Asia/Tokyo"])])],
+        answer: &[TODAY, &["18:26", "6:26"]],
     },
     Case {
         prompt: "Tell me today's date in Europe/Paris.",
-        tool: DATETIME,
-        arguments: &[("timezone", &["Europe/Paris"])],
-        answer: &[&["2027-03-14", "March 14", "14 March", "14th of March"]],
+        calls: &[datetime(&[("timezone", &["Europe/Paris"])])],
+        answer: &[TODAY],
     },
     Case {
         prompt: "Find all rust files (*.rs) in the src directory.",
-        tool: SEARCH,
-        arguments: &[("directory", &["src", "./src"]), ("pattern", &["*.rs"]), ("max_results", &["", "100"])],
+        calls: &[search(&[("directory", &["src", "./src"]), ("pattern", &["*.rs"]), ("max_results", MANY)])],
         answer: &[&["main.rs"], &["parser.rs"]],
     },
     Case {
         prompt: "List the files named *.md in /home/user/docs.",
-        tool: SEARCH,
-        arguments: &[
+        calls: &[search(&[
             ("directory", &["/home/user/docs"]),
             ("pattern", &["*.md"]),
-            ("max_results", &["", "100"]),
-        ],
+            ("max_results", MANY),
+        ])],
         answer: &[&["notes.md"], &["todo.md"]],
     },
     Case {
         prompt: "Search /var/log for files matching *.log, at most 5 results.",
-        tool: SEARCH,
-        arguments: &[("directory", &["/var/log"]), ("pattern", &["*.log"]), ("max_results", &["5"])],
+        calls: &[search(&[("directory", &["/var/log"]), ("pattern", &["*.log"]), ("max_results", &["5"])])],
         answer: &[&["boot.log"], &["kernel.log"]],
     },
 ];
+
+/// Questions that take two calls; for some of them the second needs what came of the first.
+pub(crate) const TWO_STEPS: [Case; 6] = [
+    Case {
+        prompt: "First add 17 and 25. Then add 100 to the result. What is the end result?",
+        calls: &[
+            add(&[("a", &["17"]), ("b", &["25"])]),
+            add(&[("a", &["42", "100"]), ("b", &["100", "42"])]),
+        ],
+        answer: &[&["142"]],
+    },
+    Case {
+        prompt: "What is 17 plus 25, and what time is it in Tokyo?",
+        calls: &[add(&[("a", &["17"]), ("b", &["25"])]), datetime(&[("timezone", &["Asia/Tokyo"])])],
+        answer: &[&["42"], &["18:26", "6:26"]],
+    },
+    Case {
+        prompt: "Find all *.rs files in src, and all *.log files in /var/log.",
+        calls: &[
+            search(&[("directory", &["src", "./src"]), ("pattern", &["*.rs"]), ("max_results", MANY)]),
+            search(&[("directory", &["/var/log"]), ("pattern", &["*.log"]), ("max_results", MANY)]),
+        ],
+        answer: &[&["main.rs"], &["parser.rs"], &["boot.log"], &["kernel.log"]],
+    },
+    Case {
+        prompt: "Add 3.5 and 4, and then add 10 to the sum. Tell me the final number.",
+        calls: &[
+            add(&[("a", &["3.5"]), ("b", &["4"])]),
+            add(&[("a", &["7.5", "10"]), ("b", &["10", "7.5"])]),
+        ],
+        answer: &[&["17.5"]],
+    },
+    Case {
+        prompt: "What is today's date in Europe/Paris, and what is 8 plus 9?",
+        calls: &[datetime(&[("timezone", &["Europe/Paris"])]), add(&[("a", &["8"]), ("b", &["9"])])],
+        answer: &[TODAY, &["17"]],
+    },
+    Case {
+        prompt: "List the *.md files in /home/user/docs, and tell me the current time in UTC.",
+        calls: &[
+            search(&[("directory", &["/home/user/docs"]), ("pattern", &["*.md"]), ("max_results", MANY)]),
+            datetime(&[("timezone", UTC)]),
+        ],
+        answer: &[&["notes.md"], &["todo.md"], &["09:26", "9:26"]],
+    },
+];
+
+/// Some of each, where all would take too long: one of each kind.
+pub(crate) fn few(cases: &'static [Case]) -> Vec<&'static Case> {
+    cases.iter().step_by(cases.len().div_ceil(3)).collect()
+}

@@ -2,21 +2,28 @@
 //!
 //! Nine questions with three tools, two of which have canned results. Prints a table, and fails below the bar: the
 //! right tool with the right arguments nine times of nine, the right answer eight times.
+//!
+//! Then it compares: both known models in each dialect, on questions that take one call and such that take two, beside a
+//! plain loop around a llama.cpp server with the same weights.
 
 mod case;
+mod compare;
 mod model;
+mod plain;
 mod score;
+mod server;
 mod table;
 mod tools;
 
-use std::{error::Error, process::ExitCode, sync::Arc, time::Instant};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use clap::{Parser, ValueEnum};
 use haft_core::{Agent, ChatModel, ChatSettings, WithCauses};
-use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent};
+use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     case::{CASES, Case},
+    compare::Comparison,
     score::Score,
 };
 
@@ -25,9 +32,18 @@ use crate::{
 struct Options {
     #[command(flatten)]
     model: model::ModelOptions,
-    /// How the model is spoken to.
-    #[arg(long, value_enum, default_value = "auto")]
-    dialect: Dialect,
+    /// How the model is spoken to. Nothing is compared then.
+    #[arg(long, value_enum)]
+    dialect: Option<Dialect>,
+    /// Compare with all questions: that takes three times as long.
+    #[arg(long)]
+    all: bool,
+    /// Only compare.
+    #[arg(long)]
+    comparison: bool,
+    /// A Python that has xllamacpp, for the plain loop; without it, that is left out.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -35,6 +51,7 @@ enum Dialect {
     Auto,
     Native,
     Json,
+    Text,
 }
 
 #[tokio::main]
@@ -46,9 +63,21 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    let compares = options.comparison || options.dialect.is_none() && options.model.is_default();
+    let passes = options.comparison || nine(&options).await?;
+    if compares {
+        println!("\n{}\n", compare::ABOUT);
+        let comparison = Comparison { all: options.all, python: options.python };
+        comparison.run().await?;
+    }
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Asks the nine questions that must be right.
+async fn nine(options: &Options) -> Result<bool, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
-    let agent = agent(model, options.dialect)?;
+    let agent = agent(model, options.dialect.unwrap_or(Dialect::Auto))?;
     let mut scores = Vec::new();
     for case in &CASES {
         let score = ask(&agent, case).await;
@@ -56,7 +85,7 @@ async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         scores.push(score);
     }
     println!("\n{}", table::totals(&scores));
-    Ok(if score::pass(&scores) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(score::pass(&scores))
 }
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {
@@ -66,6 +95,7 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
         Dialect::Auto => builder,
         Dialect::Native => builder.dialect(NativeCalls),
         Dialect::Json => builder.dialect(JsonReact::new()),
+        Dialect::Text => builder.dialect(TextReact),
     };
     Ok(builder.build()?)
 }
@@ -74,5 +104,5 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
     let ended = agent.run(case.prompt.into()).await;
-    Score::of(case, ended, started.elapsed())
+    Score::of(case, ended.into(), started.elapsed())
 }

@@ -2,7 +2,7 @@
 
 use haft_core::Usage;
 
-use crate::{case::Case, score::Score};
+use crate::{case::Case, compare::Row, score::Score};
 
 pub(crate) fn head() -> String {
     line("prompt", ["tool", "arguments", "answer", "seconds", "tokens"])
@@ -37,6 +37,31 @@ pub(crate) fn totals(scores: &[Score]) -> String {
             &format!("{seconds:.1}"),
             &usage.total_tokens().to_string(),
         ],
+    )
+}
+
+/// The head of the comparison: what was right, of how many.
+pub(crate) fn comparison_head() -> String {
+    let head = comparison_line("", "", ["one call:", "", "", "two calls:", "", ""], "");
+    let columns = ["tool", "arguments", "answer", "tools", "arguments", "answer"];
+    format!("{}\n{}", head.trim_end(), comparison_line("model", "way", columns, "seconds"))
+}
+
+pub(crate) fn comparison_row(row: &Row) -> String {
+    let of = |scores: &[Score], right: fn(&Score) -> bool| {
+        format!("{}/{}", scores.iter().filter(|score| right(score)).count(), scores.len())
+    };
+    let kinds: [fn(&Score) -> bool; 3] = [|score| score.tool, |score| score.arguments, |score| score.answer];
+    let [tool, arguments, answer] = kinds.map(|right| of(&row.one, right));
+    let [tools, both, answers] = kinds.map(|right| of(&row.two, right));
+    let seconds = format!("{:.0}", row.took().as_secs_f64());
+    comparison_line(row.model, row.way, [&tool, &arguments, &answer, &tools, &both, &answers], &seconds)
+}
+
+fn comparison_line(model: &str, way: &str, cells: [&str; 6], seconds: &str) -> String {
+    let [tool, arguments, answer, tools, both, answers] = cells;
+    format!(
+        "{model:20} {way:11} {tool:>9} {arguments:>9} {answer:>6}   {tools:>10} {both:>9} {answers:>6} {seconds:>8}"
     )
 }
 

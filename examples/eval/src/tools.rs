@@ -3,9 +3,31 @@
 use haft_core::{Json, Toolset, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 pub(crate) fn all() -> Toolset {
     Toolset::new().with(Add).with(GetCurrentDatetime).with(SearchFiles)
+}
+
+/// Calls one of them by hand, as a program without haft would.
+pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
+    let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));
+    let text = |name: &str| {
+        arguments[name].as_str().map(str::to_owned).ok_or_else(|| format!("{name} must be a text"))
+    };
+    match name {
+        "add" => Ok(add(number("a")?, number("b")?).to_string()),
+        "get_current_datetime" => {
+            let timezone = text("timezone").unwrap_or_else(|_| "UTC".to_owned());
+            get_current_datetime(timezone).map(|Json(datetime)| json!(datetime).to_string())
+        }
+        "search_files" => {
+            let most = arguments["max_results"].as_u64().and_then(|most| most.try_into().ok()).unwrap_or(100);
+            let Json(files) = search_files(text("directory")?, text("pattern")?, most);
+            Ok(json!(files).to_string())
+        }
+        _ => Err(format!("there is no tool {name}")),
+    }
 }
 
 /// Adds two numbers.

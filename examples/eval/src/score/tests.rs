@@ -2,8 +2,13 @@ use std::{sync::Arc, time::Duration};
 
 use haft_core::{ChatResponse, testing::ScriptedModel};
 
-use super::{Score, pass};
-use crate::{Dialect, agent, ask, case::CASES};
+use haft_core::{Value, json};
+
+use super::{Score, Went, pass};
+use crate::{
+    Dialect, agent, ask,
+    case::{CASES, TWO_STEPS},
+};
 
 /// What a perfect model would do with each question.
 const PERFECT: [(&str, &str, &str); 9] = [
@@ -68,4 +73,21 @@ async fn a_run_that_fails_counts_as_wrong() {
     let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
     let score = ask(&agent, &CASES[0]).await;
     assert!(!score.tool && !score.answer && score.took > Duration::ZERO);
+}
+
+fn judged(calls: [(&str, Value); 2], answer: &str) -> [bool; 3] {
+    let calls = calls.map(|(tool, arguments)| (tool.to_owned(), arguments)).into();
+    let went = Went { calls, answer: Ok(answer.to_owned()), ..Went::default() };
+    let score = Score::of(&TWO_STEPS[0], went, Duration::ZERO);
+    [score.tool, score.arguments, score.answer]
+}
+
+#[test]
+fn two_calls_are_each_made_once_in_any_order() {
+    let first = || ("add", json!({"a": 17, "b": 25}));
+    let second = || ("add", json!({"a": 42, "b": 100}));
+    assert_eq!(judged([first(), second()], "It is 142."), [true, true, true]);
+    assert_eq!(judged([second(), first()], "It is 142."), [true, true, true]);
+    assert_eq!(judged([first(), first()], "It is 84."), [true, false, false]);
+    assert_eq!(judged([first(), ("search_files", json!({}))], "142"), [false, false, true]);
 }
