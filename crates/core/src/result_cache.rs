@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Answers a call with the result of an earlier one: a layer for tools whose policy is [idempotent](crate::Policy::idempotent). Calls
-/// of others go through it.
+/// of others go through it. The policy counts that the tool has where the layer is put around it.
 ///
 /// A result is found again by the same tool, arguments (the order of keys does not matter, `3` and `3.0` are two), principal with
 /// its scopes, and [state](crate::State) of the host program, within its time to live, which counts from when its call began. So nobody is
@@ -194,7 +194,7 @@ pub struct CachedResults<S> {
 impl<S> CachedResults<S> {
     /// What a result is found again by, if it may be.
     fn key(&self, request: &CallRequest) -> Option<Key> {
-        let CallRequest { definition, arguments, context } = request;
+        let CallRequest { definition, arguments, context, .. } = request;
         (definition.policy().idempotent && context.resumed().is_none()).then(|| Key {
             tool: self.tool,
             arguments: canonical(arguments),

@@ -82,7 +82,8 @@ pub trait ToolExt: Tool {
     ///
     /// The layers are inside the pipeline: a call has been validated and permitted before it comes to them, its deadline
     /// holds for them as well, what they answer is checked, and their panics are caught. A call that waits passes them once more when it goes
-    /// on. What a layer reports is told to the model by its text, and a [`ToolError`] keeps its meaning. The timeout of tower
+    /// on. What a layer reports is told to the model by its text, and a [`ToolError`] keeps its meaning; where it gave up a call that had
+    /// begun, of a tool that is not idempotent, that is [`Unconfirmed`](ToolError::Unconfirmed). The timeout of tower
     /// does not say how long it waited: that is measured, so that the model reads `timed out after 50 ms`, give or take
     /// one.
     ///

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -31,12 +34,14 @@ pub struct CallRequest {
     pub arguments: Value,
     /// For whom the call is made, until when, and with which answer if it waited.
     pub context: ToolContext,
+    /// How many calls of the tool began and did not end.
+    under_way: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
     /// Makes the request of a call.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
-        Self { definition, arguments, context }
+        Self { definition, arguments, context, under_way: Arc::default() }
     }
 }
 
@@ -69,9 +74,15 @@ impl Service<CallRequest> for ToolService {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, CallRequest { arguments, context, .. }: CallRequest) -> Self::Future {
+    fn call(&mut self, request: CallRequest) -> Self::Future {
+        let CallRequest { arguments, context, under_way, .. } = request;
         let tool = Arc::clone(&self.0);
-        Box::pin(async move { tool.call(arguments, &context).await.map_err(Into::into) })
+        Box::pin(async move {
+            under_way.fetch_add(1, Ordering::Relaxed);
+            let outcome = tool.call(arguments, &context).await;
+            under_way.fetch_sub(1, Ordering::Relaxed);
+            outcome.map_err(Into::into)
+        })
     }
 }
 
@@ -118,22 +129,30 @@ impl<S: CallService> Tool for LayeredTool<S> {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
+        let under_way = Arc::clone(&request.under_way);
         let mut began = Instant::now();
         // Being ready belongs to a clone: the one that was waited for is the one that is called.
-        poll_fn(|task| service.poll_ready(task)).await.map_err(|error| failure(error.into(), began))?;
+        poll_fn(|task| service.poll_ready(task))
+            .await
+            .map_err(|error| failure(error.into(), began, false))?;
         began = Instant::now();
-        service.call(request).await.map_err(|error| failure(error.into(), began))
+        service.call(request).await.map_err(|error| {
+            let was_begun = under_way.load(Ordering::Relaxed) > 0;
+            failure(error.into(), began, was_begun && !self.definition.policy().idempotent)
+        })
     }
 }
 
-/// What came out of the layers. An error of the tool, or of a layer that speaks our language, keeps its meaning.
-fn failure(error: BoxError, began: Instant) -> ToolError {
+/// What came out of the layers. An error of the tool, or of a layer that speaks our language, keeps its meaning. Where a layer gave the
+/// call up after it began, nobody knows how far it came.
+fn failure(error: BoxError, began: Instant, may_have_happened: bool) -> ToolError {
     match error.downcast::<ToolError>() {
         Ok(error) => *error,
         Err(error) if is_timeout(&*error) => {
             let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             ToolError::TimedOut { after: Duration::from_millis(millis) }
         }
+        Err(error) if may_have_happened => ToolError::Unconfirmed(error.to_string()),
         Err(error) => ToolError::failed(error),
     }
 }

@@ -296,6 +296,31 @@ async fn a_bad_layer_costs_its_call_only() {
     }
 }
 
+/// Where a layer gives up what has begun, nobody knows how far it came; where it may be done again, that does not matter.
+#[tokio::test]
+async fn a_call_that_a_layer_gave_up_may_have_happened() {
+    let give_up = || {
+        layer_fn(|inner: haft_core::ToolService| {
+            tower::service_fn(move |request: CallRequest| {
+                let mut inner = inner.clone();
+                async move {
+                    match inner.call(request).now_or_never() {
+                        Some(outcome) => outcome,
+                        None => Err(BoxError::from("going down")),
+                    }
+                }
+            })
+        })
+    };
+    let lost = hang().layer(give_up()).invoke(json!({})).await;
+    assert_eq!(lost.failure().unwrap().kind, FailureKind::Unconfirmed);
+    assert_eq!(lost.model_text(), "unconfirmed, it may or may not have happened: going down");
+    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let again = hang().with_definition(|it| it.with_policy(idempotent)).layer(give_up());
+    assert_eq!(said(&again).await, "going down");
+    assert_eq!(said(&flaky(0, Policy::default()).0.layer(give_up())).await, "up");
+}
+
 /// What is refused before the call, or waits for an approval, does not come to the layers.
 #[tokio::test]
 async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
