@@ -153,7 +153,7 @@ impl OpenCalls {
             CallState::Waiting { pending } => (pending, inside(Answers::new(), answer)),
             // Another call of the same child was answered before.
             CallState::Ready { resumed: Some(resumed) } => match resumed.answer() {
-                Answer::Nested { answers } if open.call.id != id => {
+                Answer::Nested { answers } if open.call.id != id && !answers.contains_key(id) => {
                     (resumed.pending(), inside(answers.clone(), answer))
                 }
                 _ => return Err(not_waiting()),

@@ -8,6 +8,8 @@ mod cancellation;
 mod chains;
 mod choice;
 mod context;
+mod crashes;
+mod events;
 mod faults;
 mod handoff;
 mod json;
