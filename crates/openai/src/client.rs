@@ -145,10 +145,12 @@ impl<A: Api> Client<A> {
     }
 
     fn span(&self) -> Span {
+        // A server of which nothing is known is one that speaks as OpenAI's does.
+        let provider = self.habits.provider.unwrap_or(Provider::OpenAi);
         tracing::info_span!(
             "chat",
             gen_ai.operation.name = "chat",
-            gen_ai.provider.name = "openai",
+            gen_ai.provider.name = provider.traced_name(),
             gen_ai.request.model = self.profile.name,
             gen_ai.response.id = field::Empty,
             gen_ai.response.model = field::Empty,

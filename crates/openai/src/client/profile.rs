@@ -4,11 +4,12 @@ mod tests;
 use haft_core::{ModelProfile, Value};
 use serde_json::Map;
 
-use super::provider::Quirks;
+use super::provider::{Provider, Quirks};
 
 /// What is sent of a request, and how: what its server knows, and what the user set.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Habits {
+    pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
     /// How much a model is to think, where that is set.
     pub(super) effort: Option<String>,

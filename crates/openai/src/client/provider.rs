@@ -269,6 +269,17 @@ impl Provider {
         self.preset()?.key_variable
     }
 
+    /// What traces call it: `gen_ai.provider.name` of OpenTelemetry's semantic conventions, where it has a word.
+    pub(super) fn traced_name(self) -> &'static str {
+        match self {
+            Self::Azure => "azure.ai.openai",
+            Self::Gemini => "gcp.gemini",
+            Self::Mistral => "mistral_ai",
+            Self::Xai => "x_ai",
+            other => other.name(),
+        }
+    }
+
     /// Who runs the server of a URL, as far as its host tells.
     pub(super) fn at(url: &Url) -> Option<Self> {
         let host = url.host_str().unwrap_or_default();

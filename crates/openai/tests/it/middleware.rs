@@ -11,6 +11,7 @@ use std::{
 
 use futures::TryStreamExt as _;
 use haft_core::{ChatModel, ModelError, json};
+use haft_openai::Provider;
 use tower::{
     ServiceBuilder, layer::layer_fn, limit::ConcurrencyLimitLayer, timeout::TimeoutLayer,
     util::MapRequestLayer,
@@ -201,4 +202,24 @@ async fn a_canary_is_nowhere() {
     let place =
         shown.find("canary").map(|at| shown[at.saturating_sub(200)..].chars().take(400).collect::<String>());
     assert_eq!(place, None);
+}
+
+/// A span names the provider, the model, the reply and what it cost, in the words of OpenTelemetry.
+#[tokio::test]
+async fn a_span_says_who_was_asked() {
+    let everything = Everything::default();
+    let server = Server::replying([fine()]).await;
+    let model = server.builder().provider(Provider::Mistral).build().unwrap();
+    let recording = tracing::subscriber::set_default(everything.clone());
+    model.chat(&hello()).await.unwrap();
+    drop(recording);
+    let said = everything.0.lock().unwrap();
+    for field in [
+        "gen_ai.operation.name=\"chat\"",
+        "gen_ai.provider.name=\"mistral_ai\"",
+        "gen_ai.request.model=\"test-model\"",
+        "gen_ai.usage.output_tokens=0",
+    ] {
+        assert!(said.contains(field), "{field} is not in {said}");
+    }
 }

@@ -90,7 +90,9 @@ impl<M> ModelBuilder<M> {
             audio: profile.audio,
             files: profile.files,
             reasoning: habits.quirks.reasoning,
-            signatures: needs_signatures(&self.model),
+            // Others in front of Gemini have a way of their own.
+            signatures: place.provider.is_none_or(|it| it == Provider::Gemini)
+                && needs_signatures(&self.model),
             call_ids: habits.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
         };
@@ -188,7 +190,7 @@ impl<M> ModelBuilder<M> {
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
             ..usual
         };
-        Habits { quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
+        Habits { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
     }
 
     fn header_map(&self, key: &SecretString) -> Result<HeaderMap, BuildError> {
