@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
-    Answer, AssistantMessage, ChatResponse, Pending, PendingCall, PendingKind, Policy, RunInput, Timestamp,
-    ToolCall, ToolError, ToolExt as _, ToolList, ToolOutput, ToolResult, json,
+    Answer, AssistantMessage, ChatResponse, Pending, PendingCall, PendingKind, Policy, Resumed, RunInput,
+    Timestamp, ToolCall, ToolError, ToolExt as _, ToolList, ToolOutput, ToolResult, json,
 };
 use haft_react::{CallBatch, Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step};
 use proptest::{
@@ -73,8 +73,8 @@ struct World {
 }
 
 impl World {
-    fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Pending> {
-        let answer = batch.resumed.get(&call.id).map(|resumed| resumed.answer());
+    fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
+        let answer = batch.resumed.get(&call.id).map(Resumed::answer);
         let pending = match (&*call.name, answer) {
             ("approved", None) => PendingKind::Approval { arguments: json!({}) },
             ("external", None) => PendingKind::External,
@@ -92,7 +92,7 @@ impl World {
             }
             _ => return Ok(self.effect(call)),
         };
-        Err(Pending::new(pending))
+        Err(Pending::new(pending).into())
     }
 
     fn effect(&mut self, call: &ToolCall) -> ToolResult {
@@ -213,7 +213,7 @@ impl<'p> Lives<'p> {
             let call = open.remove(place);
             match self.world.execute(batch, &call) {
                 Ok(result) => drop(self.run.on_result(&call.id, result).unwrap()),
-                Err(pending) => self.run.on_pending(PendingCall { call, pending }).unwrap(),
+                Err(pending) => self.run.on_pending(PendingCall { call, pending: *pending }).unwrap(),
             }
             if !self.happened() {
                 return;

@@ -69,3 +69,39 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
         assert_eq!(output.results_of("look").count(), 1);
     }
 }
+
+/// BEHAVIOUR C78: what a tool gave can be asked of the output, and each step says how it came to that.
+#[tokio::test]
+async fn the_steps_of_an_answer_say_what_was_called_and_why() {
+    let said = |thought: &str, calls: &[(&str, &str)]| {
+        let calls = calls.iter().map(|(tool, arguments)| ToolCall::new("", *tool, *arguments));
+        let reasoning = Some(thought.to_owned());
+        let tool_calls = calls.collect();
+        ChatResponse::new(AssistantMessage { reasoning, tool_calls, ..AssistantMessage::default() })
+    };
+    let draw = plain("draw", || async { "<svg/>" });
+    let fails = plain("fail", || async { Err::<(), _>(haft_core::ToolError::failed("no ink")) });
+    let model = ScriptedModel::new()
+        .reply(said("Both.", &[("draw", r#"{}"#), ("fail", "{}")]))
+        .reply(said("Once more.", &[("draw", "{}")]))
+        .text("Drawn.");
+    let agent = ReactAgent::new(model, Toolset::new().with(draw).with(fails)).unwrap();
+    let output = agent.run("Draw.".into()).await.unwrap();
+
+    let drawn: Vec<_> = output.results_of("draw").map(|it| it.model_text().into_owned()).collect();
+    assert_eq!(drawn, ["<svg/>", "<svg/>"]);
+    assert_eq!(output.results_of("paint").count(), 0);
+    let steps = &output.answer().unwrap().steps;
+    let told: Vec<_> = steps
+        .iter()
+        .map(|it| {
+            let (thought, result) = (it.reasoning.clone().unwrap_or_default(), it.result.model_text());
+            format!("{} {thought} {}{} -> {result}", it.step_number, it.tool_name, it.tool_args)
+        })
+        .collect();
+    expect![[r#"
+        1 Both. draw{} -> <svg/>
+        1 Both. fail{} -> no ink
+        2 Once more. draw{} -> <svg/>"#]]
+    .assert_eq(&told.join("\n"));
+}
