@@ -14,7 +14,7 @@ pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext, StepRequ
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use handoff::{Carried, HandoffError, Handoffs};
-pub use queue::{PendingQueue, QueueHandle, Queued, QueuedResults};
+pub use queue::{PendingQueue, QueueError, QueueHandle, Queued, QueuedResults};
 pub use reply::Reply;
 pub use router::{
     Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,

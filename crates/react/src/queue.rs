@@ -1,5 +1,6 @@
 //! Calls from code that cannot wait for them: executed later, with their results in the place of what stood for them.
 
+mod calls;
 mod handle;
 mod results;
 mod rounds;
@@ -18,8 +19,9 @@ use crate::{
     run::{OpenCalls, queued},
 };
 
-pub(crate) use handle::Pushed;
-pub use handle::QueueHandle;
+pub(crate) use calls::Queues;
+pub(crate) use handle::{Pushed, Room};
+pub use handle::{QueueError, QueueHandle};
 pub use results::{Queued, QueuedResults};
 pub(crate) use rounds::{Round, next_round};
 
@@ -80,7 +82,7 @@ impl PendingQueue {
 
     /// Makes an empty queue for at most this many calls.
     pub fn with_capacity(calls: usize) -> Self {
-        Self { pushed: Arc::new(Pushed::with_capacity(calls)), ..Self::default() }
+        Self { pushed: Arc::new(Pushed::within(&Room::new(calls))), ..Self::default() }
     }
 
     /// The end of the queue for synchronous code, which pushes calls of these tools.
@@ -109,7 +111,8 @@ impl PendingQueue {
                 break;
             }
             let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-            let batch = Batch { tools: list.clone(), calls, resumed, run: Arc::clone(&run) };
+            let batch =
+                Batch { tools: list.clone(), calls, resumed, run: Arc::clone(&run), ..Batch::default() };
             let mut outcomes = tools.pipeline().batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };

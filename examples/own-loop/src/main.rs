@@ -51,8 +51,7 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
         }
         let calls = said.tool_calls.clone();
         messages.push(message(&Message::assistant(said)));
-        let batch =
-            Batch { tools: offered.clone(), calls, resumed: Default::default(), run: Default::default() };
+        let batch = Batch { tools: offered.clone(), calls, ..Batch::default() };
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();
             println!("{}: {}", result.name, result.model_text());

@@ -1,12 +1,12 @@
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
 
 use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
-use crate::{ResumedCalls, RunContext, ToolCall, ToolContext, ToolList};
+use crate::{ResumedCalls, RunContext, State, ToolCall, ToolContext, ToolList};
 
 /// Calls that one reply asked for.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Batch {
     /// The tools that the model saw.
     pub tools: ToolList,
@@ -16,6 +16,8 @@ pub struct Batch {
     pub resumed: ResumedCalls,
     /// What all of them share.
     pub run: Arc<RunContext>,
+    /// What single calls have for themselves, by their ids: it goes before the values of the same types that all share.
+    pub states: BTreeMap<String, State>,
 }
 
 impl Pipeline {
@@ -57,7 +59,14 @@ impl Pipeline {
     }
 
     async fn call_of(&self, batch: &Batch, call: &ToolCall) -> CallOutcome {
-        let mut cx = ToolContext::new(Arc::clone(&batch.run), call.id.as_str());
+        let run = match batch.states.get(&call.id) {
+            None => Arc::clone(&batch.run),
+            Some(own) => {
+                let state = own.clone().with_defaults(&batch.run.state);
+                Arc::new(RunContext { state, ..RunContext::clone(&batch.run) })
+            }
+        };
+        let mut cx = ToolContext::new(run, call.id.as_str());
         if let Some(resumed) = batch.resumed.get(&call.id) {
             cx = cx.with_resumed(resumed.clone());
         }

@@ -10,8 +10,8 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, ResumedCalls, RunContext, Schema,
-    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
+    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, ToolCall,
+    ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
 };
 use tokio::time::{Instant, sleep};
 
@@ -21,12 +21,7 @@ fn named(name: &str) -> ToolDefinition {
 
 fn batch(tools: impl IntoIterator<Item = DynamicTool>, names: &[&str]) -> Batch {
     let calls = names.iter().enumerate().map(|(i, name)| ToolCall::new(format!("call_{i}"), *name, "{}"));
-    Batch {
-        tools: ToolList::new("test", tools),
-        calls: calls.collect(),
-        resumed: ResumedCalls::new(),
-        run: Arc::new(RunContext::default()),
-    }
+    Batch { tools: ToolList::new("test", tools), calls: calls.collect(), ..Batch::default() }
 }
 
 async fn results(pipeline: &Pipeline, batch: Batch) -> Vec<ToolResult> {

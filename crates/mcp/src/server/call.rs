@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
 use haft_core::{
-    Batch, CallOutcome, Pipeline, Progress, ProgressSink, ResumedCalls, RunContext, ToolCall, ToolList,
-    ToolResult,
+    Batch, CallOutcome, Pipeline, Progress, ProgressSink, RunContext, ToolCall, ToolList, ToolResult,
 };
 use rmcp::{
     Peer, RoleServer,
@@ -25,7 +24,7 @@ pub(super) async fn run(
 ) -> Option<ToolResult> {
     let (reports, progress) = reports(cx.meta.get_progress_token());
     let run = RunContext { cancellation: cx.ct.clone(), progress: reports, ..RunContext::default() };
-    let batch = Batch { tools, calls: vec![call], resumed: ResumedCalls::default(), run: Arc::new(run) };
+    let batch = Batch { tools, calls: vec![call], run: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();
     let running = async {
         let outcomes = pipeline.call_all(batch).await;

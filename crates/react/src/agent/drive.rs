@@ -17,7 +17,10 @@ use super::{
     hook::StepContext,
     watch::{Events, ProgressRelay},
 };
-use crate::{CallBatch, Effect, QueueHandle, Run, queue::Pushed};
+use crate::{
+    CallBatch, Effect, QueueHandle, Run,
+    queue::{Pushed, Queues, Room},
+};
 
 impl ReactAgent {
     /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
@@ -63,12 +66,12 @@ impl ReactAgent {
         }
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let state = context.state.clone().with_defaults(&self.0.state);
-        let queue = self.0.has_queue.then(|| Arc::new(Pushed::with_capacity(run.queue_room())));
+        let room = self.0.has_queue.then(|| Room::new(run.queue_room()));
         let meter = UsageMeter::default();
         let usage = Some(meter.clone());
         let context = RunContext { progress: Some(Arc::new(progress)), state, usage, ..context };
         let clock = Clock::new();
-        let context = self.lend_queue(queue.as_ref(), context.into(), &ToolList::default());
+        let context = Arc::new(self.with_queue(context));
         let mut lent = self.lend(run, &context, None).await?;
         for diagnostic in lent.tools.diagnostics() {
             tracing::warn!("{diagnostic}");
@@ -100,10 +103,8 @@ impl ReactAgent {
                     }
                 }
                 Effect::Call(batch) => {
-                    let context = self.lend_queue(queue.as_ref(), Arc::clone(&context), &lent.tools);
                     let left = run.time_left();
-                    let calls =
-                        self.call(run, lent.tools.clone(), batch, &context, (events, queue.as_deref()));
+                    let calls = self.call(run, lent.tools.clone(), batch, &context, (events, room.as_ref()));
                     let made = within(left, calls).await;
                     run.on_usage(meter.take());
                     match made? {
@@ -132,17 +133,14 @@ impl ReactAgent {
         }
     }
 
-    /// The context of calls whose tools may push calls of these tools.
-    fn lend_queue(
-        &self,
-        queue: Option<&Arc<Pushed>>,
-        context: Arc<RunContext>,
-        tools: &ToolList,
-    ) -> Arc<RunContext> {
-        let Some(queue) = queue else { return context };
-        let handle = QueueHandle::new(queue, tools.clone(), self.0.tools.pipeline().clone());
-        let state = context.state.clone().with(handle);
-        Arc::new(RunContext { state, ..(*context).clone() })
+    /// Sources are asked for tools that may push: that is known before there is a call.
+    fn with_queue(&self, context: RunContext) -> RunContext {
+        if !self.0.has_queue {
+            return context;
+        }
+        let none = Pushed::within(&Room::new(0));
+        let handle = QueueHandle::new(&Arc::new(none), ToolList::default(), self.0.tools.pipeline().clone());
+        RunContext { state: context.state.with(handle), ..context }
     }
 
     /// Makes calls in the snapshot that the model saw.
@@ -152,18 +150,20 @@ impl ReactAgent {
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        (events, queue): (&Events, Option<&Pushed>),
+        (events, room): (&Events, Option<&Arc<Room>>),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
             events.tell(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
         let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-        let batch = Batch { tools, calls, resumed, run: Arc::clone(context) };
+        let queues = Queues::of(&calls, room);
+        let states = queues.lend(&tools, self.0.tools.pipeline());
+        let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
         while let Some((place, outcome)) = outcomes.next().await {
             let Some(id) = ids.get(place) else { continue };
-            run.on_queued(queue.map(Pushed::take).unwrap_or_default())?;
+            run.on_queued(queues.close(id, &outcome))?;
             match outcome {
                 CallOutcome::Finished(result) => {
                     let result = run.on_result(id, result)?;

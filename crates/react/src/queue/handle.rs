@@ -13,6 +13,9 @@ use serde::Serialize;
 use super::results::{PREFIX, is_mentioned};
 
 /// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot wait for their results. Cheap to clone.
+///
+/// Inside an agent each call has a handle of its own. What it pushes is executed if the call goes well; what a call pushes that fails,
+/// is given up or begins to wait was never pushed, so that a call that is made again has pushed once.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<Pushed>,
@@ -30,25 +33,31 @@ impl QueueHandle {
     ///
     /// # Errors
     ///
-    /// Fails when there is no such tool or the arguments do not fit, with what the model would read of that; when too many calls
-    /// were pushed; and when the queue is gone.
+    /// Fails when there is no such tool or the arguments do not fit, with what the model would read of that; and with a
+    /// [`QueueError`] as its source when too many calls were pushed, and when nobody would execute it.
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
-        let pushed = self
-            .pushed
-            .upgrade()
-            .ok_or_else(|| ToolError::failed("the queue is gone: nobody would execute what is pushed now"))?;
+        let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
-        let mut call = ToolCall::new("", tool, arguments);
+        let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
             // What will stand in the place of a placeholder is held against the schema when it is there.
             Err(ToolError::InvalidArguments(_)) if is_mentioned(&call.arguments) => {}
             checked => checked?,
         }
-        call.id = pushed.place()?;
-        let placeholder = call.id.clone();
-        pushed.lock().calls.push(call);
-        Ok(placeholder)
+        pushed.push(call).map_err(ToolError::failed)
     }
+}
+
+/// Why a queue takes no call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// The queue is gone, or the call that the handle was given to has ended.
+    #[error("the queue is closed: nobody would execute what is pushed now")]
+    Closed,
+    /// There is no more room.
+    #[error("no more calls can be pushed: {0} are the most for one queue")]
+    Full(usize),
 }
 
 impl fmt::Debug for QueueHandle {
@@ -59,7 +68,7 @@ impl fmt::Debug for QueueHandle {
 
 /// What synchronous code has pushed and nobody has taken yet.
 pub(crate) struct Pushed {
-    capacity: usize,
+    room: Arc<Room>,
     keys: RandomState,
     state: Mutex<State>,
 }
@@ -69,49 +78,92 @@ struct State {
     calls: Vec<ToolCall>,
     /// How many there were in all.
     count: usize,
+    is_closed: bool,
 }
 
 impl Pushed {
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { capacity, keys: RandomState::new(), state: Mutex::default() }
+    pub(crate) fn within(room: &Arc<Room>) -> Self {
+        Self { room: Arc::clone(room), keys: RandomState::new(), state: Mutex::default() }
+    }
+
+    /// Gives the call a placeholder that was never used: 128 bits that depend on keys which nobody knows.
+    fn push(&self, call: ToolCall) -> Result<String, QueueError> {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err(QueueError::Closed);
+        }
+        self.room.take()?;
+        state.count += 1;
+        let [high, low] = [0_u8, 1].map(|half| self.keys.hash_one((state.count, half)));
+        let id = format!("{PREFIX}{high:016x}{low:016x}");
+        state.calls.push(ToolCall { id: id.clone(), ..call });
+        Ok(id)
     }
 
     /// What was pushed since the last time.
-    pub(crate) fn take(&self) -> Vec<ToolCall> {
-        mem::take(&mut self.lock().calls)
+    pub(super) fn take(&self) -> Vec<ToolCall> {
+        mem::take(&mut lock(&self.state).calls)
+    }
+
+    /// The same, and the last.
+    pub(super) fn close(&self) -> Vec<ToolCall> {
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        mem::take(&mut state.calls)
+    }
+
+    /// Nothing was pushed, and nothing will be.
+    pub(super) fn discard(&self) {
+        self.room.give_back(self.close().len());
     }
 
     pub(super) fn calls(&self) -> Vec<ToolCall> {
-        self.lock().calls.clone()
+        lock(&self.state).calls.clone()
     }
 
     /// How many more calls may be pushed.
     pub(super) fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.lock().count)
+        self.room.left()
+    }
+}
+
+/// How many calls may be pushed, to one queue or to several that share it.
+pub(crate) struct Room {
+    capacity: usize,
+    used: Mutex<usize>,
+}
+
+impl Room {
+    pub(crate) fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { capacity, used: Mutex::default() })
     }
 
-    /// A placeholder that was never used: 128 bits that depend on keys which nobody knows.
-    fn place(&self) -> Result<String, ToolError> {
-        let mut state = self.lock();
-        if state.count >= self.capacity {
-            return Err(ToolError::failed(format!(
-                "no more calls can be pushed: {} are the most for one queue",
-                self.capacity
-            )));
+    fn take(&self) -> Result<(), QueueError> {
+        let mut used = lock(&self.used);
+        if *used >= self.capacity {
+            return Err(QueueError::Full(self.capacity));
         }
-        state.count += 1;
-        let [high, low] = [0_u8, 1].map(|half| self.keys.hash_one((state.count, half)));
-        Ok(format!("{PREFIX}{high:016x}{low:016x}"))
+        *used += 1;
+        Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn give_back(&self, calls: usize) {
+        let mut used = lock(&self.used);
+        *used = used.saturating_sub(calls);
     }
+
+    fn left(&self) -> usize {
+        self.capacity.saturating_sub(*lock(&self.used))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for Pushed {
     fn default() -> Self {
-        Self::with_capacity(limits::QUEUED_CALLS)
+        Self::within(&Room::new(limits::QUEUED_CALLS))
     }
 }
 

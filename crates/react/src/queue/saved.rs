@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::ToolCall;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{PendingQueue, Pushed, QueuedResults};
+use super::{PendingQueue, Pushed, QueuedResults, Room};
 use crate::run::OpenCalls;
 
 impl PendingQueue {
@@ -52,6 +52,6 @@ impl<'de> Deserialize<'de> for PendingQueue {
             return Err(D::Error::custom(text));
         }
         let Form { room, waiting, open, results, .. } = Form::deserialize(form).map_err(D::Error::custom)?;
-        Ok(Self { pushed: Arc::new(Pushed::with_capacity(room)), waiting, open, results })
+        Ok(Self { pushed: Arc::new(Pushed::within(&Room::new(room))), waiting, open, results })
     }
 }

@@ -19,6 +19,7 @@ mod pairing;
 mod parked;
 mod prepare;
 mod property;
+mod pushes;
 mod queue;
 mod router;
 mod saved;

@@ -183,7 +183,7 @@ async fn a_queue_is_bounded() {
     expect!["no more calls can be pushed: 1 are the most for one queue"]
         .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
     drop(queue);
-    expect!["the queue is gone: nobody would execute what is pushed now"]
+    expect!["the queue is closed: nobody would execute what is pushed now"]
         .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
 }
 

@@ -192,8 +192,8 @@ impl ToolCheck {
             let mut calls = Box::pin(pipeline.batch(Batch {
                 tools: ToolList::new("check", [watched]),
                 calls: vec![call],
-                resumed: Default::default(),
                 run: self.context_of(&cancellation),
+                ..Batch::default()
             }));
             // It begins on a task of its own.
             let mut is_over = false;

@@ -1,0 +1,144 @@
+//! BEHAVIOUR D37: what a tool has pushed counts when its call goes well, and only then.
+
+use std::{
+    error::Error as _,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use futures::StreamExt as _;
+use haft_core::{
+    Agent as _, Answer, Answers, DynamicTool, FailureKind, Parked, Pending, PendingKind, Policy, RunContext,
+    RunEvent, RunInput, RunOutput, Tool as _, ToolContext, ToolError, ToolExt as _, ToolOutcome, Toolset,
+    json, testing::ScriptedModel,
+};
+use haft_react::{QueueError, QueueHandle, QueuedResults, ReactAgent, Run};
+
+use crate::{
+    pairing::assert_paired,
+    tools::{calculator, counted, plain},
+};
+
+/// `charge()`, and how often it was called.
+fn charge() -> (DynamicTool, Arc<AtomicUsize>) {
+    counted(&plain("charge", || async { "charged" }))
+}
+
+fn push(cx: &ToolContext) -> Result<String, ToolError> {
+    cx.state::<QueueHandle>()?.push("charge", json!({}))
+}
+
+fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
+    ReactAgent::builder(model.clone()).tools(tools).pending_queue().build().unwrap()
+}
+
+/// The tool `pay`, whose calls push one call and then end as `end` says of what they know.
+fn pay(end: impl Fn(&ToolContext) -> Result<ToolOutcome, ToolError> + Send + Sync + 'static) -> DynamicTool {
+    DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
+        let ended = push(&cx).and_then(|_| end(&cx));
+        async move { ended }
+    })
+}
+
+#[tokio::test]
+async fn what_a_failed_call_has_pushed_is_not_made() {
+    let tries = AtomicUsize::new(0);
+    let pay = pay(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(ToolError::Retry("once more".to_owned())),
+        1 => Err(ToolError::failed("no luck")),
+        _ => Ok("paid".into()),
+    });
+    let pay = pay.with_definition(|it| it.with_policy(Policy { retries: 2, ..Policy::default() }));
+    let (charge, count) = charge();
+    let call = |id: &'static str| [(id, "pay", "{}")];
+    let model = ScriptedModel::new().calls(call("a")).calls(call("b")).calls(call("c")).text("Paid.");
+    let agent = agent(&model, Toolset::new().with(pay).with(charge));
+    let answer = agent.run("Pay.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, count.load(Ordering::Relaxed)), ("Paid.", 1));
+    assert_eq!(QueuedResults::of(&answer.transcript).iter().count(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_pushes_when_it_goes_on() {
+    let pay = || {
+        pay(|cx| match cx.answer() {
+            None => Ok(ToolOutcome::Pending(Pending::new(PendingKind::Input {
+                message: "Which card?".to_owned(),
+                schema: Default::default(),
+            }))),
+            Some(_) => Ok("paid".into()),
+        })
+    };
+    let (charge, count) = charge();
+    let model = ScriptedModel::new().calls([("a", "pay", "{}")]).text("Paid.");
+    let agent = agent(&model, Toolset::new().with(pay()).with(charge));
+    let RunOutput::Parked(parked) = agent.run("Pay.".into()).await.unwrap() else { panic!("it waits") };
+    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let answers = Answers::from([("a".to_owned(), Answer::Input { value: json!("mine") })]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text(), "Paid.");
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// Saved while its siblings were done already, a call that goes again has pushed once.
+#[tokio::test]
+async fn what_a_lost_call_has_pushed_is_pushed_once() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let pay = DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
+        let tries = Arc::clone(&tries);
+        async move {
+            push(&cx)?;
+            if tries.fetch_add(1, Ordering::Relaxed) == 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, ToolError>("paid")
+        }
+    });
+    let pay = pay.with_definition(|it| it.with_policy(Policy { idempotent: true, ..Policy::default() }));
+    let (charge, count) = charge();
+    let replies = [("a", "pay", "{}"), ("b", "add", r#"{"x":1,"y":2}"#)];
+    let model = ScriptedModel::new().calls(replies).text("Paid.");
+    let agent = agent(&model, calculator().with(pay).with(charge));
+    let mut run = agent.begin("Pay.".into()).unwrap();
+    let mut events = agent.drive(&mut run, RunContext::default());
+    while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallFinished { .. }) {}
+    drop(events);
+
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
+    assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+    assert_paired(run.transcript());
+}
+
+/// Nobody is told that a call is made which nobody makes.
+#[tokio::test]
+async fn after_its_call_a_handle_takes_nothing() {
+    let kept = Arc::new(Mutex::new(None::<QueueHandle>));
+    let keep = DynamicTool::new(plain("keep", || async {}).definition().clone(), {
+        let kept = Arc::clone(&kept);
+        move |_, cx| {
+            *kept.lock().unwrap() = cx.state().ok();
+            async {}
+        }
+    });
+    let late = plain("late", move || {
+        let pushed = kept.lock().unwrap().take().unwrap().push("charge", json!({}));
+        let error = pushed.unwrap_err();
+        let source = error.source().and_then(|source| source.downcast_ref::<QueueError>());
+        assert_eq!(source, Some(&QueueError::Closed));
+        async { Err::<(), _>(error) }
+    });
+    let (charge, count) = charge();
+    let model =
+        ScriptedModel::new().calls([("a", "keep", "{}")]).calls([("b", "late", "{}")]).text("Too late.");
+    let agent = agent(&model, Toolset::new().with(keep).with(late).with(charge));
+    let output = agent.run("Go.".into()).await.unwrap();
+    let late = output.results_of("late").next().unwrap();
+    assert_eq!(
+        (late.failure().unwrap().kind, &*late.model_text()),
+        (FailureKind::Failed, "the queue is closed: nobody would execute what is pushed now")
+    );
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
