@@ -11,7 +11,7 @@ use runtime::{OwnRuntime, Shared};
 
 /// An agent for code that is not asynchronous: it runs any [`Agent`] on a small runtime of its own.
 ///
-/// The runtime begins with the first run and ends with the last clone and the last of its [events](BlockingEvents). It serves
+/// Calls are made on threads beside it: however many tools block theirs, a deadline is kept. The runtime begins with the first run and ends with the last clone and the last of its [events](BlockingEvents). It serves
 /// all runs, so that connections which begin in one live on in the next.
 ///
 /// Where waiting could never end, inside a running runtime, a run is an error that names the asynchronous method. On a thread
@@ -55,8 +55,9 @@ impl<A: Agent> BlockingAgent<A> {
     /// Fails with the [`AgentError`] that ended the run, and with [`AgentErrorKind::InsideRuntime`] where waiting could never
     /// end.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
-        let input = input.into();
+        let mut input = input.into();
         let runtime = self.runtime("run(…).await").map_err(|kind| refused(kind, &input))?;
+        lend(&runtime, &mut input);
         runtime.block_on("run(…).await", self.agent.run(input).boxed())?
     }
 
@@ -67,9 +68,10 @@ impl<A: Agent> BlockingAgent<A> {
     /// Dropping the iterator ends the run with everything in it: a request is given up, a call is aborted. An effect that
     /// was under way may have happened.
     pub fn stream(&self, input: impl Into<RunInput>) -> BlockingEvents {
-        let input = input.into();
+        let mut input = input.into();
         match self.runtime("stream(…)") {
             Ok(runtime) => {
+                lend(&runtime, &mut input);
                 let events = runtime.within(|| self.agent.stream(input));
                 BlockingEvents { run: Some((runtime, events)), refused: None }
             }
@@ -136,6 +138,11 @@ impl fmt::Debug for BlockingEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockingEvents").field("is_over", &self.run.is_none()).finish_non_exhaustive()
     }
+}
+
+/// Has the calls of a run made beside it, where the program does not say otherwise.
+fn lend(runtime: &OwnRuntime, input: &mut RunInput) {
+    input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }
 
 /// The error of a run that does not begin: the conversation is what it was.

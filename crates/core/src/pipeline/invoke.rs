@@ -60,7 +60,8 @@ impl Pipeline {
 }
 
 async fn on_own_task(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> Called {
-    let Ok(runtime) = Handle::try_current() else { return Err(no_runtime()) };
+    let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
+    let Ok(runtime) = runtime else { return Err(no_runtime()) };
     let (tool, own_cx) = (Arc::clone(tool), cx.clone());
     let call = async move { tool.call(arguments, &own_cx).await };
     let task = runtime.spawn(call.in_current_span());

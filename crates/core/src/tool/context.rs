@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{State, ToolError};
@@ -41,6 +41,9 @@ pub struct RunContext {
     pub progress: Option<Arc<dyn ProgressSink>>,
     /// Takes what calls use of models. The driver of a run puts its own here.
     pub usage: Option<UsageMeter>,
+    /// Where its calls run, each on a task of its own, if not on the runtime of the driver: code that blocks there holds up neither
+    /// the driver nor its clock.
+    pub runtime: Option<Handle>,
 }
 
 /// What calls have used of models, such as those of an agent that is a tool. Clones count together.

@@ -10,7 +10,7 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, ToolCall,
+    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, State, ToolCall,
     ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
 };
 use tokio::time::{Instant, sleep};
@@ -166,4 +166,16 @@ async fn cancelling_answers_every_call() {
     let results = results(&Pipeline::new(), batch([tool], &["wait", "wait"])).await;
     let kinds: Vec<_> = results.iter().map(|result| result.failure().unwrap().kind).collect();
     assert_eq!(kinds, [FailureKind::Cancelled, FailureKind::Cancelled]);
+}
+
+/// What one call has for itself goes before what all share.
+#[tokio::test]
+async fn a_call_may_have_state_of_its_own() {
+    let tell = DynamicTool::new(named("tell"), |_, cx| async move {
+        Ok::<_, ToolError>(format!("{} {}", cx.state::<u32>()?, cx.state::<char>()?))
+    });
+    let run = RunContext { state: State::new().with(1_u32).with('a'), ..RunContext::default() };
+    let states = [("call_1".to_owned(), State::new().with(2_u32))].into();
+    let batch = Batch { run: Arc::new(run), states, ..batch([tell], &["tell", "tell"]) };
+    assert_eq!(texts(&results(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
 }

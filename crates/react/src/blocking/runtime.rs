@@ -7,10 +7,13 @@ use std::{
 
 use futures::executor;
 use haft_core::{AgentErrorKind, may_block};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How many threads a runtime has: with two, a tool that blocks one of them does not hold up the clock.
-const THREADS: usize = 2;
+/// How many threads drive runs, tell the time and serve connections.
+const DRIVERS: usize = 2;
+
+/// How many threads make calls. A tool that blocks one of them holds up a call at most, never the clock.
+const CALLERS: usize = 4;
 
 /// A runtime that begins when it is needed, and is one for all clones.
 #[derive(Clone, Default)]
@@ -22,20 +25,31 @@ impl Shared {
         if let Some(runtime) = &*runtime {
             return Ok(Arc::clone(runtime));
         }
-        let begun = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("haft-agent")
-            .enable_all()
-            .build();
-        let begun = Arc::new(OwnRuntime(Some(begun.map_err(AgentErrorKind::Runtime)?)));
+        let begun = Arc::new(OwnRuntime {
+            driver: Some(begin("haft-agent", DRIVERS)?),
+            calls: Some(begin("haft-calls", CALLERS)?),
+        });
         Ok(Arc::clone(runtime.insert(begun)))
     }
 }
 
-/// There is one until it is dropped.
-pub(super) struct OwnRuntime(Option<Runtime>);
+fn begin(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
+    let begun = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
+    begun.map_err(AgentErrorKind::Runtime)
+}
+
+/// There are two until it is dropped.
+pub(super) struct OwnRuntime {
+    driver: Option<Runtime>,
+    calls: Option<Runtime>,
+}
 
 impl OwnRuntime {
+    /// Where calls are made.
+    pub(super) fn calls(&self) -> Option<Handle> {
+        self.calls.as_ref().map(|runtime| runtime.handle().clone())
+    }
+
     /// Waits on this thread for a future.
     pub(super) fn block_on<F: Future>(
         &self,
@@ -49,7 +63,7 @@ impl OwnRuntime {
 
     /// Runs code that finds this runtime where it looks for one.
     pub(super) fn within<T>(&self, code: impl FnOnce() -> T) -> T {
-        let _entered = self.0.as_ref().map(Runtime::enter);
+        let _entered = self.driver.as_ref().map(Runtime::enter);
         code()
     }
 }
@@ -57,7 +71,7 @@ impl OwnRuntime {
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
         // To wait for its threads is not allowed inside another runtime, and what they do is nobody's any more.
-        if let Some(runtime) = self.0.take() {
+        for runtime in [self.calls.take(), self.driver.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }

@@ -210,3 +210,27 @@ fn a_tool_that_blocks_is_given_up() {
     assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
     drop(release);
 }
+
+/// So do more of them than there are threads.
+#[test]
+fn tools_that_block_all_threads_are_given_up() {
+    const BLOCKED: usize = 9;
+
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    let definition = plain("block", || async {}).definition().clone();
+    let definition =
+        definition.with_policy(Policy { timeout: Duration::from_millis(20), ..Policy::default() });
+    let block = DynamicTool::new(definition, move |_, _| {
+        let _ = released.lock().unwrap().recv();
+        async {}
+    });
+    let ids: [_; BLOCKED] = std::array::from_fn(|id| id.to_string());
+    let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with(block)).unwrap().blocking();
+    let answer = agent.run("Go.").unwrap().into_answer().unwrap();
+    let timed_out = |kind| kind == Some(FailureKind::TimedOut);
+    assert!(answer.steps.iter().all(|step| timed_out(step.result.failure().map(|it| it.kind))));
+    assert_eq!((&*answer.text, answer.steps.len()), ("Done.", BLOCKED));
+    drop(release);
+}
