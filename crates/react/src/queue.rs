@@ -53,13 +53,14 @@ pub(crate) use rounds::{Round, next_round};
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let tools = Toolset::new().with(Price);
 /// let mut queue = PendingQueue::new();
-/// let calls = queue.handle(&tools).await;
+/// let run = RunContext::default();
+/// let calls = queue.handle(&tools, &run).await;
 ///
 /// // Code that cannot wait.
 /// let render = |item: &str| calls.push("price", json!({"item": item}));
 /// let text = format!("A pen is {}, a horse {}.", render("pen")?, render("horse")?);
 ///
-/// queue.execute(&tools, RunContext::default()).await;
+/// queue.execute(&tools, run).await;
 /// assert_eq!(queue.show(&text), "A pen is 3, a horse [price failed: there is no horse].");
 /// # Ok::<(), haft_core::ToolError>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -85,10 +86,9 @@ impl PendingQueue {
         Self { pushed: Arc::new(Pushed::within(&Room::new(calls))), ..Self::default() }
     }
 
-    /// The end of the queue for synchronous code, which pushes calls of these tools.
-    pub async fn handle(&self, tools: &Toolset) -> QueueHandle {
-        let list = tools.list(&ListContext::default()).await;
-        QueueHandle::new(&self.pushed, list, tools.pipeline().clone())
+    /// The end of the queue for synchronous code, which pushes calls of the tools that are there for `run`.
+    pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
+        QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
     }
 
     /// Executes what was pushed, and what is pushed meanwhile, in rounds: a call comes after those whose results it needs.
@@ -100,9 +100,7 @@ impl PendingQueue {
     /// Cancelled by the token of `run`, every call gets its result. Where the future is dropped, calls that were under way are
     /// unconfirmed the next time, or go again if their tools are idempotent.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
-        let listing =
-            ListContext { state: run.state.clone(), run_id: run.run_id.clone(), ..ListContext::default() };
-        let list = tools.list(&listing).await;
+        let list = tools.list(&listing(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
         while let Some(CallBatch { calls, resumed, .. }) = self.hand_out(&list) {
@@ -230,4 +228,8 @@ impl PendingQueue {
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }
+}
+
+fn listing(run: &RunContext) -> ListContext {
+    ListContext { state: run.state.clone(), run_id: run.run_id.clone(), ..ListContext::default() }
 }

@@ -6,8 +6,8 @@ use expect_test::expect;
 use haft_core::{
     Agent as _, AgentErrorKind, Answer, Answers, AssistantMessage, CallRecord, Content, DynamicTool,
     FailureKind, Limit, Message, MessageBody, Parked, PendingKind, Pipeline, Policy, Recorder, RunContext,
-    RunEvent, RunInput, RunLimits, RunOutput, Tool as _, ToolError, ToolExt as _, ToolOutput, ToolResult,
-    Toolset, Transcript, json, limits, testing::ScriptedModel, tool,
+    RunEvent, RunInput, RunLimits, RunOutput, State, Tool as _, ToolError, ToolExt as _, ToolOutput,
+    ToolResult, Toolset, Transcript, json, limits, testing::ScriptedModel, tool,
 };
 use haft_react::{PendingQueue, QueueHandle, Queued, QueuedResults, ReactAgent, Trajectory, is_hint};
 
@@ -34,6 +34,10 @@ fn saved(queue: &PendingQueue) -> PendingQueue {
     serde_json::from_str(&serde_json::to_string(queue).unwrap()).unwrap()
 }
 
+async fn handle(queue: &PendingQueue, tools: &Toolset) -> QueueHandle {
+    queue.handle(tools, &RunContext::default()).await
+}
+
 async fn execute(queue: &mut PendingQueue, tools: &Toolset) {
     assert_eq!(queue.execute(tools, RunContext::default()).await, []);
 }
@@ -41,7 +45,7 @@ async fn execute(queue: &mut PendingQueue, tools: &Toolset) {
 #[tokio::test]
 async fn results_and_failures_come_into_their_places() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let sum = calls.push("add", json!({"x": 17, "y": 25})).unwrap();
     let text = format!("{sum}, {}; again {sum}.", calls.push("fail", json!({})).unwrap());
     assert_eq!(
@@ -55,7 +59,7 @@ async fn results_and_failures_come_into_their_places() {
 #[tokio::test]
 async fn what_cannot_be_is_refused_at_once() {
     let (tools, queue) = (tools(), PendingQueue::new());
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let error = |tool: &str, arguments| calls.push(tool, arguments).unwrap_err().to_string();
     expect![[r#"unknown tool "adds"; did you mean "add"? available: add, label, fail"#]]
         .assert_eq(&error("adds", json!({})));
@@ -66,10 +70,30 @@ async fn what_cannot_be_is_refused_at_once() {
     assert!(queue.results().is_empty());
 }
 
+/// What a tool needs of the program is there when its call is pushed as when it is made.
+#[tokio::test]
+async fn a_tool_with_state_can_be_pushed() {
+    #[derive(Clone)]
+    struct Rate(u32);
+
+    /// Converts.
+    #[tool]
+    fn convert(cents: u32, #[tool(state)] rate: Rate) -> u32 {
+        cents * rate.0
+    }
+
+    let tools = Toolset::new().with(Convert);
+    let run = RunContext { state: State::new().with(Rate(2)), ..RunContext::default() };
+    let mut queue = PendingQueue::new();
+    let place = queue.handle(&tools, &run).await.push("convert", json!({"cents": 21})).unwrap();
+    queue.execute(&tools, run).await;
+    assert_eq!(queue.show(&place), "42");
+}
+
 #[tokio::test]
 async fn nobody_guesses_a_placeholder() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let places: std::collections::HashSet<_> =
         (0..100).map(|x| calls.push("add", json!({"x": x, "y": 0})).unwrap()).collect();
     assert_eq!(places.len(), 100);
@@ -84,7 +108,7 @@ async fn nobody_guesses_a_placeholder() {
 #[tokio::test]
 async fn a_result_goes_into_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let sum = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
     let label = calls.push("label", json!({"text": format!("it is {sum}")})).unwrap();
     let twice = calls.push("add", json!({"x": sum, "y": sum})).unwrap();
@@ -127,7 +151,7 @@ async fn the_queue_goes_through_the_pipeline() {
     let tools = Toolset::new().with(note("a", false)).with(note("alone", true));
     let tools = tools.with_pipeline(Pipeline::new().with_recorder(log.clone()));
     let mut queue = PendingQueue::new();
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     for tool in ["a", "alone", "a"] {
         calls.push(tool, json!({})).unwrap();
     }
@@ -142,7 +166,7 @@ async fn a_queue_is_executed_once() {
     let (add, count) = counted(&add());
     let tools = Toolset::new().with(add);
     let queue = PendingQueue::new();
-    let sum = queue.handle(&tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
 
     let mut queue = saved(&queue);
     execute(&mut queue, &tools).await;
@@ -159,7 +183,7 @@ async fn what_was_handed_out_is_not_made_again() {
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
     let tools = calculator().with(look);
     let mut queue = PendingQueue::new();
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let text = [calls.push("add", json!({"x": 1, "y": 2})).unwrap(), calls.push("look", json!({})).unwrap()];
     let list = tools.list(&Default::default()).await;
     assert_eq!(queue.hand_out(&list).unwrap().calls.len(), 2);
@@ -175,10 +199,10 @@ async fn what_was_handed_out_is_not_made_again() {
 async fn a_queue_is_bounded() {
     let tools = tools();
     let queue = PendingQueue::with_capacity(2);
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     calls.push("fail", json!({})).unwrap();
     let queue = saved(&queue);
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     calls.push("fail", json!({})).unwrap();
     expect!["no more calls can be pushed: 1 are the most for one queue"]
         .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
@@ -200,7 +224,7 @@ async fn a_newer_format_is_refused() {
 async fn cancelled_every_call_has_a_result() {
     let tools = tools().with(plain("hang", std::future::pending::<()>));
     let mut queue = PendingQueue::new();
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let hang = calls.push("hang", json!({})).unwrap();
     let next = calls.push("label", json!({"text": hang})).unwrap();
     let run = RunContext::default();
@@ -225,7 +249,7 @@ async fn a_queue_waits_for_an_approval() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let tools = Toolset::new().with(add().with_definition(|it| it.with_policy(policy)));
     let mut queue = PendingQueue::new();
-    let calls = queue.handle(&tools).await;
+    let calls = handle(&queue, &tools).await;
     let one = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
     let two = calls.push("add", json!({"x": one, "y": 2})).unwrap();
     let pending = queue.execute(&tools, RunContext::default()).await;
@@ -247,7 +271,7 @@ async fn a_queue_waits_for_an_approval() {
 async fn results_are_shown_wherever_their_places_are() {
     let tools = Toolset::new().with(plain("three", || async { ToolOutput::structured(json!(3)) }));
     let mut queue = PendingQueue::new();
-    let sum = queue.handle(&tools).await.push("three", json!({})).unwrap();
+    let sum = handle(&queue, &tools).await.push("three", json!({})).unwrap();
     execute(&mut queue, &tools).await;
     let results = queue.results();
     assert_eq!(
@@ -275,7 +299,7 @@ async fn results_are_shown_wherever_their_places_are() {
 async fn a_text_is_not_filled_without_end() {
     let tools = Toolset::new().with(plain("long", || async { "x".repeat(100 << 10) }));
     let mut queue = PendingQueue::new();
-    let long = queue.handle(&tools).await.push("long", json!({})).unwrap();
+    let long = handle(&queue, &tools).await.push("long", json!({})).unwrap();
     execute(&mut queue, &tools).await;
     let text = queue.show(&long.repeat(1_000)).into_owned();
     assert!(text.len() < 2 << 20, "{} bytes", text.len());
@@ -286,7 +310,7 @@ async fn a_text_is_not_filled_without_end() {
 #[tokio::test]
 async fn a_conversation_is_told() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = queue.handle(&tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
     let mut transcript: Transcript =
         [Message::user(format!("One and two is {sum}.")), Message::assistant("So it is.")]
             .into_iter()
@@ -462,7 +486,7 @@ async fn a_note_is_a_hint() {
 #[tokio::test]
 async fn an_answer_has_the_results_too() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = queue.handle(&tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
     execute(&mut queue, &tools).await;
     let said: Transcript = [Message::user("Hi"), queue.note().unwrap()].into_iter().collect();
     let said_again = AssistantMessage::from(format!("It is {sum}."));
