@@ -1,5 +1,7 @@
 //! The end of a run.
 
+use std::mem;
+
 use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, StopReason, Value};
 
 use super::{Output, Phase, Run, steps};
@@ -32,11 +34,16 @@ impl Run {
         };
         let MessageBody::Tool(result) = message.body() else { return };
         let Some(result) = result.output() else { return };
-        let declared = self.head.config.outputs.as_ref();
-        let fits = |value: &&Value| declared.is_none_or(|schema| schema.is_valid(value));
-        let outputs = result.structured.as_ref().filter(fits).and_then(Value::as_object);
-        let (text, outputs) = (result.text().into_owned(), outputs.cloned().unwrap_or_default());
-        let output = Box::new(self.filled(Output { text, outputs, stop_reason: StopReason::Tool }));
+        let outputs = result.structured.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
+        let text = result.text().into_owned();
+        // Held against what is declared as it is then: a placeholder is a text, whatever stands in its place.
+        let mut output = Box::new(self.filled(Output { text, outputs, stop_reason: StopReason::Tool }));
+        if let Some(declared) = &self.head.config.outputs {
+            let outputs = Value::Object(mem::take(&mut output.outputs));
+            if let (true, Value::Object(outputs)) = (declared.is_valid(&outputs), outputs) {
+                output.outputs = outputs;
+            }
+        }
         self.head.phase = if self.head.config.check_outputs {
             Phase::Checking { output, said: None }
         } else {
