@@ -1,6 +1,7 @@
 //! Calls from code that cannot wait for them: executed later, with their results in the place of what stood for them.
 
 mod calls;
+mod filling;
 mod handle;
 mod results;
 mod rounds;
@@ -22,6 +23,7 @@ use crate::{
 pub(crate) use calls::Queues;
 pub(crate) use handle::{Pushed, Room};
 pub use handle::{QueueError, QueueHandle};
+pub(crate) use results::Learned;
 pub use results::{Queued, QueuedResults};
 pub(crate) use rounds::{Round, next_round};
 

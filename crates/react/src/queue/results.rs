@@ -2,25 +2,17 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use haft_core::{
-    AssistantMessage, Content, Message, MessageBody, Outcome, ResourceBody, ToolCall, ToolOutput, ToolResult,
-    Transcript, Value,
-};
+use haft_core::{Message, MessageBody, ToolCall, ToolOutput, ToolResult, Transcript, Value, limits};
 use serde::{Deserialize, Serialize};
 
+use super::filling::{DEPTH, Filling, INSERTED};
 use crate::run::{queue_note, queued_in};
 
 /// How a placeholder begins. Letters, digits and `_` come through templates, JSON, HTML and URLs as they are.
 pub(super) const PREFIX: &str = "pending_";
 
 /// How long a placeholder is.
-const LENGTH: usize = PREFIX.len() + 32;
-
-/// How deep results within results are put into their places.
-const DEPTH: usize = 8;
-
-/// How many bytes are put into one text: a placeholder may stand in it any number of times.
-const INSERTED: usize = 1 << 20;
+pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
 /// What came of the calls of [pending queues](super::PendingQueue), by their placeholders.
 ///
@@ -51,13 +43,22 @@ impl QueuedResults {
         results
     }
 
-    /// Takes the results that these messages tell; whether there were any.
-    pub(crate) fn learn(&mut self, messages: &[Arc<Message>]) -> bool {
-        let known = messages.iter().filter_map(|message| queued_in(message));
-        let known: Vec<Self> = known.filter_map(|note| Self::deserialize(note).ok()).collect();
-        let is_news = !known.is_empty();
-        self.0.extend(known.into_iter().flat_map(|known| known.0));
-        is_news
+    /// Takes the results that these messages tell.
+    pub(crate) fn learn(&mut self, messages: &[Arc<Message>]) -> Learned {
+        let told = messages.iter().filter_map(|message| queued_in(message));
+        let told = told.filter_map(|note| Self::deserialize(note).ok()).flat_map(|told| told.0);
+        let mut learned = Learned::Nothing;
+        for (placeholder, queued) in told {
+            let is_other = self.0.get(&placeholder).is_some_and(|known| *known != queued);
+            learned = learned.max(if is_other { Learned::Others } else { Learned::New });
+            self.0.insert(placeholder, queued);
+        }
+        learned
+    }
+
+    /// What came of a call, with its placeholder as it is kept here.
+    pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &Queued)> {
+        self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
     /// What came of the call with this placeholder.
@@ -101,40 +102,52 @@ impl QueuedResults {
         }
     }
 
-    /// A text with what came of the calls in the places of their placeholders.
+    /// A text with what came of the calls in the places of their placeholders: at most 1 MiB of it.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        Filling::new(self).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
+        Filling::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// The same for data, if there is a placeholder in it: a string that is nothing else becomes the value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
-        let mut filled = value.clone();
-        Filling::new(self).value(&mut filled, DEPTH).then_some(filled)
+        Filling::new(self, INSERTED).filled(value)
     }
 
     /// The same for a message, if there is a placeholder in what it says or in a result. Its calls stay as they were made.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
-        let mut filling = Filling::new(self);
-        let body = match message.body() {
-            MessageBody::System { content } => MessageBody::System { content: filling.content(content)? },
-            MessageBody::User { content } => MessageBody::User { content: filling.content(content)? },
-            MessageBody::Assistant(said) => {
-                let content = filling.content(&said.content)?;
-                MessageBody::Assistant(AssistantMessage { content, ..said.clone() })
-            }
-            MessageBody::Tool(result) => MessageBody::Tool(Box::new(filling.result(result)?)),
-        };
-        let shown = Message::new(body).with_metadata(message.metadata().clone());
-        Some(match message.created_at() {
-            Some(time) => shown.at(time),
-            None => shown,
-        })
+        self.message(message).0
     }
 
-    /// The same for the result of a call.
-    pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
-        Filling::new(self).result(result)
+    /// The same, and whether it may be another when more results are known.
+    pub(crate) fn message(&self, message: &Message) -> (Option<Message>, bool) {
+        let room = if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { INSERTED };
+        let mut filling = Filling::new(self, room);
+        let body = filling.body(message.body());
+        let filled = body.map(|body| {
+            let shown = Message::new(body).with_metadata(message.metadata().clone());
+            match message.created_at() {
+                Some(time) => shown.at(time),
+                None => shown,
+            }
+        });
+        (filled, filling.is_open())
     }
+
+    /// The same for the result of a call. What a model reads of it becomes longer by at most
+    /// [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES).
+    pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
+        Filling::new(self, limits::RESULT_BYTES).result(result)
+    }
+}
+
+/// What messages have told of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Learned {
+    /// None.
+    Nothing,
+    /// Results of calls that were not known before.
+    New,
+    /// Other results of calls that were.
+    Others,
 }
 
 impl Queued {
@@ -147,7 +160,15 @@ impl Queued {
         }
     }
 
-    fn value(&self) -> Value {
+    /// Where the whole of it is, if it was too long.
+    pub(super) fn stored(&self) -> Option<&str> {
+        match self {
+            Self::Executed(result) => result.output()?.stored.as_deref(),
+            Self::Unexecuted { .. } => None,
+        }
+    }
+
+    pub(super) fn value(&self) -> Value {
         match self {
             Self::Executed(result) => result.output().map(ToolOutput::to_value),
             Self::Unexecuted { .. } => None,
@@ -167,129 +188,8 @@ pub(super) fn is_mentioned(text: &str) -> bool {
 }
 
 /// The placeholder that a text begins with.
-fn placeholder_at(text: &str) -> Option<&str> {
+pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..LENGTH)?;
     let is_one = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
     is_one.then_some(placeholder)
-}
-
-/// Puts results into their places, in one message or text.
-struct Filling<'r> {
-    results: &'r QueuedResults,
-    /// How much may still be put in, in bytes.
-    room: usize,
-}
-
-impl<'r> Filling<'r> {
-    fn new(results: &'r QueuedResults) -> Self {
-        Self { results, room: INSERTED }
-    }
-
-    /// The text with the results in their places, if there are such places.
-    fn text(&mut self, text: &str, depth: usize) -> Option<String> {
-        let depth = depth.checked_sub(1)?;
-        let (mut filled, mut rest) = (String::new(), text);
-        let mut is_filled = false;
-        while let Some(at) = rest.find(PREFIX) {
-            let (before, place) = rest.split_at(at);
-            filled += before;
-            let found = placeholder_at(place).and_then(|id| self.results.get(id));
-            let end = match found {
-                Some(queued) => {
-                    filled += &self.inserted(queued, depth);
-                    is_filled = true;
-                    LENGTH
-                }
-                None => {
-                    filled += PREFIX;
-                    PREFIX.len()
-                }
-            };
-            rest = place.get(end..).unwrap_or_default();
-        }
-        filled += rest;
-        is_filled.then_some(filled)
-    }
-
-    fn inserted(&mut self, queued: &Queued, depth: usize) -> String {
-        let text = queued.text();
-        let text = self.text(&text, depth).unwrap_or_else(|| text.into_owned());
-        match self.room.checked_sub(text.len()) {
-            Some(left) => {
-                self.room = left;
-                text
-            }
-            None => "[left out: there are too many results in one text]".to_owned(),
-        }
-    }
-
-    fn value(&mut self, value: &mut Value, depth: usize) -> bool {
-        match value {
-            Value::String(text) => {
-                let whole = self.results.get(text).map(Queued::value).zip(depth.checked_sub(1));
-                if let Some((mut whole, depth)) = whole {
-                    self.value(&mut whole, depth);
-                    let Some(left) = self.room.checked_sub(whole.to_string().len()) else { return false };
-                    self.room = left;
-                    *value = whole;
-                    return true;
-                }
-                let filled = self.text(text, depth);
-                filled.map(|filled| *text = filled).is_some()
-            }
-            // Not `any`, which would stop at the first.
-            Value::Array(values) => {
-                values.iter_mut().filter_map(|it| self.value(it, depth).then_some(())).count() > 0
-            }
-            Value::Object(map) => {
-                map.values_mut().filter_map(|it| self.value(it, depth).then_some(())).count() > 0
-            }
-            _ => false,
-        }
-    }
-
-    fn content(&mut self, content: &[Content]) -> Option<Vec<Content>> {
-        let mut filled = content.to_vec();
-        let places = filled.iter_mut().filter_map(|piece| self.piece(piece).then_some(())).count();
-        (places > 0).then_some(filled)
-    }
-
-    fn piece(&mut self, piece: &mut Content) -> bool {
-        match piece {
-            Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
-                self.text(text, DEPTH).map(|filled| *text = filled).is_some()
-            }
-            Content::Json { value } => self.value(value, DEPTH),
-            _ => false,
-        }
-    }
-
-    fn result(&mut self, result: &ToolResult) -> Option<ToolResult> {
-        let outcome = match &result.outcome {
-            Outcome::Done(output) => Outcome::Done(self.output(output)?),
-            Outcome::Failed(failure) => {
-                let message = self.text(&failure.message, DEPTH)?;
-                Outcome::Failed(haft_core::Failure { message, ..failure.clone() })
-            }
-        };
-        Some(ToolResult { outcome, ..result.clone() })
-    }
-
-    fn output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
-        let mut structured = output.structured.clone();
-        let is_filled = structured.as_mut().is_some_and(|value| self.value(value, DEPTH));
-        let is_written = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
-        let content = match &structured {
-            // Data as text stays data: a result between quotation marks need not be.
-            Some(filled) if is_filled && output.structured.as_ref().is_some_and(is_written) => {
-                Some(ToolOutput::structured(filled.clone()).content)
-            }
-            _ => self.content(&output.content),
-        };
-        (content.is_some() || is_filled).then(|| ToolOutput {
-            content: content.unwrap_or_else(|| output.content.clone()),
-            structured,
-            ..output.clone()
-        })
-    }
 }

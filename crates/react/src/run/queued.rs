@@ -1,13 +1,17 @@
 //! Calls that tools push from code that cannot wait for them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use haft_core::{
     AgentErrorKind, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript, limits,
 };
 
 use super::{OpenCalls, Output, Phase, Run, RunError, queued_in};
-use crate::queue::{QueuedResults, Round, next_round};
+use crate::queue::{Learned, QueuedResults, Round, next_round};
 
 impl Run {
     /// Tells of calls that a tool has [pushed](crate::QueueHandle::push): they are handed out when the calls of the reply are done, before
@@ -62,7 +66,7 @@ impl Run {
 
     /// Gives the calls of the queue that were never handed out a result that says why.
     pub(super) fn close_queue(&mut self, kind: FailureKind, why: &str) {
-        let open = OpenCalls::new(std::mem::take(&mut self.head.queued));
+        let open = OpenCalls::new(mem::take(&mut self.head.queued));
         let closed: Vec<_> = open.close(kind, why, self.head.now).collect();
         self.note(closed);
     }
@@ -117,6 +121,8 @@ pub(crate) fn may_go_again(tools: &ToolList, call: &ToolCall) -> bool {
 pub(super) struct Placed {
     pub(super) results: QueuedResults,
     pub(super) messages: Arc<BTreeMap<usize, Arc<Message>>>,
+    /// Those of them, or of messages that are shown as they are, with places that have no result yet.
+    open: BTreeSet<usize>,
     /// How many messages of the transcript were looked at.
     read: usize,
 }
@@ -129,27 +135,33 @@ impl PartialEq for Placed {
 }
 
 impl Placed {
-    /// Looks at what is new in the transcript.
+    /// Looks at what is new in the transcript, and again at what was said before where that may be another now.
     pub(super) fn keep_up(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
-        if self.results.learn(messages.get(self.read..).unwrap_or_default()) {
-            // Placeholders may stand before what is said of them.
-            self.read = 0;
-        }
-        if !self.results.is_empty() {
-            let new = messages.iter().enumerate().skip(self.read);
-            let new = new.filter(|(_, message)| queued_in(message).is_none());
-            let shown =
-                new.filter_map(|(place, message)| Some((place, Arc::new(self.results.in_message(message)?))));
-            let shown: Vec<_> = shown.collect();
-            let kept = Arc::make_mut(&mut self.messages);
-            for (place, message) in shown {
-                // What is shown already keeps its rendering.
-                if kept.get(&place).is_none_or(|known| **known != *message) {
-                    kept.insert(place, message);
-                }
+        let learned = self.results.learn(messages.get(self.read..).unwrap_or_default());
+        let again = match learned {
+            Learned::Nothing => BTreeSet::new(),
+            Learned::New => mem::take(&mut self.open),
+            Learned::Others => (0..self.read).collect(),
+        };
+        self.open.retain(|place| !again.contains(place));
+        for place in again.into_iter().chain(self.read..messages.len()) {
+            if let Some(message) = messages.get(place).filter(|message| queued_in(message).is_none()) {
+                self.show(place, message);
             }
         }
         self.read = messages.len();
+    }
+
+    fn show(&mut self, place: usize, message: &Message) {
+        let (shown, is_open) = self.results.message(message);
+        if is_open {
+            self.open.insert(place);
+        }
+        let Some(shown) = shown else { return };
+        // What is shown already keeps its rendering.
+        if self.messages.get(&place).is_none_or(|known| **known != shown) {
+            Arc::make_mut(&mut self.messages).insert(place, Arc::new(shown));
+        }
     }
 }

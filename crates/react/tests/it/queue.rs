@@ -306,6 +306,71 @@ async fn a_text_is_not_filled_without_end() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
+/// `results` of calls that went well, by the numbers in their placeholders.
+fn known(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
+    let results = results.into_iter().map(|(number, output)| {
+        let result = ToolResult::done(place(number), "draw", output);
+        (place(number), serde_json::to_value(Queued::Executed(Box::new(result))).unwrap())
+    });
+    serde_json::from_value(results.collect::<serde_json::Map<_, _>>().into()).unwrap()
+}
+
+fn place(number: u32) -> String {
+    format!("pending_{number:032x}")
+}
+
+/// Results within results within results: what is put in is bounded, and so is the work.
+#[test]
+fn results_that_hold_one_another_are_filled_once() {
+    let texts = known((0..7).map(|number| match number {
+        0 => (number, ToolOutput::from("x".repeat(1_000))),
+        _ => (number, ToolOutput::from(place(number - 1).repeat(50))),
+    }));
+    let text = texts.in_text(&place(6)).into_owned();
+    assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
+
+    let data = known((0..7).map(|number| match number {
+        0 => (number, ToolOutput::structured(json!("x".repeat(1_000)))),
+        _ => (number, ToolOutput::structured(json!(vec![place(number - 1); 50]))),
+    }));
+    let text = data.in_value(&json!(place(6))).unwrap().to_string();
+    assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
+    let texts = texts.in_value(&json!(vec![place(5); 50])).unwrap().to_string();
+    assert!(texts.contains("left out") && !texts.contains("pending_"), "data is told as text is");
+}
+
+/// A model reads no more of the results within one result than of a result; programs have the data.
+#[test]
+fn a_result_with_results_in_it_is_bounded_too() {
+    let stored = ToolOutput { stored: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
+    let results = known([(0, ToolOutput::from("x".repeat(60 << 10))), (1, stored)]);
+    let places = json!([place(0), place(0), place(1)]);
+    let structured = ToolOutput::structured(places.clone());
+    let result = results.in_result(&ToolResult::done("a", "draw", structured)).unwrap();
+    assert!(result.model_text().len() < limits::RESULT_BYTES + 200, "{} bytes", result.model_text().len());
+    assert!(result.model_text().contains("the whole result is stored as"));
+    let data = result.output().unwrap().to_value();
+    assert_eq!(data.to_string().len(), 180 * 1024 + json!(["", "", ""]).to_string().len());
+
+    let said = ToolResult::done("a", "draw", ToolOutput::from(place(0).repeat(9)));
+    let shown = results.in_message(&Message::tool(said)).unwrap().text();
+    assert!(shown.len() < limits::RESULT_BYTES + 1_000, "{} bytes", shown.len());
+    assert!(shown.contains("[left out: there are too many results in one text]"));
+}
+
+/// A call of the queue pushes in its turn: what was shown of its place is not the last word.
+#[tokio::test]
+async fn results_that_come_later_are_shown_too() {
+    let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {
+        let place = cx.state::<QueueHandle>()?.push("render", json!({"x": 1, "y": 2}))?;
+        Ok::<_, ToolError>(format!("({place})"))
+    });
+    let model = ScriptedModel::new().calls([("a", "outer", "{}")]).text("3.");
+    let agent = ReactAgent::new(model.clone(), calculator().with(Render).with(outer)).unwrap();
+    agent.run("Go.".into()).await.unwrap();
+    assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
+}
+
 /// A program tells a conversation of the results: the next run shows them, also in what was said before.
 #[tokio::test]
 async fn a_conversation_is_told() {
@@ -512,4 +577,20 @@ async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
         let answer = answer.into_answer().unwrap();
         assert_eq!((&*answer.text, answer.stop_reason), (expected, haft_core::StopReason::Tool));
     }
+}
+
+/// The answer that a tool gives is what is declared, when the results are in their places.
+#[tokio::test]
+async fn outputs_of_a_tool_that_ends_the_run_are_checked_with_their_results() {
+    let total = DynamicTool::new(plain("total", || async {}).definition().clone(), |_, cx| async move {
+        let sum = cx.state::<QueueHandle>()?.push("sum", json!({}))?;
+        Ok::<_, ToolError>(ToolOutput::structured(json!({"sum": sum})))
+    });
+    let sum = plain("sum", || async { ToolOutput::structured(json!(42)) });
+    let model = ScriptedModel::new().calls([("a", "total", "{}")]);
+    let outputs = haft_core::Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with(total).with(sum)).pending_queue();
+    let agent = agent.stop_on(["total"]).outputs(outputs).build().unwrap();
+    let answer = agent.run("Go.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.outputs.get("sum"), Some(&json!(42)));
 }
