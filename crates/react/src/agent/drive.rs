@@ -4,7 +4,8 @@ use std::{mem, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, ToolList, UsageMeter,
+    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, Tool, ToolList,
+    UsageMeter,
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
@@ -143,6 +144,16 @@ impl ReactAgent {
         RunContext { state: context.state.with(handle), ..context }
     }
 
+    /// The tools whose calls may be pushed: who answers is decided by the reply itself.
+    fn pushable(&self, tools: &ToolList) -> ToolList {
+        let transfers = &self.0.transfers;
+        if transfers.is_empty() {
+            return tools.clone();
+        }
+        let is_pushable = |tool: &&Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
+        ToolList::new("queue", tools.tools().iter().filter(is_pushable).cloned())
+    }
+
     /// Makes calls in the snapshot that the model saw.
     async fn call(
         &self,
@@ -158,7 +169,7 @@ impl ReactAgent {
         }
         let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
         let queues = Queues::of(&calls, room);
-        let states = queues.lend(&tools, self.0.tools.pipeline());
+        let states = queues.lend(|| self.pushable(&tools), self.0.tools.pipeline());
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
         while let Some((place, outcome)) = outcomes.next().await {

@@ -20,7 +20,15 @@ impl Queues {
     }
 
     /// The ends for the tools, which push calls of these tools.
-    pub(crate) fn lend(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, State> {
+    pub(crate) fn lend(
+        &self,
+        tools: impl FnOnce() -> ToolList,
+        pipeline: &Pipeline,
+    ) -> BTreeMap<String, State> {
+        if self.0.is_empty() {
+            return BTreeMap::new();
+        }
+        let tools = tools();
         let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
