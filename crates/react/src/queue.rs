@@ -23,7 +23,7 @@ use crate::{
 pub(crate) use calls::Queues;
 pub(crate) use handle::{Pushed, Room};
 pub use handle::{QueueError, QueueHandle};
-pub(crate) use results::Learned;
+pub(crate) use results::{Learned, is_placeholder};
 pub use results::{Queued, QueuedResults};
 pub(crate) use rounds::{Round, next_round};
 
@@ -202,6 +202,13 @@ impl PendingQueue {
         self.waiting.extend(self.pushed.take());
         let open = OpenCalls::new(std::mem::take(&mut self.waiting));
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
+    }
+
+    /// The calls that were pushed and not handed out, for a driver of its own to [tell its run](crate::Run::on_queued) of. The handles of
+    /// the queue take nothing after that.
+    pub fn into_calls(mut self) -> Vec<ToolCall> {
+        self.waiting.extend(self.pushed.close());
+        self.waiting
     }
 
     fn settle(&mut self, kind: FailureKind, why: &str) {

@@ -187,6 +187,10 @@ pub(super) fn is_mentioned(text: &str) -> bool {
     !mentioned(text).is_empty()
 }
 
+pub(crate) fn is_placeholder(id: &str) -> bool {
+    placeholder_at(id) == Some(id)
+}
+
 /// The placeholder that a text begins with.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..LENGTH)?;

@@ -97,6 +97,11 @@ impl OpenCalls {
         found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
+    /// The ids of all.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|open| open.call.id.as_str())
+    }
+
     /// The calls that have no result.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });

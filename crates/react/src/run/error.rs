@@ -33,6 +33,12 @@ pub enum RunError {
     /// Calls that were pushed too late.
     #[error("the run is over: calls that are pushed now are executed by nobody")]
     Over,
+    /// A pushed call whose place nobody would find.
+    #[error("the pushed call {0:?} cannot be queued: its id is no placeholder, or was used before")]
+    NoPlaceholder(String),
+    /// More pushed calls than a run makes.
+    #[error("no more calls can be queued: {0} are the most for one run")]
+    QueueFull(usize),
     /// An answer for a call that does not wait.
     #[error("there is an answer for the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {

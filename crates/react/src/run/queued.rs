@@ -11,28 +11,44 @@ use haft_core::{
 };
 
 use super::{OpenCalls, Output, Phase, Run, RunError, queued_in};
-use crate::queue::{Learned, QueuedResults, Round, next_round};
+use crate::queue::{Learned, QueuedResults, Round, is_placeholder, next_round};
 
 impl Run {
     /// Tells of calls that a tool has [pushed](crate::QueueHandle::push): they are handed out when the calls of the reply are done, before
     /// the next request, and the model is shown their results in the places of their placeholders.
     ///
-    /// To be told before the result of the call that pushed them: what is saved then has both.
+    /// To be told before the result of the call that pushed them, if it went well: what is saved then has both. A driver of its own
+    /// makes a [`PendingQueue`](crate::PendingQueue) for each call, gives its handle to the call as
+    /// [state](haft_core::Batch::states), and tells of [its calls](crate::PendingQueue::into_calls) here.
     ///
     /// # Errors
     ///
-    /// Fails when the run is over.
+    /// Fails, and takes none of the calls, when the run is over, when there are too many, and when the id of one is no placeholder or was
+    /// used before.
     pub fn on_queued(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
-        let mut calls = calls.into_iter().peekable();
-        if calls.peek().is_none() {
+        let calls: Vec<_> = calls.into_iter().collect();
+        if calls.is_empty() {
             return Ok(());
         }
         if let Phase::Answered { .. } | Phase::Cancelled = self.head.phase {
             return Err(RunError::Over);
         }
-        let waiting = self.head.queued.len();
+        if calls.len() > self.queue_room() {
+            return Err(RunError::QueueFull(limits::QUEUED_CALLS));
+        }
+        self.placed.keep_up(&self.transcript);
+        let mut ids: BTreeSet<_> = self.head.queued.iter().map(|call| call.id.as_str()).collect();
+        if let Phase::Calling { calls, queued: true } = &self.head.phase {
+            ids.extend(calls.ids());
+        }
+        let is_new = |id| self.placed.results.get(id).is_none();
+        let refused =
+            calls.iter().find(|it| !is_placeholder(&it.id) || !is_new(&it.id) || !ids.insert(&it.id));
+        if let Some(refused) = refused {
+            return Err(RunError::NoPlaceholder(refused.id.clone()));
+        }
+        self.head.pushed += calls.len();
         self.head.queued.extend(calls);
-        self.head.pushed += self.head.queued.len() - waiting;
         Ok(())
     }
 

@@ -10,11 +10,14 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, Answer, Answers, DynamicTool, FailureKind, Parked, Pending, PendingKind, Policy, RunContext,
-    RunEvent, RunInput, RunOutput, Tool as _, ToolContext, ToolError, ToolExt as _, ToolOutcome, Toolset,
-    json, testing::ScriptedModel,
+    Agent as _, Answer, Answers, AssistantMessage, Batch, ChatResponse, DynamicTool, FailureKind, Parked,
+    Pending, PendingKind, Policy, RunContext, RunEvent, RunInput, RunOutput, State, Timestamp, Tool as _,
+    ToolCall, ToolContext, ToolError, ToolExt as _, ToolOutcome, Toolset, json, testing::ScriptedModel,
 };
-use haft_react::{QueueError, QueueHandle, QueuedResults, ReactAgent, Run};
+use haft_react::{
+    CallBatch, Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueError, QueueHandle,
+    QueuedResults, ReactAgent, Route, RouteTable, Run, RunConfig, RunError, Step,
+};
 
 use crate::{
     pairing::assert_paired,
@@ -141,4 +144,59 @@ async fn after_its_call_a_handle_takes_nothing() {
         (FailureKind::Failed, "the queue is closed: nobody would execute what is pushed now")
     );
     assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+/// Who answers is decided by a reply, not from a queue: a hand-off that could not take place does not keep the next one back.
+#[tokio::test]
+async fn a_hand_off_cannot_be_pushed() {
+    let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
+        cx.state::<QueueHandle>()?.push("transfer_to_kitchen", json!({}))
+    });
+    let reception =
+        ScriptedModel::new().calls([("a", "push", "{}")]).calls([("b", "transfer_to_kitchen", "{}")]);
+    let kitchen = ScriptedModel::new().text("Soup.");
+    let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
+    let agents = [
+        ("reception", agent(&reception, Toolset::new().with(push))),
+        ("kitchen", agent(&kitchen, Toolset::new())),
+    ];
+    let output = Handoffs::new(table, agents).unwrap().run("Hungry.".into()).await.unwrap();
+    assert_eq!(output.text(), "Soup.");
+    let refused = output.results_of("push").next().unwrap().model_text().into_owned();
+    assert!(refused.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{refused}");
+}
+
+/// A driver of its own has queues too.
+#[tokio::test]
+async fn a_run_without_an_agent_takes_what_was_pushed() {
+    let (charge, count) = charge();
+    let tools = Toolset::new().with(pay(|_| Ok("paid".into()))).with(charge);
+    let list = tools.list(&Default::default()).await;
+    let step = Step::new(&list, &NativeCalls, Timestamp::default());
+    let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
+    let Effect::Chat(_) = run.next(&step).unwrap() else { panic!("it asks") };
+    let asks =
+        AssistantMessage { tool_calls: vec![ToolCall::new("a", "pay", "{}")], ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
+    while let Effect::Call(CallBatch { calls, .. }) = run.next(&step).unwrap() {
+        let [call] = calls.as_slice() else { panic!("{calls:?}") };
+        let (id, queue) = (call.id.clone(), PendingQueue::new());
+        let handle = queue.handle(&tools, &RunContext::default()).await;
+        let states = [(id.clone(), State::new().with(handle))].into();
+        let batch = Batch { tools: list.clone(), calls, states, ..Batch::default() };
+        let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
+        let pushed = queue.into_calls();
+        if result.is_success() {
+            run.on_queued(pushed.clone()).unwrap();
+            if let Some(again) = pushed.first() {
+                let used = RunError::NoPlaceholder(again.id.clone());
+                assert_eq!(run.on_queued(pushed).unwrap_err(), used);
+            }
+        }
+        run.on_result(&id, result).unwrap();
+    }
+    let error = run.on_queued([ToolCall::new("a", "charge", "{}")]).unwrap_err();
+    assert_eq!(error, RunError::NoPlaceholder("a".to_owned()));
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+    assert_eq!(QueuedResults::of(run.transcript()).iter().count(), 1);
 }
