@@ -14,8 +14,8 @@ use std::{
 use futures::StreamExt as _;
 use haft_benches::{Case, Work, asynchronous, run};
 use haft_core::{
-    Batch, CallRecord, DynamicTool, Pipeline, Recorder, ResumedCalls, RunContext, Tool, ToolCall,
-    ToolContext, ToolList, ToolName, ToolResult,
+    Batch, CallRecord, DynamicTool, Pipeline, Recorder, RunContext, Tool, ToolCall, ToolContext, ToolList,
+    ToolName, ToolResult,
     schemars::{self, JsonSchema},
     tool,
 };
@@ -173,7 +173,7 @@ fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Wo
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
             let (tools, run) = (tools.clone(), Arc::clone(&run));
-            let batch = Batch { tools, calls: calls.clone(), resumed: ResumedCalls::default(), run };
+            let batch = Batch { tools, calls: calls.clone(), run, ..Batch::default() };
             let mut outcomes = pin!(pipeline.batch(batch));
             black_box(outcomes.next().await);
         }
