@@ -228,7 +228,9 @@ fn tools_that_block_all_threads_are_given_up() {
     let ids: [_; BLOCKED] = std::array::from_fn(|id| id.to_string());
     let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(block)).unwrap().blocking();
-    let answer = agent.run("Go.").unwrap().into_answer().unwrap();
+    let (sender, answers) = mpsc::channel();
+    std::thread::spawn(move || sender.send(agent.run("Go.").unwrap().into_answer().unwrap()));
+    let answer = answers.recv_timeout(Duration::from_secs(60)).unwrap();
     let timed_out = |kind| kind == Some(FailureKind::TimedOut);
     assert!(answer.steps.iter().all(|step| timed_out(step.result.failure().map(|it| it.kind))));
     assert_eq!((&*answer.text, answer.steps.len()), ("Done.", BLOCKED));
