@@ -17,8 +17,8 @@ use haft_react::ReactAgent;
 /// What changes something for a customer: a person must agree to it.
 const NEEDS_APPROVAL: [&str; 2] = ["book_itinerary", "cancel_itinerary"];
 
-const INSTRUCTIONS: &str = "You serve the customers of an airline. Look up what you need with the tools, book what is wanted, and \
-                            say what you did. Where no tool does what is wanted, file a ticket.";
+const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look for flights, pick one, and call book_itinerary: before \
+                            that nothing is booked. Say what you did. Where no tool does what is wanted, file a ticket.";
 
 /// Starts the server and takes its tools. Which of them need an approval is said here: what a server says about its own
 /// tools is not trusted.

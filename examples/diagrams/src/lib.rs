@@ -37,7 +37,7 @@ impl Canvas {
     #[tool]
     fn draw_graph(
         &self,
-        /// In the DOT language, such as `digraph { web -> api [label="HTTP"]; api -> database }`.
+        /// In the DOT language, one arrow a line, as `a -> b [label="calls"]`, with the names that were asked for.
         source: String,
     ) -> Result<String, ToolError> {
         let graph = Graph::parse(&source).map_err(|error| ToolError::retry(error.to_string()))?;
