@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         match judges::llama_cpp() {
             Ok(python) => arguments.extend(["--python".to_owned(), python.display().to_string()]),
             Err(failure) => {
-                announce(&format!("note: {failure}; the plain loop is left out of the comparison"))
+                announce(&format!("note: {failure}; the plain loop is left out of the comparison"));
             }
         }
     }
