@@ -22,7 +22,7 @@ use crate::{
 /// What the table says, and how long it takes.
 pub(crate) const ABOUT: &str = "Each model in each dialect, beside a plain loop around a llama.cpp server with the same weights, which runs what the
 model writes as it is. How many were right, of how many; what was not is told on standard error. On a quiet machine with two
-cores this takes about ten minutes, with --all about half an hour.";
+cores this takes about a quarter of an hour, with --all about three times that.";
 
 /// What is compared.
 pub(crate) struct Comparison {
