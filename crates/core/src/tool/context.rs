@@ -41,8 +41,8 @@ pub struct RunContext {
     pub progress: Option<Arc<dyn ProgressSink>>,
     /// Takes what calls use of models. The driver of a run puts its own here.
     pub usage: Option<UsageMeter>,
-    /// Where its calls run, each on a task of its own, if not on the runtime of the driver: code that blocks there holds up neither
-    /// the driver nor its clock.
+    /// Where its calls run, and other code of the host that the run waits for, each on a task of its own, if not on the runtime of
+    /// the driver: code that blocks there holds up neither the driver nor its clock.
     pub runtime: Option<Handle>,
 }
 

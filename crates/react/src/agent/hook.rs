@@ -74,10 +74,9 @@ impl Hooks {
     /// Holds an answer against each validator in turn; each is given what the one before made of it.
     pub(super) async fn validate(&self, mut output: Output, cx: StepContext) -> Result<Output, OutputError> {
         for validator in &self.validators {
-            let (validator, cx) = (Arc::clone(validator), cx.clone());
-            let hook = async move { validator(output, cx).await };
-            output =
-                within(self.timeout, hook).await.map_err(|error| OutputError::Failed(error.into()))??;
+            let validator = Arc::clone(validator);
+            let checked = within(self.timeout, &cx, move |cx| validator(output, cx)).await;
+            output = checked.map_err(|error| OutputError::Failed(error.into()))??;
         }
         Ok(output)
     }
@@ -102,14 +101,18 @@ impl HookError {
     }
 }
 
-/// Runs code of the host on a task of its own, so that code that panics or blocks costs itself, for at most this long.
-async fn within<T: Send + 'static>(
+/// Runs code of the host on a task of its own, where the calls of the run have theirs, so that code that panics or blocks costs itself,
+/// for at most this long.
+async fn within<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
-    hook: impl Future<Output = T> + Send + 'static,
-) -> Result<T, HookError> {
+    cx: &StepContext,
+    hook: impl FnOnce(StepContext) -> F + Send + 'static,
+) -> Result<F::Output, HookError> {
     // Tokio panics where its timer is not enabled.
     let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
-    let task = Handle::current().spawn(hook.in_current_span());
+    let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
+    let cx = cx.clone();
+    let task = runtime.spawn(async move { hook(cx).await }.in_current_span());
     let _abort = AbortOnDrop(task.abort_handle());
     tokio::select! {
         biased;

@@ -229,10 +229,31 @@ fn tools_that_block_all_threads_are_given_up() {
     let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(block)).unwrap().blocking();
     let (sender, answers) = mpsc::channel();
-    std::thread::spawn(move || sender.send(agent.run("Go.").unwrap().into_answer().unwrap()));
-    let answer = answers.recv_timeout(Duration::from_secs(60)).unwrap();
+    std::thread::spawn(move || sender.send(agent.run("Go.").map(Box::new)));
+    let output = answers.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+    let answer = output.into_answer().unwrap();
     let timed_out = |kind| kind == Some(FailureKind::TimedOut);
     assert!(answer.steps.iter().all(|step| timed_out(step.result.failure().map(|it| it.kind))));
     assert_eq!((&*answer.text, answer.steps.len()), ("Done.", BLOCKED));
+    drop(release);
+}
+
+/// So does other code of the host that a run waits for.
+#[test]
+fn hooks_that_block_all_threads_are_given_up() {
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    let builder = ReactAgent::builder(ScriptedModel::new()).hook_timeout(Duration::from_millis(20));
+    let agent = builder.dynamic_instructions(move |_| {
+        let _ = released.lock().unwrap().recv();
+        async { Ok(String::new()) }
+    });
+    let agent = agent.build().unwrap().blocking();
+    let (sender, errors) = mpsc::channel();
+    std::thread::spawn(move || (0..9).try_for_each(|_| sender.send(agent.run("Go.").unwrap_err())));
+    for _ in 0..9 {
+        let error = errors.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(matches!(*error.kind, AgentErrorKind::Hook { .. }), "{error:?}");
+    }
     drop(release);
 }

@@ -48,13 +48,13 @@ impl ReactAgent {
         let mut request = StepRequest::new(&all, run.tool_choice(), run.config().settings.clone());
         let mut said = Vec::new();
         for hook in &hooks.instructions {
-            let (hook, cx) = (Arc::clone(hook), cx.clone());
-            let text = within(hooks.timeout, async move { hook(cx).await }).await;
+            let hook = Arc::clone(hook);
+            let text = within(hooks.timeout, &cx, move |cx| hook(cx)).await;
             said.push(HookError::flat(text, "dynamic instructions")?);
         }
         for hook in &hooks.prepare {
-            let (hook, cx) = (Arc::clone(hook), cx.clone());
-            let prepared = within(hooks.timeout, async move { hook(request, cx).await }).await;
+            let hook = Arc::clone(hook);
+            let prepared = within(hooks.timeout, &cx, move |cx| hook(request, cx)).await;
             request = HookError::flat(prepared, "prepare hook")?;
         }
         said.append(&mut request.instructions);
