@@ -32,7 +32,7 @@ mod violation;
 mod wire;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -40,6 +40,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use self::check::{Check, Errors};
+use self::secret::Secrets;
 
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
@@ -90,6 +91,15 @@ pub struct Property<'s> {
 struct Compiled {
     value: Value,
     check: Check,
+    /// Whether an object has the members that its schema lists and no others, where that does not say so.
+    lists_all: bool,
+    secrets: OnceLock<Secrets>,
+}
+
+impl Compiled {
+    fn new(value: Value, check: Check) -> Self {
+        Self { value, check, lists_all: false, secrets: OnceLock::new() }
+    }
 }
 
 impl Schema {
@@ -112,7 +122,7 @@ impl Schema {
         match preflight::inspect(&value, limits) {
             Ok(draft) => {
                 let check = Check::compile(&value, draft)?;
-                Ok(Self(Arc::new(Compiled { value, check })))
+                Ok(Self(Arc::new(Compiled::new(value, check))))
             }
             Err(error) => {
                 preflight::dismantle(value);
@@ -140,13 +150,18 @@ impl Schema {
     ///
     /// The same as [`Schema::of`].
     pub fn of_output<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
-        Self::new(derive::output::<T>())
+        let mut schema = Self::new(derive::output::<T>())?;
+        // What a type writes is what it lists: one that writes more says so.
+        if let Some(compiled) = Arc::get_mut(&mut schema.0) {
+            compiled.lists_all = true;
+        }
+        Ok(schema)
     }
 
     /// The schema of a tool without arguments: `{"type": "object", "properties": {}}`.
     pub fn object() -> Self {
         let value = json!({"type": "object", "properties": {}});
-        Self(Arc::new(Compiled { value, check: Check::AnyObject }))
+        Self(Arc::new(Compiled::new(value, Check::AnyObject)))
     }
 
     /// Takes the arguments of a tool: a schema whose root is an object.
@@ -176,7 +191,7 @@ impl Schema {
     /// This schema with a few more keywords: the limits that it was held to still speak for it.
     fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let check = self.0.check.of_same_draft(&value)?;
-        Ok(Self(Arc::new(Compiled { value, check })))
+        Ok(Self(Arc::new(Compiled::new(value, check))))
     }
 
     /// The schema as it was given.

@@ -65,8 +65,8 @@ pub(super) fn redacted(definition: Option<&ToolDefinition>, text: &str, value: O
     if secrets.all {
         return all(arguments);
     }
-    let named = definition.policy().redacted.iter().cloned().chain(secrets.names);
-    Redaction { named: named.map(|name| normal(&name)).collect() }.of_members(arguments)
+    let named = definition.policy().redacted.iter().chain(&secrets.names);
+    Redaction { named: named.map(|name| normal(name)).collect() }.of_members(arguments)
 }
 
 fn withheld(text: &str) -> String {

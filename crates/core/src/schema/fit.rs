@@ -30,7 +30,8 @@ impl Schema {
             Some(name) => taker.properties().find(|it| it.name == name)?.schema,
         };
         let pointer = property.map_or_else(String::new, |name| reference::join("", name));
-        let mut comparison = Comparison { given: self.as_value(), asked: root, parts: PARTS };
+        let (given, lists_all) = (self.as_value(), self.0.lists_all);
+        let mut comparison = Comparison { given, asked: root, lists_all, parts: PARTS };
         comparison.of(Side { given: self.as_value(), asked, is_partial: false }, &pointer, DEPTH)
     }
 }
@@ -39,6 +40,8 @@ impl Schema {
 struct Comparison<'s> {
     given: &'s Value,
     asked: &'s Value,
+    /// Whether a given object has no members that its schema does not list.
+    lists_all: bool,
     parts: usize,
 }
 
@@ -124,15 +127,13 @@ impl<'s> Comparison<'s> {
         let misfit = |name: &str, reason: &str| {
             Some(Misfit { pointer: reference::join(pointer, name), reason: reason.to_owned() })
         };
-        let is_told = gives.is_some_and(|gives| !gives.is_empty()) && !side.is_partial && is_plain(given);
+        let is_told = is_closed(given) || self.lists_all && !side.is_partial && is_plain(given);
         for name in required(asked) {
             if is_told && !gives.is_some_and(|gives| gives.contains_key(name)) {
                 return misfit(name, "it is asked for and not given");
             }
         }
-        if asked.get("additionalProperties") == Some(&Value::Bool(false))
-            && asked.get("patternProperties").is_none()
-        {
+        if is_closed(asked) {
             for name in required(given) {
                 if !takes.is_some_and(|takes| takes.contains_key(name)) {
                     return misfit(name, "it is given and not taken");
@@ -160,21 +161,25 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
-/// Whether the members of an object are those that are listed, as far as its schema goes.
+/// Whether a schema says that the members of an object are those that it lists. Most allow more.
+fn is_closed(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema.get("patternProperties").is_none()
+}
+
+/// Whether a schema lists members and says nothing of others.
 fn is_plain(schema: &Value) -> bool {
-    let says = |keyword: &&str| schema.get(keyword).is_some_and(|value| !value.is_boolean());
-    ![
+    const MORE: [&str; 8] = [
         "additionalProperties",
         "patternProperties",
+        "unevaluatedProperties",
         "allOf",
         "anyOf",
         "oneOf",
         "if",
-        "unevaluatedProperties",
         "$ref",
-    ]
-    .iter()
-    .any(says)
+    ];
+    members(schema).is_some_and(|listed| !listed.is_empty()) && MORE.iter().all(|it| schema.get(it).is_none())
 }
 
 /// The values that a schema lists.

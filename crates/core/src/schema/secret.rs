@@ -17,15 +17,19 @@ pub(crate) struct Secrets {
 }
 
 impl Schema {
-    /// What of a value of this schema is secret.
-    pub(crate) fn secrets(&self) -> Secrets {
-        if !mentions(self.as_value()) {
-            return Secrets::default();
-        }
-        match preflight::graph(self.as_value()) {
-            Some(graph) => of_graph(&graph),
-            None => Secrets { all: true, names: BTreeSet::new() },
-        }
+    /// What of a value of this schema is secret, worked out once.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.0.secrets.get_or_init(|| of_schema(self.as_value()))
+    }
+}
+
+fn of_schema(schema: &Value) -> Secrets {
+    if !mentions(schema) {
+        return Secrets::default();
+    }
+    match preflight::graph(schema) {
+        Some(graph) => of_graph(&graph),
+        None => Secrets { all: true, names: BTreeSet::new() },
     }
 }
 

@@ -64,7 +64,8 @@ use crate::{Answer, Answers, CallOutcome, Failure, FailureKind, Outcome, Pipelin
 /// # Errors
 ///
 /// Fails without tools, for a name that is none, for a tool with a [defect](ToolDefinition::defect), and where the output
-/// schema of a tool says that its result never fits the next. What cannot be decided is found out when it is called.
+/// schema of a tool says that its result never fits the next. What cannot be decided is found out when it is called: an object may have
+/// members that its schema does not list, unless that closes it by `additionalProperties: false`, or was derived from a Rust type.
 pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
     let tools = tools.into_tools();

@@ -105,6 +105,14 @@ async fn the_result_of_each_is_the_arguments_of_the_next() {
     .assert_eq(&said(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
+/// The members of an object need not be listed, such as by a server.
+#[tokio::test]
+async fn what_is_given_beyond_the_schema_is_taken() {
+    let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
+    let found = gives(json!({"id": 7, "name": "Ann"})).with_definition(|it| it.with_output_schema(user));
+    assert_eq!(said(&chain("a_b", (found, Greet)).unwrap(), json!({})).await, "Hello Ann, number 7");
+}
+
 /// What one gives the next is never shortened.
 #[tokio::test]
 async fn what_is_passed_on_is_whole() {
@@ -177,8 +185,14 @@ fn what_never_fits_is_told_with_its_place() {
         expect![[r#"what "gives" gives does not fit "takes": /id: integer is asked for, string is given"#]],
     );
     fit(id("number"), id("integer"), expect!["fits"]);
+    // An object may have members that its schema does not list, unless that says that it has none.
+    let mut less = object(json!({"id": {}}), json!(["id"]));
+    fit(less.clone(), id("integer"), expect!["fits"]);
+    less["additionalProperties"] = json!(true);
+    fit(less.clone(), id("integer"), expect!["fits"]);
+    less["additionalProperties"] = json!(false);
     fit(
-        object(json!({"id": {}}), json!(["id"])),
+        less,
         id("integer"),
         expect![[r#"what "gives" gives does not fit "takes": /at: it is asked for and not given"#]],
     );
