@@ -26,6 +26,9 @@ const ATTEMPTS: usize = 500;
 /// How deep a value may be nested: below what a schema is held against.
 const DEPTH: usize = 40;
 
+/// How much is made in all attempts together: values, of which a long text counts as several. A schema may ask for more than fits into memory.
+const EFFORT: usize = 100_000;
+
 /// No value could be made that fits a schema. There may be one all the same: a schema can ask for anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no example of the schema could be made, at {}: {reason}", if .place.is_empty() { "/" } else { .place })]
@@ -44,7 +47,7 @@ pub struct NoExample {
 ///
 /// # Errors
 ///
-/// Fails with the place and the reason where no value was found.
+/// Fails with the place and the reason where no value was found, and where the smallest would be too large.
 ///
 /// # Examples
 ///
@@ -84,7 +87,7 @@ pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExa
         };
         let goes_on = maker.choices.advance(misfits.iter().map(|misfit| misfit.place.as_str()));
         last = misfits.into_iter().next();
-        if !goes_on {
+        if !goes_on || maker.effort == 0 {
             break;
         }
     }
@@ -113,6 +116,8 @@ struct Maker<'s> {
     around: Vec<usize>,
     /// Whether there is no end of plain texts and numbers, since items must differ.
     unlimited: bool,
+    /// How much may still be made.
+    effort: usize,
 }
 
 impl<'s> Maker<'s> {
@@ -126,6 +131,7 @@ impl<'s> Maker<'s> {
             texts: Texts::default(),
             around: Vec::new(),
             unlimited: false,
+            effort: EFFORT,
         };
         maker.survey(root);
         maker
@@ -169,10 +175,19 @@ impl<'s> Maker<'s> {
         made
     }
 
+    fn spend(&mut self, effort: usize, place: &str) -> Result<(), NoExample> {
+        self.effort = self.effort.saturating_sub(effort);
+        if self.effort == 0 {
+            return Err(misfit_at(place, "the schema asks for more than an example may hold"));
+        }
+        Ok(())
+    }
+
     fn value_inside(&mut self, schemas: &[&'s Value], place: &str, depth: usize) -> Result<Value, NoExample> {
         if depth > DEPTH {
             return Err(misfit_at(place, "the schema asks for values without an end"));
         }
+        self.spend(1, place)?;
         let flat = self.flat(schemas, place)?;
         if let Some(options) = flat.options() {
             let Some(last) = options.len().checked_sub(1) else {

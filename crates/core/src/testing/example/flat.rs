@@ -133,7 +133,7 @@ impl Kind {
     }
 }
 
-fn size(value: &Value) -> Option<usize> {
+pub(super) fn size(value: &Value) -> Option<usize> {
     // `2.0` is a size too.
     let size = value.as_u64().or_else(|| {
         value

@@ -1,16 +1,24 @@
+use std::iter;
+
 use serde_json::Value;
 
-use super::flat::Flat;
+use super::flat::{Flat, size};
 use super::{Maker, NoExample, misfit_at};
 use crate::schema::join;
 
 /// How often an item is made anew so that it differs from those before it.
 const DIFFERENT: usize = 2_000;
 
+/// The longest list that is made.
+const LONGEST: usize = 10_000;
+
 impl<'s> Maker<'s> {
     pub(super) fn list(&mut self, flat: &Flat<'s>, place: &str, depth: usize) -> Result<Value, NoExample> {
         let contained = contained(flat);
         let least = flat.least("minItems").max(contained.len());
+        if least > LONGEST {
+            return Err(misfit_at(place, "a list of so many items is too long to be made"));
+        }
         let is_unique = flat.rules("uniqueItems").any(|it| *it == true);
         let mut items: Vec<Value> = Vec::new();
         for index in 0..least {
@@ -64,8 +72,8 @@ fn contained<'s>(flat: &Flat<'s>) -> Vec<&'s Value> {
     let mut contained = Vec::new();
     for part in &flat.parts {
         if let Some(schema) = part.get("contains") {
-            let times = part.get("minContains").and_then(Value::as_u64).unwrap_or(1);
-            contained.extend((0..times).map(|_| schema));
+            let times = part.get("minContains").and_then(size).unwrap_or(1);
+            contained.extend(iter::repeat_n(schema, times.min(LONGEST + 1)));
         }
     }
     contained

@@ -169,6 +169,29 @@ fn what_nothing_fits_is_told_with_its_place() {
     );
 }
 
+/// A schema comes from anywhere: what it asks for may be more than there is memory.
+#[test]
+fn a_schema_that_asks_for_too_much_gets_no_example() {
+    let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});
+    let text = json!({"type": "string", "minLength": 100_000});
+    let reason = |schema: Value| example(&Schema::new(schema).unwrap()).unwrap_err().to_string();
+    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+        .assert_eq(&reason(json!({"type": "array", "minItems": 1_000_000_000})));
+    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+        .assert_eq(&reason(
+            json!({"type": "array", "contains": {"const": 1}, "minContains": 1_000_000_000_000_000_000_u64}),
+        ));
+    let much = "the schema asks for more than an example may hold";
+    for schema in [list(list(list(json!({"type": "null"})))), list(text.clone())] {
+        let reason = reason(schema);
+        assert!(reason.ends_with(much), "{reason}");
+    }
+    // As much as a large schema may really ask for is made.
+    let value = example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
+    assert_eq!(value.as_array().map(Vec::len), Some(1_000));
+    assert!(example(&Schema::new(text).unwrap()).is_ok());
+}
+
 #[test]
 fn other_numbers_give_other_examples() {
     let schema =

@@ -18,6 +18,9 @@ const PLAIN: usize = 3;
 /// The longest text that is made.
 const LONGEST: usize = 100_000;
 
+/// How many characters cost as much as a value.
+const SHORT: usize = 64;
+
 const RULES: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
 /// A text of each format that is enforced, and some of forms that patterns often ask for.
@@ -57,6 +60,7 @@ impl<'s> Maker<'s> {
         if least > LONGEST {
             return Err(misfit_at(place, format!("a text of {least} characters is too long to be made")));
         }
+        self.spend(least / SHORT, place)?;
         if flat.rules("pattern").chain(flat.rules("format")).next().is_none() {
             let ways = if self.unlimited { UNLIMITED } else { PLAIN };
             let chosen = self.choices.choose(place, "text", 0, ways);
