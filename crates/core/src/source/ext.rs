@@ -116,7 +116,9 @@ pub trait ToolSourceExt: ToolSource {
     /// or after each call, and for limits.
     ///
     /// Each tool has its own, so that a concurrency limit counts the calls of one tool; one for all of them is
-    /// `GlobalConcurrencyLimitLayer`. Where the list changes, a tool that was in it before keeps its own.
+    /// `GlobalConcurrencyLimitLayer`. Where the list changes, a tool that was in it before, by its name with an equal definition, keeps its
+    /// own, also where a server or an adaptor makes it anew; the same goes for what different callers are listed. A layer sends on the request
+    /// that it was given.
     ///
     /// # Examples
     ///

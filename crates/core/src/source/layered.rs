@@ -6,19 +6,37 @@ use std::{
 use tower_layer::Layer;
 
 use super::Adaptor;
-use crate::{CallService, LayeredTool, Tool, ToolService};
+use crate::{CallService, LayeredTool, Tool, ToolDefinition, ToolName, ToolService};
 
 /// Puts a layer around each tool, for [`ToolSourceExt::layered`](crate::ToolSourceExt::layered).
-pub struct Layered<L> {
+pub struct Layered<L: Layer<ToolService>> {
     layer: L,
-    /// What was made of tools that are still on offer, by where they are. A layered tool holds the one in it, so that its
-    /// place is not taken by another.
-    made: Mutex<HashMap<usize, Weak<dyn Tool>>>,
+    made: Mutex<HashMap<ToolName, Vec<Made<L::Service>>>>,
 }
 
-impl<L> Layered<L> {
+/// Layers that were made for a definition, as long as a tool has them.
+type Made<S> = (ToolDefinition, Weak<Mutex<S>>);
+
+impl<L: Layer<ToolService>> Layered<L> {
     pub(super) fn new(layer: L) -> Self {
         Self { layer, made: Mutex::default() }
+    }
+
+    /// The layers of a definition. They hold no tool: two callers may have each his own of one definition.
+    fn service(&self, definition: &ToolDefinition) -> Arc<Mutex<L::Service>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.len() == made.capacity() {
+            made.retain(|_, made| made.iter().any(|(_, service)| service.strong_count() > 0));
+        }
+        let made = made.entry(definition.name().clone()).or_default();
+        made.retain(|(_, service)| service.strong_count() > 0);
+        let known = made.iter().find(|(of, _)| of == definition);
+        if let Some(service) = known.and_then(|(_, service)| service.upgrade()) {
+            return service;
+        }
+        let service = Arc::new(Mutex::new(self.layer.layer(ToolService::shared())));
+        made.push((definition.clone(), Arc::downgrade(&service)));
+        service
     }
 }
 
@@ -26,19 +44,10 @@ impl<L> Adaptor for Layered<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// A tool that was there before keeps its layers: a limit is not begun anew because another tool came or went.
+    /// A tool that was there before keeps its layers: a limit is not begun anew because another tool came or went, or because an
+    /// adaptor or a server made it once more.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        let place = Arc::as_ptr(tool).cast::<()>() as usize;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(layered) = made.get(&place).and_then(Weak::upgrade) {
-            return Some(layered);
-        }
-        let service = self.layer.layer(ToolService::new(Arc::clone(tool)));
-        let layered: Arc<dyn Tool> = Arc::new(LayeredTool::new(tool.definition().clone(), service));
-        if made.len() == made.capacity() {
-            made.retain(|_, tool| tool.strong_count() > 0);
-        }
-        made.insert(place, Arc::downgrade(&layered));
-        Some(layered)
+        let service = self.service(tool.definition());
+        Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))
     }
 }

@@ -34,14 +34,16 @@ pub struct CallRequest {
     pub arguments: Value,
     /// For whom the call is made, until when, and with which answer if it waited.
     pub context: ToolContext,
+    /// The tool that is called, where its layers are shared.
+    tool: Option<Arc<dyn Tool>>,
     /// How many calls of the tool began and did not end.
     under_way: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Makes the request of a call.
+    /// Makes the request of a call. A layer sends on the one that it was given: around a source, a tool is found by that alone.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
-        Self { definition, arguments, context, under_way: Arc::default() }
+        Self { definition, arguments, context, tool: None, under_way: Arc::default() }
     }
 }
 
@@ -56,12 +58,17 @@ impl fmt::Debug for CallRequest {
 
 /// A tool as a service of `tower`: what a layer is put around. It is always ready.
 #[derive(Clone)]
-pub struct ToolService(Arc<dyn Tool>);
+pub struct ToolService(Option<Arc<dyn Tool>>);
 
 impl ToolService {
     /// Makes a service of a tool.
     pub fn new(tool: Arc<dyn Tool>) -> Self {
-        Self(tool)
+        Self(Some(tool))
+    }
+
+    /// Makes a service that calls the tool of each request.
+    pub(crate) fn shared() -> Self {
+        Self(None)
     }
 }
 
@@ -75,9 +82,14 @@ impl Service<CallRequest> for ToolService {
     }
 
     fn call(&mut self, request: CallRequest) -> Self::Future {
-        let CallRequest { arguments, context, under_way, .. } = request;
-        let tool = Arc::clone(&self.0);
+        let CallRequest { arguments, context, tool, under_way, .. } = request;
+        let tool = self.0.clone().or(tool);
         Box::pin(async move {
+            let Some(tool) = tool else {
+                return Err(
+                    "a layer made a request of its own: it must send on the one that it was given".into()
+                );
+            };
             under_way.fetch_add(1, Ordering::Relaxed);
             let outcome = tool.call(arguments, &context).await;
             under_way.fetch_sub(1, Ordering::Relaxed);
@@ -111,12 +123,19 @@ impl<S> CallService for S where
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     /// Cloned for each call. It need not be `Sync`: that is what the lock is for.
-    service: Mutex<S>,
+    service: Arc<Mutex<S>>,
+    /// The tool, where the service is shared.
+    tool: Option<Arc<dyn Tool>>,
 }
 
 impl<S: CallService> LayeredTool<S> {
     pub(crate) fn new(definition: ToolDefinition, service: S) -> Self {
-        Self { definition, service: Mutex::new(service) }
+        Self { definition, service: Arc::new(Mutex::new(service)), tool: None }
+    }
+
+    /// Puts layers around a tool that are around others too: a [shared](ToolService::shared) service in them.
+    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<Mutex<S>>) -> Self {
+        Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
 }
 
@@ -129,6 +148,7 @@ impl<S: CallService> Tool for LayeredTool<S> {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
+        let request = CallRequest { tool: self.tool.clone(), ..request };
         let under_way = Arc::clone(&request.under_way);
         let mut began = Instant::now();
         // Being ready belongs to a clone: the one that was waited for is the one that is called.

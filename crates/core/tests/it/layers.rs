@@ -11,11 +11,13 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use futures::{FutureExt as _, future::join_all};
 use haft_core::{
     Answer, BoxError, CallOutcome, CallRecord, CallRequest, DynamicTool, FailureKind, ListContext, Pending,
-    PendingKind, Pipeline, Policy, Recorder, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt,
-    ToolName, ToolOutcome, ToolRegistry, ToolSource as _, ToolSourceExt as _, Toolset, json,
+    PendingKind, Pipeline, Policy, Recorder, Schema, SourceError, Tool, ToolContext, ToolDefinition,
+    ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolRegistry, ToolSource, ToolSourceExt as _,
+    Toolset, json,
 };
 use tokio::{
     sync::Semaphore,
@@ -385,17 +387,62 @@ async fn a_layer_around_a_source_is_around_each_of_its_tools() {
     assert_eq!(list().await.id(), before.id());
     registry.register(slow("c")).unwrap();
     let after = list().await;
-    let called =
-        async |list: &haft_core::ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
+    let called = async |list: &ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
     let began = Instant::now();
     futures::join!(called(&before, "x_a"), called(&before, "x_b"), called(&after, "x_c"));
     assert_eq!(began.elapsed().as_secs(), 1, "each tool has its own limit");
     futures::join!(called(&before, "x_a"), called(&after, "x_a"));
     assert_eq!(began.elapsed().as_secs(), 3, "and keeps it while it is listed");
-    registry.replace(slow("a")).unwrap();
+    registry.replace(slow("a").with_definition(|it| it.with_description("Another."))).unwrap();
     let replaced = list().await;
     futures::join!(called(&after, "x_a"), called(&replaced, "x_a"));
     assert_eq!(began.elapsed().as_secs(), 4, "another tool of that name has another");
+}
+
+/// BEHAVIOUR B75: adaptors and servers make their tools anew with each list.
+#[tokio::test(start_paused = true)]
+async fn layers_stay_around_a_tool_that_is_made_anew() {
+    let registry = ToolRegistry::new("plugins");
+    registry.register(slow("a")).unwrap();
+    let source = registry.clone().prefixed("x_").layered(ConcurrencyLimitLayer::new(1));
+    let list = async || source.tools(&ListContext::default()).await.unwrap();
+    let (before, cx) = (list().await, ToolContext::default());
+    registry.register(slow("b")).unwrap();
+    let after = list().await;
+    assert_ne!(before.id(), after.id());
+    let called = async |list: &ToolList| list.get("x_a").unwrap().invoke_with(json!({}), &cx).await;
+    let began = Instant::now();
+    futures::join!(called(&before), called(&after));
+    assert_eq!(began.elapsed().as_secs(), 2, "it keeps its limit");
+}
+
+/// Two callers may be listed tools of one definition, such as by a connection of each.
+#[tokio::test]
+async fn shared_layers_call_the_tool_of_the_list() {
+    struct Own;
+    #[async_trait]
+    impl ToolSource for Own {
+        fn label(&self) -> &str {
+            "own"
+        }
+        async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
+            let run = cx.run_id.clone();
+            let tool = DynamicTool::new(named("whose"), move |_, _| {
+                let run = run.clone();
+                async move { run }
+            });
+            Ok(ToolList::new("own", [tool]))
+        }
+    }
+    let source = Own.layered(ConcurrencyLimitLayer::new(1));
+    let mut lists = Vec::new();
+    for run in ["ann's", "bob's"] {
+        let cx = ListContext { run_id: run.to_owned(), ..ListContext::default() };
+        lists.push((run, source.tools(&cx).await.unwrap()));
+    }
+    for (run, list) in &lists {
+        assert_eq!(said(list.get("whose").unwrap()).await, *run);
+    }
 }
 
 #[tokio::test(start_paused = true)]
