@@ -5,19 +5,39 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use crate::Pipeline;
+use crate::{Pipeline, StateType, ToolDefinition};
 
 /// Lives as long as a call runs: whoever does a part of its work holds it.
 pub(crate) struct InFlight {
     pipeline: Pipeline,
+    /// The tool, as it was called.
+    definition: ToolDefinition,
+    /// The call that this one is a part of.
+    outer: Option<Arc<Self>>,
     is_abandoned: AtomicBool,
     is_cached: AtomicBool,
+    reads_unlisted: AtomicBool,
 }
 
 impl InFlight {
     /// What runs the call.
     pub(crate) fn pipeline(&self) -> &Pipeline {
         &self.pipeline
+    }
+
+    /// Notes that a value of the state is read, `None` where nobody knows which.
+    pub(crate) fn reads(&self, state: Option<StateType>) {
+        if state.is_none_or(|state| !self.definition.state().contains(&state)) {
+            self.reads_unlisted.store(true, Ordering::Relaxed);
+        }
+        if let Some(outer) = &self.outer {
+            outer.reads(state);
+        }
+    }
+
+    /// Whether state was read that the tool does not list.
+    pub(crate) fn reads_unlisted(&self) -> bool {
+        self.reads_unlisted.load(Ordering::Relaxed)
     }
 
     /// Notes that the result is one of an earlier call.
@@ -39,9 +59,10 @@ impl Drop for InFlight {
 pub(crate) struct Watch(Option<Arc<InFlight>>);
 
 impl Watch {
-    pub(crate) fn new(pipeline: Pipeline) -> Self {
-        let (is_abandoned, is_cached) = Default::default();
-        Self(Some(Arc::new(InFlight { pipeline, is_abandoned, is_cached })))
+    pub(crate) fn new(pipeline: Pipeline, definition: ToolDefinition, outer: Option<Arc<InFlight>>) -> Self {
+        let (is_abandoned, is_cached, reads_unlisted) = Default::default();
+        let call = InFlight { pipeline, definition, outer, is_abandoned, is_cached, reads_unlisted };
+        Self(Some(Arc::new(call)))
     }
 
     /// What the call holds.

@@ -18,21 +18,24 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    CallRequest, Principal, ToolOutcome, ToolOutput, limits, pipeline::check, schema::canonical,
-    store::bytes_of, tool::StateIdentity,
+    CallRequest, Principal, ToolOutcome, ToolOutput, in_flight::InFlight, limits, pipeline::check,
+    schema::canonical, store::bytes_of, tool::StateIdentity,
 };
 
 /// Answers a call with the result of an earlier one: a layer for tools whose policy is [idempotent](crate::Policy::idempotent). Calls
-/// of others go through it. The policy counts that the tool has where the layer is put around it.
+/// of others go through it.
+///
+/// **The policy counts that the tool has where the layer is put around it**, not one that is set on the tool afterwards:
+/// first `with_definition`, `approval_required` or `prepared`, then the layer.
 ///
 /// A result is found again by the same tool, arguments (the order of keys does not matter, `3` and `3.0` are two), principal with
-/// its scopes, and [state](crate::State) of the host program, within its time to live, which counts from when its call began. So nobody is
-/// told what somebody else was. It carries a warning that says where it comes from and how old it is, and its
+/// its scopes, and those values of the host program's [state](crate::State) that the tool [lists](crate::ToolDefinition::with_state), within its
+/// time to live, which counts from when its call began. So nobody is told what somebody else was. It carries a warning that says where it comes from and how old it is, and its
 /// [record](crate::CallRecord::is_cached) says that the tool did not run.
 ///
 /// Kept is the whole result, as the tool gave it, if it fits the tool's output schema: what the model reads of it is bounded
 /// afterwards, and its handle is the caller's own. A failure is not kept, nor a call that waited, nor one that goes on
-/// after it did. Of calls that are made at the same time each runs. What is asked for least recently is forgotten first.
+/// after it did, nor one that read state that its tool does not list, as an agent that is a tool may. Of calls that are made at the same time each runs. What is asked for least recently is forgotten first.
 ///
 /// Make it with the tools, and once: each tool that it is put around has results of its own, also if another is called the same.
 /// That calling twice has the effect of calling once does not mean that it may be left out: put it around tools that look
@@ -75,6 +78,8 @@ struct Memory {
 struct Kept {
     results: LruCache<Key, Entry>,
     bytes: usize,
+    /// How often all were forgotten.
+    cleared: u64,
 }
 
 /// What an earlier call must have had in common with this one.
@@ -86,6 +91,14 @@ struct Key {
     state: StateIdentity,
 }
 
+/// When a call began.
+#[derive(Clone, Copy)]
+struct Began {
+    at: Instant,
+    /// How often all results had been forgotten by then.
+    cleared: u64,
+}
+
 struct Entry {
     output: Arc<ToolOutput>,
     began: Instant,
@@ -95,7 +108,7 @@ struct Entry {
 impl ResultCache {
     /// Makes a cache whose results last this long. It keeps [`limits::CACHED_RESULTS`] in [`limits::CACHED_RESULT_BYTES`].
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Mutex::new(Kept { results: LruCache::unbounded(), bytes: 0 });
+        let kept = Mutex::new(Kept { results: LruCache::unbounded(), bytes: 0, cleared: 0 });
         Self {
             time_to_live,
             entries: limits::CACHED_RESULTS,
@@ -118,12 +131,17 @@ impl ResultCache {
         self
     }
 
-    /// Forgets all results, such as when what they tell has changed.
+    /// Forgets all results, such as when what they tell has changed, also those of calls that are under way.
     pub fn clear(&self) {
         self.with_kept(|kept| {
             kept.results.clear();
             kept.bytes = 0;
+            kept.cleared += 1;
         });
+    }
+
+    fn begin(&self) -> Began {
+        Began { at: Instant::now(), cleared: self.with_kept(|kept| kept.cleared) }
     }
 
     fn find(&self, key: &Key) -> Option<ToolOutput> {
@@ -140,13 +158,16 @@ impl ResultCache {
         Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
     }
 
-    fn keep(&self, key: Key, output: &ToolOutput, began: Instant) {
+    fn keep(&self, key: Key, output: &ToolOutput, Began { at: began, cleared }: Began) {
         let bytes = bytes_of(output).saturating_add(key.arguments.len());
         if bytes > self.bytes {
             return;
         }
         let entry = Entry { output: Arc::new(output.clone()), began, bytes };
         self.with_kept(|kept| {
+            if kept.cleared != cleared {
+                return;
+            }
             // Of two calls at once the later one counts, whichever ends first.
             if kept.results.peek(&key).is_some_and(|other| other.began > began) {
                 return;
@@ -195,11 +216,14 @@ impl<S> CachedResults<S> {
     /// What a result is found again by, if it may be.
     fn key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
-        (definition.policy().idempotent && context.resumed().is_none()).then(|| Key {
+        let state = &context.run().state;
+        // What a tool reads of it is known of a call in a pipeline.
+        let is_watched = context.flight().is_some() || state.is_empty();
+        (definition.policy().idempotent && context.resumed().is_none() && is_watched).then(|| Key {
             tool: self.tool,
             arguments: canonical(arguments),
             principal: context.principal().cloned(),
-            state: context.run().state.identity(),
+            state: state.identity(definition.state()),
         })
     }
 }
@@ -229,12 +253,14 @@ where
                 }
                 return Ok(ToolOutcome::Done(found));
             }
-            let (definition, began) = (request.definition.clone(), Instant::now());
+            let (definition, context, began) =
+                (request.definition.clone(), request.context.clone(), cache.begin());
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {
+                let is_of_key = !context.flight().is_some_and(InFlight::reads_unlisted);
                 // What will be refused as a result is a failure.
-                if check(&definition, output).is_ok() {
+                if is_of_key && check(&definition, output).is_ok() {
                     cache.keep(key, output, began);
                 }
             }

@@ -71,6 +71,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        // The agent and its tools are given all of it.
+        cx.reads(None);
         let mut spent = Spent { cx, told: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
             (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {

@@ -45,7 +45,7 @@ impl Pipeline {
         if cx.deadline().is_some_and(|deadline| deadline <= started) {
             return Err(ToolError::TimedOut { after: Duration::ZERO });
         }
-        let watch = Watch::new(self.clone());
+        let watch = Watch::new(self.clone(), tool.definition().clone(), cx.outer_flight());
         let cx = cx.in_flight(watch.token());
         let outcome = match host {
             Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await,

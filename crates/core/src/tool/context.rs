@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{State, ToolError};
+use super::{State, StateType, ToolError};
 use crate::{Answer, Resumed, Usage, in_flight::InFlight};
 
 /// What a call knows of its surroundings. Cheap to clone.
@@ -126,6 +126,18 @@ impl ToolContext {
         self.in_flight.as_deref()
     }
 
+    /// The call of which the one that is made with this context is a part, if any.
+    pub(crate) fn outer_flight(&self) -> Option<Arc<InFlight>> {
+        self.in_flight.clone()
+    }
+
+    /// Notes that the call reads a value of the state, `None` where nobody knows which.
+    pub(crate) fn reads(&self, state: Option<StateType>) {
+        if let Some(call) = self.flight() {
+            call.reads(state);
+        }
+    }
+
     /// The context of a call that this one makes, by its number: for the same run, until the same time.
     pub(crate) fn inside(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {
@@ -134,7 +146,8 @@ impl ToolContext {
         };
         let call_id =
             if self.call_id.is_empty() { number.to_string() } else { format!("{}/{number}", self.call_id) };
-        Self { deadline: self.deadline, ..Self::new(run, call_id) }
+        let in_flight = self.in_flight.clone();
+        Self { deadline: self.deadline, in_flight, ..Self::new(run, call_id) }
     }
 
     /// Where calls inside this one report: what is under way there is progress of this call.
@@ -174,6 +187,7 @@ impl ToolContext {
     /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and when it gave a way to
     /// [make](State::with_init) it that nobody went: [`ready_state`](Self::ready_state) goes it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
+        self.reads(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.can_make::<T>() => Err(ToolError::Fatal(format!(
@@ -192,6 +206,7 @@ impl ToolContext {
     /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and with [`ToolError::Failed`] when
     /// it could not be made: the next call tries again.
     pub async fn ready_state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
+        self.reads(Some(StateType::of::<T>()));
         match self.run.state.ready::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {

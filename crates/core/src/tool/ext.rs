@@ -87,8 +87,13 @@ pub trait ToolExt: Tool {
     /// does not say how long it waited: that is measured, so that the model reads `timed out after 50 ms`, give or take
     /// one.
     ///
-    /// A service that cannot be cloned, such as a rate limit, goes under a `Buffer`, which needs a runtime where it is made. A
-    /// layer that makes calls again is for [idempotent](crate::Policy::idempotent) tools.
+    /// A service that cannot be cloned, such as a rate limit, goes under a `Buffer`, which needs a runtime where it is made and works as long as
+    /// that does: make it in the runtime of the program, not in a call that blocks. Called from synchronous code, a tool with a `Buffer` is for
+    /// [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that runtime, since `invoke_blocking` and `call_blocking` may each have one of
+    /// their own. A layer that makes calls again is for [idempotent](crate::Policy::idempotent) tools.
+    ///
+    /// The layers see the definition that the tool has here. What is changed afterwards, as its policy by `with_definition`, counts for the
+    /// pipeline and not for them.
     ///
     /// # Examples
     ///

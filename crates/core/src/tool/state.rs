@@ -161,9 +161,16 @@ impl State {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// What tells these values from equal ones, and keeps none of them alive.
-    pub(crate) fn identity(&self) -> StateIdentity {
-        StateIdentity((!self.0.is_empty()).then(|| Arc::downgrade(&self.0)))
+    /// What tells the values of these types from equal ones, and keeps none of them alive.
+    pub(crate) fn identity(&self, types: &[StateType]) -> StateIdentity {
+        let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
+            Value::Given(value) | Value::Made(value) => Some(Arc::downgrade(value)),
+        };
+        StateIdentity(types.iter().map(identity).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Those of `types` that have no value here.
@@ -172,18 +179,18 @@ impl State {
     }
 }
 
-/// Which values a [`State`] holds. As long as it lives, no other state has it.
-pub(crate) struct StateIdentity(Option<Weak<HashMap<TypeId, Value>>>);
+/// Which values a [`State`] holds of some types. As long as it lives, no other values have it.
+pub(crate) struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 
 impl StateIdentity {
-    fn place(&self) -> Option<*const HashMap<TypeId, Value>> {
-        self.0.as_ref().map(Weak::as_ptr)
+    fn places(&self) -> impl Iterator<Item = Option<*const ()>> {
+        self.0.iter().map(|value| value.as_ref().map(|value| Weak::as_ptr(value).cast()))
     }
 }
 
 impl PartialEq for StateIdentity {
     fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
+        self.places().eq(other.places())
     }
 }
 
@@ -191,7 +198,7 @@ impl Eq for StateIdentity {}
 
 impl Hash for StateIdentity {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.place().hash(state);
+        self.places().for_each(|place| place.hash(state));
     }
 }
 

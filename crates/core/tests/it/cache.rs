@@ -10,9 +10,9 @@ use std::{
 
 use haft_core::{
     Answer, CallOutcome, CallRecord, DynamicTool, LayeredTool, ListContext, Pending, PendingKind, Pipeline,
-    Policy, Principal, Recorder, ResultCache, RunContext, Schema, State, Tool, ToolCall, ToolContext,
-    ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput, ToolResult,
-    ToolSource as _, ToolSourceExt as _, Toolset, Value, json,
+    Policy, Principal, Recorder, ResultCache, RunContext, Schema, State, StateType, Tool, ToolCall,
+    ToolContext, ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome, ToolOutput, ToolResult,
+    ToolSource as _, ToolSourceExt as _, Toolset, Value, chain, json,
 };
 use tokio::time::{advance, sleep};
 use tower::ServiceBuilder;
@@ -79,7 +79,8 @@ async fn the_second_call_is_answered_from_the_cache_and_says_so() {
 
 #[tokio::test]
 async fn another_principal_never_is() {
-    let tool = nth().layer(ResultCache::new(MINUTE));
+    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = tool.layer(ResultCache::new(MINUTE));
     let callers = [
         of("ann", &[]),
         of("bob", &[]),
@@ -95,6 +96,55 @@ async fn another_principal_never_is() {
     for (run, caller) in (1..).zip(&callers) {
         assert!(text(&tool, json!({}), caller).await.starts_with(&format!("run {run}\nWarning: from")));
     }
+}
+
+/// The host program may give each run, and each step, more that the tool has nothing to do with.
+#[tokio::test]
+async fn only_state_that_the_tool_asks_for_tells_calls_apart() {
+    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = tool.layer(ResultCache::new(MINUTE));
+    let of_program = State::new().with(1_u8);
+    let step = |number: u16| cx(None, State::new().with(number).with_defaults(&of_program));
+    assert_eq!(text(&tool, json!({}), &step(1)).await, "run 1");
+    assert!(text(&tool, json!({}), &step(2)).await.starts_with("run 1\nWarning: from"));
+    assert_eq!(text(&tool, json!({}), &cx(None, State::new().with(1_u8))).await, "run 2");
+}
+
+/// Whatever a tool reads, also in a call inside it, nobody is told what somebody else was.
+#[tokio::test]
+async fn a_result_of_state_that_is_not_listed_is_not_kept() {
+    let reads = |name: &str| {
+        let policy = Policy { idempotent: true, ..Policy::default() };
+        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+        DynamicTool::new(definition.with_policy(policy), |_, cx: ToolContext| async move {
+            cx.state::<u8>().map(|it| it.to_string())
+        })
+    };
+    let alone = reads("whose").layer(ResultCache::new(MINUTE));
+    let chained = chain("chained", [reads("whose")]).unwrap().layer(ResultCache::new(MINUTE));
+    for number in [1_u8, 2] {
+        let cx = cx(None, State::new().with(number));
+        assert_eq!(text(&alone, json!({}), &cx).await, number.to_string());
+        assert_eq!(text(&chained, json!({}), &cx).await, number.to_string());
+    }
+}
+
+/// What a call looked up before is not what it is now.
+#[tokio::test]
+async fn a_call_that_began_before_it_was_cleared_is_not_kept() {
+    let cache = ResultCache::new(MINUTE);
+    let clears = cache.clone();
+    let (tool, _) = counting(move |run| {
+        if run == 1 {
+            clears.clear();
+        }
+        Ok(format!("run {run}").into())
+    });
+    let tool = tool.layer(cache);
+    let nobody = ToolContext::default();
+    assert_eq!(text(&tool, json!({}), &nobody).await, "run 1");
+    assert_eq!(text(&tool, json!({}), &nobody).await, "run 2");
+    assert!(text(&tool, json!({}), &nobody).await.starts_with("run 2\nWarning: from"));
 }
 
 /// Two tools that are called the same, and look the same, are two; a copy of a tool is the same.
