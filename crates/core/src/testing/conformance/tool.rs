@@ -11,14 +11,14 @@ use std::{
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{GLANCE, PATIENCE, Promise, Report, comes_true, within};
 use crate::testing::example;
 use crate::{
-    Batch, CallOutcome, FailureKind, Pipeline, RepairPolicy, RunContext, Tool, ToolCall, ToolContext,
-    ToolDefinition, ToolError, ToolList, ToolOutcome,
+    Batch, Pipeline, RunContext, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolList,
+    ToolOutcome,
 };
 
 const STABLE: Promise = Promise {
@@ -33,9 +33,9 @@ const ACCEPTS: Promise = Promise {
     what: "arguments that fit the schema are taken",
     remedy: "say in the schema what the tool really takes; or, where the made-up arguments mean nothing, give some by `arguments`",
 };
-const REFUSES: Promise = Promise {
-    what: "arguments that do not fit the schema never reach the tool",
-    remedy: "say in the input schema what the tool needs",
+const SUCCEEDS: Promise = Promise {
+    what: "a call with arguments that were given for it goes well",
+    remedy: "give the check arguments and a context with which the tool works: what fails is not looked at further",
 };
 const CALM: Promise = Promise {
     what: "a call does not panic",
@@ -58,6 +58,9 @@ const DROPPED: Promise = Promise {
     remedy: "own what is spawned: abort it when the future of the call is dropped",
 };
 
+/// What came of a call, or of the task that it ran on.
+type Called = Result<Result<ToolOutcome, ToolError>, JoinError>;
+
 /// For how many glances it is waited that a call begins.
 const GLANCES: usize = 1_000;
 
@@ -70,16 +73,17 @@ pub struct ToolCheck {
     patience: Duration,
 }
 
-/// Checks what [`Tool`] promises: a definition that stays and can be used; arguments that fit the schema are taken and others refused;
-/// no panic; results that fit their schema; calls that end when they are cancelled or dropped.
+/// Checks what [`Tool`] promises: a definition that stays and can be used; arguments that fit the schema are taken; no panic, also with
+/// arguments that do not fit, which a pipeline keeps from it and another caller may not; results that fit their schema; calls that end when they are cancelled or dropped.
 ///
-/// The tool is called some times, with arguments made from its schema unless some are [given](ToolCheck::arguments).
+/// The tool is called some times, with arguments made from its schema unless some are [given](ToolCheck::arguments). Where it fails with those that
+/// were made, which need not mean anything, its results are not looked at: give it some with which it goes well.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
     ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), patience: PATIENCE }
 }
 
 impl ToolCheck {
-    /// Calls the tool with these arguments.
+    /// Calls the tool with these arguments, with which it must go well.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments);
         self
@@ -123,7 +127,9 @@ impl ToolCheck {
             }
         };
         self.call(&definition, &arguments, &mut report).await;
-        self.call_wrongly(&definition, &arguments, &mut report).await;
+        if report.findings.iter().all(|finding| finding.promise != CALM.what) {
+            self.call_wrongly(&definition, &arguments, &mut report).await;
+        }
         self.interrupt(&definition, &arguments, &mut report).await;
         report
     }
@@ -134,12 +140,7 @@ impl ToolCheck {
 
     /// One call, without the pipeline around it, which would catch what goes wrong.
     async fn call(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
-        let (tool, given) = (Arc::clone(&self.tool), arguments.clone());
-        // On a task of its own: code that blocks must not hold up who waits here.
-        let mut call = JoinSet::new();
-        call.spawn(async move { tool.call(given, &cx).await });
-        let output = match within(self.patience, call.join_next()).await.flatten() {
+        let output = match self.call_directly(arguments).await {
             // A call may take longer than anybody waits here.
             None => return,
             Some(Err(_panic)) => {
@@ -149,7 +150,10 @@ impl ToolCheck {
                 return report.add(ACCEPTS, format!("{arguments} is refused: {reason}"));
             }
             Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add(GOES_ON, reason),
-            Some(Ok(Err(_) | Ok(ToolOutcome::Pending(_)))) => return,
+            Some(Ok(Err(error))) => {
+                return report.hold(SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
+            }
+            Some(Ok(Ok(ToolOutcome::Pending(_)))) => return,
             Some(Ok(Ok(ToolOutcome::Done(output)))) => output,
         };
         match (definition.output_schema(), &output.structured) {
@@ -165,20 +169,29 @@ impl ToolCheck {
         }
     }
 
-    /// Calls that the pipeline must refuse.
+    /// Calls that a pipeline would refuse. What they come to is the tool's affair, as long as it comes to something.
     async fn call_wrongly(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        let pipeline = Pipeline::unbounded().with_repair(RepairPolicy::Strict);
-        let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         for wrong in misfits(definition, arguments) {
-            let called = within(self.patience, pipeline.call_tool(&*self.tool, wrong.clone(), &cx)).await;
-            let is_refused = called.is_some_and(|outcome| match outcome {
-                CallOutcome::Finished(result) => {
-                    result.failure().is_some_and(|failure| failure.kind == FailureKind::InvalidArguments)
+            match self.call_directly(&wrong).await {
+                Some(Ok(_)) => {}
+                // One tells what is wrong with it.
+                Some(Err(_panic)) => {
+                    return report.add(CALM, format!("it panics when it is called with {wrong}"));
                 }
-                CallOutcome::Pending(_) => false,
-            });
-            report.hold(REFUSES, is_refused, || format!("{wrong} is not refused"));
+                // The next one would take as long.
+                None => return,
+            }
         }
+    }
+
+    /// A call without a pipeline, which would catch what goes wrong; `None` for one that takes too long.
+    async fn call_directly(&self, arguments: &Value) -> Option<Called> {
+        let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
+        let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
+        // On a task of its own: code that blocks must not hold up who waits here.
+        let mut call = JoinSet::new();
+        call.spawn(async move { tool.call(arguments, &cx).await });
+        within(self.patience, call.join_next()).await.flatten()
     }
 
     /// A call that is cancelled under way, and one that is dropped.

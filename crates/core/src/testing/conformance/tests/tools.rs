@@ -104,6 +104,27 @@ async fn a_panic_and_an_error_that_stops_the_run_are_found() {
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
 }
 
+/// Not everybody who calls a tool holds its arguments against its schema.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_with_arguments_that_do_not_fit_is_found() {
+    let trusts = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
+    check(
+        tool_of(definition(), trusts),
+        expect!["a call does not panic: it panics when it is called with null"],
+    )
+    .await;
+}
+
+/// What a tool gives when all goes well cannot be looked at when nothing does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_fails_with_what_it_was_given_is_found() {
+    let fails = |_, _| Err(ToolError::failed("no such file"));
+    check(tool_of(definition(), fails), expect![""]).await;
+    let report = conformance::tool(tool_of(definition(), fails)).arguments(json!({"x": 1})).await;
+    expect!["a call with arguments that were given for it goes well: it fails: no such file"]
+        .assert_eq(&broken(&report));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_does_not_fit_its_schema_is_found() {
     let definition = || definition().with_output_schema(json!({"type": "integer"}));
