@@ -1,4 +1,9 @@
-use std::{future::IntoFuture, mem::discriminant, sync::Arc, time::Duration};
+use std::{
+    future::IntoFuture,
+    mem::discriminant,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::{
     FutureExt as _, StreamExt as _,
@@ -19,6 +24,10 @@ const PROFILE: Promise = Promise {
 const ANSWERS: Promise = Promise {
     what: "a request comes to an end",
     remedy: "put a deadline on each wait, and end with `ModelError::TimedOut`; give the check more time by `within`",
+};
+const REPLIES: Promise = Promise {
+    what: "a request gets a reply",
+    remedy: "start what the model needs, and give it its key; where it may be down, say so by `may_fail`",
 };
 const BOTH: Promise = Promise {
     what: "whole or streamed, the reply is the same",
@@ -42,15 +51,25 @@ pub struct ModelCheck {
     model: Arc<dyn ChatModel>,
     patience: Duration,
     is_deterministic: bool,
+    may_fail: bool,
+    heard: Mutex<Heard>,
+}
+
+/// What came of the requests so far.
+#[derive(Default)]
+struct Heard {
+    replies: usize,
+    failure: Option<String>,
 }
 
 /// Checks what [`ChatModel`] promises: replies that say something, are counted, and have whole calls with ids; streams that end once, with the whole of
 /// what came in pieces; the same reply whole or streamed; requests side by side, and after one that was dropped.
 ///
-/// The model is asked a dozen times: for a greeting, for a call where its profile has tools, for JSON where it has schemas. A model
-/// that may fail is judged by how it does.
+/// The model is asked a dozen times: for a greeting, for a call where its profile has tools, for JSON where it has schemas. One that fails each
+/// time is told as such, unless it [may](ModelCheck::may_fail).
 pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
-    ModelCheck { model: Arc::new(model), patience: PATIENCE, is_deterministic: false }
+    let heard = Mutex::default();
+    ModelCheck { model: Arc::new(model), patience: PATIENCE, is_deterministic: false, may_fail: false, heard }
 }
 
 impl ModelCheck {
@@ -60,7 +79,14 @@ impl ModelCheck {
         self
     }
 
-    /// Says that the same request gets the same reply, so that a whole one and a streamed one are compared.
+    /// Says that the model may fail each time, such as one that is not there: it is judged by how it does.
+    pub fn may_fail(mut self) -> Self {
+        self.may_fail = true;
+        self
+    }
+
+    /// Says that the same request gets the same reply, so that a whole one and a streamed one are compared: by what they say and ask for,
+    /// not by the ids of calls or what only the provider understands.
     pub fn deterministic(mut self) -> Self {
         self.is_deterministic = true;
         self
@@ -82,9 +108,29 @@ impl ModelCheck {
         let many = join_all((0..4).map(|_| within(self.patience, self.model.chat(&request)))).await;
         let ended = many.iter().flatten().count();
         report.hold(ANSWERS, ended == many.len(), || format!("side by side, {ended} of {} do", many.len()));
-        many.into_iter().flatten().flatten().for_each(|response| reply::check(&response, &mut report));
+        for response in many.into_iter().flatten() {
+            self.hear(response.as_ref().err());
+            response.iter().for_each(|response| reply::check(response, &mut report));
+        }
+        self.hold_replies(&mut report);
         report.hold(PROFILE, *self.model.profile() == profile, || "it is another one later".to_owned());
         report
+    }
+
+    fn hear(&self, failure: Option<&ModelError>) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            None => heard.replies += 1,
+            Some(error) => drop(heard.failure.get_or_insert_with(|| error.to_string())),
+        }
+    }
+
+    /// What fails each time was not looked at.
+    fn hold_replies(&self, report: &mut Report) {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = heard.failure.as_ref().filter(|_| heard.replies == 0 && !self.may_fail) {
+            report.add(REPLIES, format!("every one fails: {failure}"));
+        }
     }
 
     /// Asks the same, whole and streamed.
@@ -95,9 +141,12 @@ impl ModelCheck {
             return report.add(ANSWERS, format!("a stream does not end in {:?}", self.patience));
         };
         let streamed = reply::check_stream(&events, report);
+        if let Some(last) = events.last() {
+            self.hear(last.as_ref().err());
+        }
         match (&whole, streamed, events.last()) {
             (Some(Ok(whole)), Some(streamed), _) if self.is_deterministic => {
-                report.hold(BOTH, whole.message == streamed.message, || {
+                report.hold(BOTH, reply::says_same(&whole.message, &streamed.message), || {
                     format!("whole it is {}, streamed {}", json!(whole.message), json!(streamed.message))
                 });
             }
@@ -118,6 +167,9 @@ impl ModelCheck {
         report: &mut Report,
     ) -> Option<Result<ChatResponse, ModelError>> {
         let whole = within(self.patience, self.model.chat(request)).await;
+        if let Some(reply) = &whole {
+            self.hear(reply.as_ref().err());
+        }
         match &whole {
             None => report.add(ANSWERS, format!("it does not in {:?}", self.patience)),
             Some(Ok(response)) => reply::check(response, report),

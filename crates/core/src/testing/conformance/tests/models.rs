@@ -1,8 +1,9 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use expect_test::{Expect, expect};
 use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::json;
 
 use super::broken;
 use crate::testing::{CassetteModel, ScriptedModel, TestModel, conformance};
@@ -34,6 +35,7 @@ async fn our_own_models_have_no_findings() {
 struct Broken {
     fault: &'static str,
     busy: AtomicBool,
+    asked: AtomicUsize,
     profile: ModelProfile,
 }
 
@@ -54,11 +56,18 @@ impl Broken {
             "empty" => ChatResponse { message: AssistantMessage::default(), ..response() },
             "uncounted" => ChatResponse { usage: Usage::default(), ..response() },
             "ids" => ChatResponse { message: calls(vec![call("a", "{}"), call("a", "{}")]), ..response() },
+            "no pieces" => ChatResponse { message: calls(vec![call("call_7", "")]), ..response() },
             "half" => ChatResponse {
                 message: calls(vec![call("a", r#"{"city": "Pa"#)]),
                 finish_reason: FinishReason::Length,
                 ..response()
             },
+            "made up" => {
+                let id = format!("call_{}", self.asked.fetch_add(1, Ordering::Relaxed));
+                let mut message = calls(vec![call(&id, "{}")]);
+                message.provider_data.insert("broken", json!({ "signature": id }));
+                ChatResponse { message, ..response() }
+            }
             _ => response(),
         }
     }
@@ -69,6 +78,7 @@ impl ChatModel for Broken {
     async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
         match self.fault {
             "hangs" => std::future::pending().await,
+            "down" => Err(ModelError::failed("nobody is there")),
             "locks" => {
                 if self.busy.swap(true, Ordering::Relaxed) {
                     return Err(ModelError::failed("somebody else is asking"));
@@ -87,6 +97,15 @@ impl ChatModel for Broken {
             "no end" => vec![Ok(delta("Hello."))],
             "two ends" => vec![Ok(delta("Hello.")), Ok(finished()), Ok(finished())],
             "goes on" => vec![Err(ModelError::EmptyResponse), Ok(delta("Hello."))],
+            "no pieces" => {
+                let call = ToolCall::new("call_1", "get_weather", "{}");
+                let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+                let (id, name) = ("call_1".to_owned(), "get_weather".to_owned());
+                vec![
+                    Ok(ChatEvent::ToolCallStarted { index: 0, id, name }),
+                    Ok(ChatEvent::Finished(ChatResponse { message, ..response() })),
+                ]
+            }
             "other pieces" => vec![Ok(delta("Hel")), Ok(finished())],
             "other reply" => {
                 return stream::iter(
@@ -115,6 +134,24 @@ impl ChatModel for Broken {
     }
 }
 
+fn broken_by(fault: &'static str, profile: ModelProfile) -> Broken {
+    Broken { fault, busy: AtomicBool::new(false), asked: AtomicUsize::new(0), profile }
+}
+
+/// What a server makes up for each reply is no other reply.
+#[tokio::test]
+async fn ids_and_what_only_the_provider_understands_may_differ() {
+    check("made up", expect![""]).await;
+    check("no pieces", expect![""]).await;
+}
+
+#[tokio::test]
+async fn a_model_that_only_fails_is_found() {
+    check("down", expect!["a request gets a reply: every one fails: the model failed: nobody is there"])
+        .await;
+    conformance::model(broken_by("down", ModelProfile::new("down"))).may_fail().await.assert();
+}
+
 async fn check(fault: &'static str, expected: Expect) {
     let json_schema = fault == "no schema";
     let profile = ModelProfile {
@@ -122,7 +159,7 @@ async fn check(fault: &'static str, expected: Expect) {
         json_schema,
         ..ModelProfile::new(if fault == "no name" { "" } else { "broken" })
     };
-    let model = Broken { fault, busy: AtomicBool::new(false), profile };
+    let model = broken_by(fault, profile);
     let report = conformance::model(model).deterministic().await;
     expected.assert_eq(&broken(&report));
 }
