@@ -65,7 +65,8 @@ impl<S: ResultStore + ?Sized> ResultStore for Arc<S> {
 /// Keeps outputs in memory, and forgets the oldest when there are too many bytes of them.
 pub struct MemoryResultStore {
     capacity: usize,
-    handles: RandomState,
+    /// Makes handles that nobody can guess.
+    handles: Option<RandomState>,
     kept: Mutex<Kept>,
 }
 
@@ -103,7 +104,17 @@ impl Owner {
 impl MemoryResultStore {
     /// Makes a store that keeps at most this many bytes of text, media and data, but always the newest output.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { capacity: bytes, handles: RandomState::new(), kept: Mutex::default() }
+        Self { capacity: bytes, handles: Some(RandomState::new()), kept: Mutex::default() }
+    }
+
+    /// Names outputs by number, the same in each process, so that a conversation in which a model reads on in a result is replayed as it was
+    /// recorded.
+    ///
+    /// For tests: handles can be guessed then. Who has neither a principal nor a run is told apart from others by nothing else.
+    #[must_use]
+    pub fn with_numbered_handles(mut self) -> Self {
+        self.handles = None;
+        self
     }
 }
 
@@ -120,7 +131,8 @@ impl ResultStore for MemoryResultStore {
         let bytes = bytes_of(output);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;
-        let handle = format!("result_{:016x}", self.handles.hash_one(kept.count));
+        let name = self.handles.as_ref().map_or(kept.count, |handles| handles.hash_one(kept.count));
+        let handle = format!("result_{name:016x}");
         let entry = Entry { output: Arc::new(output.clone()), bytes, owner: Owner::of(cx) };
         kept.entries.insert(handle.clone(), entry);
         kept.order.push_back(handle.clone());

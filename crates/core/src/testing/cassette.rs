@@ -32,6 +32,9 @@ use crate::BoxError;
 /// and each event of a reply is a line. What the program's requests hold that means nothing to a model is left out: when a message was
 /// made, how long a call took, what the host noted. Ids of calls are numbered as they come. No key is in it, since a
 /// request at this level has none; what else must not be written down is for [`CassetteModel::redacting`].
+///
+/// Where a result is too long for the model, what is told of it holds a handle, which is another one in each process: a conversation with such a
+/// result is recorded and replayed with [`MemoryResultStore::with_numbered_handles`](crate::MemoryResultStore::with_numbered_handles).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cassette {
     profile: Option<RecordedProfile>,

@@ -215,3 +215,23 @@ async fn without_a_store_there_is_nothing_to_read() {
     let whole = Toolset::new().with_pipeline(Pipeline::unbounded()).with(flood("list", || "x".repeat(200)));
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
+
+/// What is recorded of a model that reads on is the same in the next process.
+#[tokio::test]
+async fn handles_may_be_the_same_in_each_process() {
+    let shown = async || {
+        let store = MemoryResultStore::default().with_numbered_handles();
+        let tools = Toolset::new()
+            .with(flood("list", || "x".repeat(1_000)))
+            .with(ReadResult::new())
+            .with_pipeline(Pipeline::new().with_store(store));
+        let first = tools.call("list", json!({})).await;
+        let second = tools.call("list", json!({})).await;
+        let read = text(&tools, "read_result", json!({"handle": handle(&second)})).await;
+        assert!(read.ends_with("xxx"), "{read}");
+        [first, second].map(|it| it.model_text().into_owned())
+    };
+    let [first, second] = shown().await;
+    assert_ne!(first, second);
+    assert_eq!([first, second], shown().await);
+}

@@ -10,30 +10,27 @@ pub(super) struct RecordedProfile {
     json_schema: bool,
     #[serde(default)]
     images: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    audio: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    files: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     context_window: Option<u64>,
 }
 
+// Both name every part, so that one that is new is not forgotten here.
 impl From<&ModelProfile> for RecordedProfile {
     fn from(profile: &ModelProfile) -> Self {
-        Self {
-            name: profile.name.clone(),
-            native_tools: profile.native_tools,
-            json_schema: profile.json_schema,
-            images: profile.images,
-            context_window: profile.context_window,
-        }
+        let ModelProfile { name, native_tools, json_schema, images, audio, files, context_window } =
+            profile.clone();
+        Self { name, native_tools, json_schema, images, audio, files, context_window }
     }
 }
 
 impl From<RecordedProfile> for ModelProfile {
     fn from(profile: RecordedProfile) -> Self {
-        Self {
-            native_tools: profile.native_tools,
-            json_schema: profile.json_schema,
-            images: profile.images,
-            context_window: profile.context_window,
-            ..Self::new(profile.name)
-        }
+        let RecordedProfile { name, native_tools, json_schema, images, audio, files, context_window } =
+            profile;
+        Self { name, native_tools, json_schema, images, audio, files, context_window }
     }
 }

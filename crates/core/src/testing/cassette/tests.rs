@@ -8,8 +8,8 @@ use super::{Cassette, CassetteMode, CassetteModel};
 use crate::testing::{ScriptedModel, TestModel};
 use crate::{
     AssistantMessage, ChatEvent, ChatModel as _, ChatRequest, ChatResponse, DynamicTool, Message, ModelError,
-    Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput, ToolResult,
-    Usage,
+    ModelProfile, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
+    ToolResult, Usage,
 };
 
 fn tools() -> ToolList {
@@ -50,6 +50,23 @@ async fn recorded() -> (String, Vec<ChatEvent>) {
     model.chat(&first()).await.unwrap();
     let said = events(&model, &second("call_1", "42")).await.into_iter().map(Result::unwrap).collect();
     (model.recording().unwrap(), said)
+}
+
+/// What a program asks goes by what the model can do, and that is recorded.
+#[test]
+fn what_the_model_can_do_is_replayed() {
+    let profile = ModelProfile {
+        json_schema: false,
+        images: true,
+        audio: true,
+        files: true,
+        context_window: Some(8_000),
+        ..ModelProfile::new("hears")
+    };
+    let model = CassetteModel::record(ScriptedModel::new().with_profile(profile.clone()));
+    let cassette = Cassette { profile: Some(model.profile().into()), ..Cassette::default() };
+    let read: Cassette = cassette.to_string().parse().unwrap();
+    assert_eq!(*CassetteModel::replay(read).profile(), profile);
 }
 
 #[tokio::test]
