@@ -10,7 +10,7 @@ use super::events::{self, Ended};
 use super::{PATIENCE, Promise, Report, comes_true, pairing, within};
 use crate::{
     Agent, AgentErrorKind, Answer, Parked, PendingCall, Progress, ProgressSink, RunContext, RunInput,
-    RunOutput, RunStart, Transcript,
+    RunOutput, Transcript,
 };
 
 const ENDS: Promise = Promise {
@@ -59,7 +59,8 @@ pub struct AgentCheck {
 /// Checks what [`Agent`] promises: events in order and one end; a transcript in which every call has its result; conversations that go on; runs that
 /// wait, are saved and resumed; runs that end when they are cancelled or dropped, and do not disturb one another.
 ///
-/// The agent runs about eight times, each time with the same [input](AgentCheck::input).
+/// The agent runs about eight times, each time with the same [input](AgentCheck::input). Of one that is over before anybody can cancel it, only a
+/// token that is cancelled from the beginning is held against it: give it an input that takes a while.
 pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
     AgentCheck { agent: Arc::new(agent), input: Box::new(|| RunInput::new("Hello.")), patience: PATIENCE }
 }
@@ -79,10 +80,12 @@ impl AgentCheck {
 
     async fn run(self) -> Report {
         let mut report = Report::new("the agent");
-        let Some(first) = self.stream((self.input)(), ENDS, &mut report).await else { return report };
+        let mut requests = 0;
+        let first = self.stream((self.input)(), &mut requests, ENDS, &mut report).await;
+        let Some(first) = first else { return report };
         match &first {
             Ok(RunOutput::Answer(answer)) => self.follow(&answer.transcript, &mut report).await,
-            Ok(RunOutput::Parked(parked)) => self.resume(parked, &mut report).await,
+            Ok(RunOutput::Parked(parked)) => self.resume(parked, requests, &mut report).await,
             Err(_) => {}
         }
         let again = within(self.patience, self.agent.run((self.input)())).await;
@@ -103,13 +106,18 @@ impl AgentCheck {
     }
 
     /// Runs to the end, and judges events and transcript.
-    async fn stream(&self, input: RunInput, promise: Promise, report: &mut Report) -> Option<Ended> {
-        let is_resumed = matches!(input.start, RunStart::Resume { .. });
+    async fn stream(
+        &self,
+        input: RunInput,
+        requests: &mut u32,
+        promise: Promise,
+        report: &mut Report,
+    ) -> Option<Ended> {
         let Some(told) = within(self.patience, self.agent.stream(input).collect::<Vec<_>>()).await else {
             report.add(promise, format!("it does not in {:?}", self.patience));
             return None;
         };
-        let ended = events::check(told, is_resumed, report)?;
+        let ended = events::check(told, requests, report)?;
         let transcript = match &ended {
             Ok(RunOutput::Answer(answer)) => Some(&answer.transcript),
             Ok(RunOutput::Parked(_)) => None,
@@ -124,7 +132,7 @@ impl AgentCheck {
     async fn follow(&self, said: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
         let input = RunInput::following(said.clone(), "And then?").with_context(context);
-        match self.stream(input, FOLLOWS, report).await {
+        match self.stream(input, &mut 0, FOLLOWS, report).await {
             Some(Ok(RunOutput::Answer(answer))) => {
                 let begins = answer.transcript.messages().starts_with(said.messages());
                 report.hold(FOLLOWS, begins, || {
@@ -138,8 +146,8 @@ impl AgentCheck {
         }
     }
 
-    /// Saves a run that waits, and lets it go on with a denial of all.
-    async fn resume(&self, parked: &Parked, report: &mut Report) {
+    /// Saves a run that waits, and lets it go on with a denial of all, after so many requests.
+    async fn resume(&self, parked: &Parked, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(parked).map_err(|error| error.to_string());
         let loaded =
             saved.and_then(|text| serde_json::from_str::<Parked>(&text).map_err(|error| error.to_string()));
@@ -152,7 +160,7 @@ impl AgentCheck {
         let leaves = loaded.pending.iter().flat_map(PendingCall::leaves);
         let answers = leaves.map(|leaf| (leaf.call.id.clone(), Answer::denied("not now"))).collect();
         let input = RunInput::resume(loaded.clone(), answers).with_context((self.input)().context);
-        match self.stream(input, RESUMES, report).await {
+        match self.stream(input, &mut requests, RESUMES, report).await {
             Some(Ok(RunOutput::Parked(again))) => {
                 report
                     .hold(RESUMES, again != *parked, || "all is answered, and it waits as before".to_owned());
@@ -183,7 +191,7 @@ impl AgentCheck {
                 continue;
             };
             told.extend(rest);
-            match events::check(told, false, report) {
+            match events::check(told, &mut 0, report) {
                 Some(Err(error)) => {
                     let is_cancelled = matches!(*error.kind, AgentErrorKind::Cancelled);
                     report.hold(CANCELLED, is_cancelled, || format!("it ends with: {error}"));

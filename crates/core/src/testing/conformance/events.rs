@@ -21,13 +21,13 @@ const REQUESTS: Promise = Promise {
 /// How a run ended.
 pub(super) type Ended = Result<RunOutput, AgentError>;
 
-/// Judges the events of a whole run, and gives its end.
+/// Judges the events of a whole run, or of one that goes on after so many `requests`, and gives its end. Then `requests` is how many it had.
 pub(super) fn check(
     events: Vec<Result<RunEvent, AgentError>>,
-    is_resumed: bool,
+    requests: &mut u32,
     report: &mut Report,
 ) -> Option<Ended> {
-    let (mut open, mut requests, mut ended, mut after) = (HashSet::new(), 0, None, 0);
+    let (mut open, mut ended, mut after) = (HashSet::new(), None, 0);
     for event in events {
         if ended.is_some() {
             after += 1;
@@ -41,8 +41,8 @@ pub(super) fn check(
             }
             Ok(RunEvent::CallPending { pending }) => drop(open.remove(&pending.call.id)),
             Ok(RunEvent::RequestStarted { request }) => {
-                let number = if is_resumed && requests == 0 { request } else { requests + 1 };
-                requests = request;
+                let number = *requests + 1;
+                *requests = request;
                 report.hold(REQUESTS, request == number, || format!("request {number} is told as {request}"));
             }
             Ok(RunEvent::Done { output }) => ended = Some(Ok(output)),

@@ -77,8 +77,10 @@ impl Broken {
             "refuses more" if !earlier.is_empty() => {
                 vec![Err(AgentErrorKind::InvalidInput("no more".to_owned()).into())]
             }
-            "waits" if is_resumed => vec![Ok(answered(said))],
-            "waits" | "waits on" => vec![
+            "counts anew" if is_resumed => vec![request(1), Ok(answered(said))],
+            "waits" if is_resumed => vec![request(2), Ok(answered(said))],
+            "waits" | "waits on" | "counts anew" => vec![
+                request(if is_resumed { 2 } else { 1 }),
                 started(),
                 Ok(RunEvent::CallPending {
                     pending: PendingCall { call: call(), pending: Pending::new(PendingKind::External) },
@@ -155,6 +157,7 @@ async fn events_without_an_end_or_out_of_order_are_found() {
     check("two ends", expect!["a run ends with its output or an error, once: 1 events come after the end"])
         .await;
     check("numbers", expect!["requests are counted from 1: request 1 is told as 7"]).await;
+    check("counts anew", expect!["requests are counted from 1: request 2 is told as 1"]).await;
     check("open call", expect![[r#"a call that begins ends, or waits: "call_1" does neither"#]]).await;
 }
 
