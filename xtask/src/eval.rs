@@ -8,6 +8,8 @@ use crate::{judges, native};
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    // Nothing is installed for a model that is not there.
+    native::chosen_model()?;
     let mut arguments = arguments.to_vec();
     if compares(&arguments) {
         match judges::llama_cpp() {
