@@ -36,7 +36,10 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
     );
     check(&mut xtask(&["ci", "--quick"]), &expect!["2: error: `ci` takes `--checks` or nothing"]);
     check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes no arguments"]);
-    check(&mut xtask(&["setup", "--models"]), &expect!["2: error: `setup` takes `--model`, `--eval` or nothing"]);
+    check(
+        &mut xtask(&["setup", "--models"]),
+        &expect!["2: error: `setup` takes `--model`, `--eval` or nothing"],
+    );
     check(&mut xtask(&["doc", "book"]), &expect!["2: error: `doc` takes `--open` or nothing"]);
     let Output { stderr, stdout, .. } = xtask(&["tets"]).output().expect("xtask starts");
     assert!(text(&stderr).contains("usage: cargo xtask COMMAND"));
