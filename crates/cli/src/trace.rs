@@ -60,6 +60,10 @@ impl Trace {
                 self.spinner.follow(&self.words);
             }
             RunEvent::RequestFinished { .. } => self.thoughts()?,
+            RunEvent::ReplyRefused { problem } => {
+                self.words.clear();
+                self.block("refused", FAILED, problem, "")?;
+            }
             RunEvent::CallStarted { call } => {
                 self.aloud()?;
                 self.block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;

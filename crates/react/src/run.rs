@@ -154,6 +154,12 @@ impl Run {
         self.head.requests
     }
 
+    /// The step that what is offered is for: that of the next request, or of the one that the calls under way belong to.
+    pub(crate) fn step(&self) -> u32 {
+        let is_calling = matches!(self.head.phase, Phase::Calling { .. }) && !self.is_asking();
+        self.head.requests.saturating_sub(u32::from(is_calling))
+    }
+
     /// How the run behaves.
     pub fn config(&self) -> &RunConfig {
         &self.head.config

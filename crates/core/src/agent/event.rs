@@ -36,6 +36,11 @@ pub enum RunEvent {
         /// What it cost.
         usage: Usage,
     },
+    /// The reply of the last request is not taken: what was told of its text is no answer. The model is asked again.
+    ReplyRefused {
+        /// What is wrong with it, as the model is told.
+        problem: String,
+    },
     /// A call begins its way. One that must wait is told as [pending](Self::CallPending) next, and begins once more when
     /// the run is resumed.
     CallStarted {

@@ -32,6 +32,7 @@ impl ReactAgent {
         events: &Events,
     ) -> Result<RunOutput, AgentError> {
         let cancellation = context.cancellation.clone();
+        let meter = UsageMeter::default();
         let span = tracing::info_span!(
             "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
@@ -42,12 +43,14 @@ impl ReactAgent {
             tokio::select! {
                 // A result that is there is taken, whenever the token was cancelled.
                 biased;
-                ended = self.advance(run, context, events) => ended,
+                ended = self.advance(run, context, (events, &meter)) => ended,
                 () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
         .instrument(span)
         .await;
+        // What was used by calls that were given up.
+        run.on_usage(meter.take());
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
@@ -60,7 +63,7 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        events: &Events,
+        (events, meter): (&Events, &UsageMeter),
     ) -> Result<RunOutput, AgentErrorKind> {
         if Handle::try_current().is_err() {
             return Err(AgentErrorKind::NoRuntime);
@@ -68,7 +71,6 @@ impl ReactAgent {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let state = context.state.clone().with_defaults(&self.0.state);
         let room = self.0.has_queue.then(|| Room::new(run.queue_room()));
-        let meter = UsageMeter::default();
         let usage = Some(meter.clone());
         let context = RunContext { progress: Some(Arc::new(progress)), state, usage, ..context };
         let clock = Clock::new();
@@ -80,12 +82,15 @@ impl ReactAgent {
         let mut deprecated = Deprecated::default();
         deprecated.warn(&lent.tools);
         run.recover(&lent.tools);
-        let mut is_fresh = true;
+        let (mut is_fresh, mut told) = (true, run.transcript().len());
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
             run.take_in(&lent.step(self, clock.now()))?;
+            for problem in run.refused_since(mem::replace(&mut told, run.transcript().len())) {
+                events.tell(|| RunEvent::ReplyRefused { problem }).await;
+            }
             if run.handed_off(&self.0.transfers).is_some() {
                 return Ok(RunOutput::Answer(Box::new(run.so_far())));
             }

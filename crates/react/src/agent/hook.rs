@@ -38,7 +38,7 @@ impl StepContext {
     pub(super) fn new(run: &Run, context: &Arc<RunContext>) -> Self {
         Self {
             run: Arc::clone(context),
-            step: run.requests(),
+            step: run.step(),
             usage: run.usage(),
             transcript: run.transcript().clone(),
         }

@@ -75,6 +75,16 @@ impl Run {
             self.close_queue(FailureKind::Cancelled, "not run: the run was stopped");
             return Err(AgentErrorKind::Tool { tool, message });
         }
+        if calls.are_to_be_made()
+            && self.head.last_request.is_none()
+            && let Some(limit) = self.time_is_up()
+        {
+            self.close(FailureKind::Denied, &format!("not run: {limit}"));
+            self.close_queue(FailureKind::Denied, &format!("not run: {limit}"));
+            self.reach(limit)?;
+            return Ok(None);
+        }
+        let Phase::Calling { calls, .. } = &mut self.head.phase else { return Ok(None) };
         let batch = calls.hand_out(tools);
         if !batch.calls.is_empty() {
             return Ok(Some(Effect::Call(batch)));
@@ -93,8 +103,9 @@ impl Run {
         let Head { phase: Phase::Calling { calls, queued }, retries, config, .. } = &mut self.head else {
             return;
         };
-        let ends = calls.ending(&config.stop_on).filter(|_| !*queued);
-        if !*queued {
+        let queued = *queued;
+        let ends = calls.ending(&config.stop_on).filter(|_| !queued);
+        if !queued {
             guard::count_retries(calls.results(), retries);
         }
         self.head.ended_by = ends.map(|place| self.transcript.len() + place).or(self.head.ended_by);
@@ -102,6 +113,9 @@ impl Run {
         if ends.is_some() {
             // Beside a tool that ends the run nobody takes over, whatever becomes of its answer.
             self.head.handed = self.transcript.len();
+        } else if !queued {
+            // What a tool gives that ends the run may not be taken: then it was one more answer in a row.
+            self.head.unusable_replies = 0;
         }
     }
 

@@ -61,6 +61,11 @@ impl OpenCalls {
         batch
     }
 
+    /// Whether there is a call that can be handed out.
+    pub(super) fn are_to_be_made(&self) -> bool {
+        self.0.iter().any(|open| matches!(open.state, CallState::Ready { .. }))
+    }
+
     /// The calls that were handed out and not answered.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });

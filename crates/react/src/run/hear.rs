@@ -53,10 +53,6 @@ impl Run {
 
     /// Opens the calls of a reply.
     fn open(&mut self, mut message: AssistantMessage) -> Result<(), AgentErrorKind> {
-        // What a tool gives that ends the run may not be taken: then that was one more answer in a row.
-        if !message.tool_calls.iter().any(|call| self.head.config.stop_on.contains(&call.name)) {
-            self.head.unusable_replies = 0;
-        }
         self.head.has_called = true;
         self.head.identical_calls = self.repetitions(&message.tool_calls);
         self.ids.adopt(&mut message.tool_calls);
@@ -106,6 +102,14 @@ impl Run {
             self.push(mark::unusable(Message::assistant(said)));
         }
         self.tell(problem)
+    }
+
+    /// What the model was told of replies that were not taken, from a message on.
+    pub(crate) fn refused_since(&self, message: usize) -> Vec<String> {
+        let new = self.transcript.messages().get(message..).unwrap_or_default();
+        let pairs = new.iter().zip(new.iter().skip(1));
+        let refused = pairs.filter(|(reply, next)| mark::is_unusable(reply) && mark::is_hint(next));
+        refused.map(|(_, hint)| hint.text()).collect()
     }
 
     /// Tells the model what is wrong, unless that happened too often.

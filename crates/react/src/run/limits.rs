@@ -32,6 +32,12 @@ impl Run {
         Some(limit.saturating_sub(Duration::from_millis(self.head.elapsed_ms)))
     }
 
+    /// The limit of the time, if it is up.
+    pub(super) fn time_is_up(&self) -> Option<Limit> {
+        self.time_left().filter(Duration::is_zero)?;
+        self.head.config.limits.time.map(Limit::Time)
+    }
+
     /// Tells that the [time](Self::time_left) was up before the last effect was done: a request is given up, and so are calls, with a
     /// result that says so. What is configured for the limit is done by [`next`](Self::next).
     pub fn on_time_up(&mut self) {

@@ -304,6 +304,47 @@ async fn a_child_is_paid_once_whatever_becomes_of_it() {
     assert_eq!(answer.usage.input_tokens, 3 * 10);
 }
 
+/// What a child has used is known also when it is cancelled.
+#[tokio::test]
+async fn a_child_that_is_cancelled_is_paid() {
+    let child = ScriptedModel::new().reply(costing(None, Usage::of_request(10, 1))).hang();
+    let agent = ReactAgent::new(child.clone(), calculator()).unwrap().into_tool("work", "Works.");
+    let model = ScriptedModel::new().calls([("a", "work", r#"{"task":"Add."}"#)]);
+    let agent = ReactAgent::new(model, Toolset::new().with(agent)).unwrap();
+    let context = RunContext::default();
+    let token = context.cancellation.clone();
+    let run = agent.run(RunInput::new("Add.").with_context(context));
+    let cancel = async {
+        while child.requests().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        token.cancel();
+    };
+    let (ended, ()) = tokio::join!(run, cancel);
+    let error = ended.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
+    assert_eq!(error.usage.input_tokens, 10);
+}
+
+/// A reply that comes when the time is up: its calls are not begun.
+#[test]
+fn no_call_is_begun_when_the_time_is_up() {
+    let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
+    let mut run = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Add.".into()).unwrap();
+    let tools = ToolList::new("test", [add()]);
+    let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
+    assert!(matches!(run.next(&step(0)).unwrap(), Effect::Chat(_)));
+    let reply = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1,"y":1}"#)],
+        ..AssistantMessage::default()
+    };
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(reply), None))).unwrap();
+    let error = run.next(&step(6_000)).unwrap_err();
+    assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error:?}");
+    let result = run.transcript().messages().last().unwrap().text();
+    assert!(result.starts_with("not run: "), "{result}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_is_limited_whatever_is_under_way() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };

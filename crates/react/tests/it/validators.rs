@@ -320,3 +320,22 @@ fn a_cancelled_check_keeps_the_answer() {
     let last = run.transcript().messages().last().unwrap();
     assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
 }
+
+/// Who watches is told that what was said is no answer.
+#[tokio::test]
+async fn a_watcher_is_told_what_is_not_taken() {
+    let model = ScriptedModel::new().text("Maybe.").text("Yes.");
+    let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
+        if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("yes or no")) }
+    });
+    let events = agent.build().unwrap().stream("Is it?".into());
+    let told = events.try_filter_map(|event| {
+        ready(Ok(match event {
+            RunEvent::TextDelta { text } => Some(text),
+            RunEvent::ReplyRefused { problem } => Some(format!("refused: {problem}")),
+            _ => None,
+        }))
+    });
+    let told: Vec<_> = told.try_collect().await.unwrap();
+    assert_eq!(told, ["Maybe.", "refused: The answer cannot be taken: yes or no\nGive it again.", "Yes."]);
+}

@@ -38,7 +38,7 @@ impl ReactAgent {
         last: Option<Lent>,
     ) -> Result<Lent, AgentErrorKind> {
         let (run_id, state) = (context.run_id.clone(), context.state.clone());
-        let all = self.0.tools.list(&ListContext { step: run.requests(), run_id, state }).await;
+        let all = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
         let hooks = &self.0.hooks;
         let given = self.0.instructions.clone();
         if hooks.instructions.is_empty() && hooks.prepare.is_empty() {
