@@ -132,9 +132,13 @@ struct Notes<'a> {
 }
 
 impl Notes<'_> {
-    fn understood(&self, arguments: &Value) {
+    /// Keeps the arguments that fit. Those that are what came are in the call already.
+    fn understood(&self, arguments: &Value, is_what_came: bool) {
         if let Some(kept) = self.arguments {
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(arguments.clone());
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = match is_what_came {
+                true => record::Arguments::AsTheyCame,
+                false => record::Arguments::Others(arguments.clone()),
+            };
         }
     }
 }
@@ -313,13 +317,13 @@ impl Pipeline {
             Arguments::Value(value) => value,
         };
         let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
-        notes.understood(&arguments);
+        notes.understood(&arguments, notes.repairs.is_empty());
         let (arguments, approved) = match gate::pass(definition, arguments, cx)? {
             gate::Passage::Open { arguments, approved, are_others } => {
                 notes.warning =
                     are_others.then(|| format!("it was approved with other arguments: {arguments}"));
                 if are_others {
-                    notes.understood(&arguments);
+                    notes.understood(&arguments, false);
                 }
                 (arguments, approved)
             }

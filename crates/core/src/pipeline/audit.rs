@@ -90,7 +90,7 @@ impl Audit {
             call_id: call.id.clone(),
             principal: context.principal().cloned(),
             tool: call.name.clone(),
-            arguments: redacted(*definition, &call.arguments, record.arguments),
+            arguments: redacted(*definition, &call.arguments, record.arguments().as_deref()),
             outcome: record.outcome.into(),
             is_cached: record.is_cached,
             is_resumed: context.resumed().is_some(),

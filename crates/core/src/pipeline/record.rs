@@ -1,4 +1,5 @@
 use std::{
+    borrow::Cow,
     error::Error as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Mutex, PoisonError},
@@ -27,9 +28,6 @@ pub struct CallRecord<'a> {
     pub definition: Option<&'a ToolDefinition>,
     /// What was asked for. Its arguments may hold secrets of the caller: an [`Audit`](crate::Audit) has none.
     pub call: &'a ToolCall,
-    /// The arguments that the tool was called with, or would have been: read, repaired, and those that were approved where that
-    /// was with others. Nothing where those that came do not fit.
-    pub arguments: Option<&'a Value>,
     /// For whom.
     pub context: &'a ToolContext,
     /// What came of it: a result, or that it waits. A call that its caller dropped is a
@@ -41,9 +39,20 @@ pub struct CallRecord<'a> {
     pub started_at: Timestamp,
     /// How long it took.
     pub duration: Duration,
+    understood: &'a Arguments,
 }
 
-impl CallRecord<'_> {
+impl<'a> CallRecord<'a> {
+    /// The arguments that the tool was called with, or would have been: read, repaired, and those that were approved where that
+    /// was with others. Nothing where those that came do not fit.
+    pub fn arguments(&self) -> Option<Cow<'a, Value>> {
+        match self.understood {
+            Arguments::None => None,
+            Arguments::AsTheyCame => serde_json::from_str(&self.call.arguments).ok().map(Cow::Owned),
+            Arguments::Others(value) => Some(Cow::Borrowed(value)),
+        }
+    }
+
     /// The result, unless the call waits.
     pub fn result(&self) -> Option<&ToolResult> {
         match self.outcome {
@@ -54,7 +63,18 @@ impl CallRecord<'_> {
 }
 
 /// The arguments of a call as they were understood, for whoever keeps a record of it.
-pub(super) type Understood = Mutex<Option<Value>>;
+#[derive(Debug, Default)]
+pub(super) enum Arguments {
+    /// They do not fit, or were not looked at.
+    #[default]
+    None,
+    /// What the text says.
+    AsTheyCame,
+    /// What was made of them.
+    Others(Value),
+}
+
+pub(super) type Understood = Mutex<Arguments>;
 
 /// Sees to it that a call is on record, also when it is dropped.
 pub(super) struct Recording<'a> {
@@ -80,7 +100,7 @@ impl Recording<'_> {
         let record = CallRecord {
             definition,
             call,
-            arguments: arguments.as_ref(),
+            understood: &arguments,
             context,
             outcome,
             is_cached,
