@@ -5,7 +5,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use super::{Schema, reference};
+use super::{Schema, describe, reference};
 
 /// How deep values are compared, and how many of their parts. What is beyond is not decided.
 const DEPTH: usize = 16;
@@ -194,22 +194,10 @@ fn types(schema: &Value) -> Option<Vec<&str>> {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => {
-            let mut types: Vec<_> = values(schema)?.into_iter().map(type_of).collect();
+            let mut types: Vec<_> = values(schema)?.into_iter().map(describe::kind).collect();
             types.dedup();
             Some(types)
         }
-    }
-}
-
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
