@@ -2,9 +2,11 @@
 
 use std::mem;
 
-use haft_core::{AgentErrorKind, Answer, FailureKind, Message, PendingCall, ToolCall, ToolList, ToolResult};
+use haft_core::{
+    AgentErrorKind, Answer, FailureKind, Limit, Message, PendingCall, ToolCall, ToolList, ToolResult,
+};
 
-use super::{Effect, Head, Phase, Run, RunError, guard};
+use super::{Effect, Head, OpenCalls, Phase, Run, RunError, guard};
 
 impl Run {
     /// Tells what came of a call that was handed out. Returns the result as it is recorded, which may say more.
@@ -62,6 +64,25 @@ impl Run {
         }
     }
 
+    /// Opens calls, of a reply or of the queue, unless a limit forbids them.
+    pub(super) fn begin_calls(&mut self, calls: Vec<ToolCall>, queued: bool) -> Result<(), AgentErrorKind> {
+        let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls), queued };
+        if let Some(limit) = self.forbids(tool_calls) {
+            return self.refuse_calls(limit);
+        }
+        self.head.tool_calls = tool_calls;
+        Ok(())
+    }
+
+    /// Closes what is open and what is queued, since a limit forbids it.
+    fn refuse_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
+        let why = format!("not run: {limit}");
+        self.close(FailureKind::Denied, &why);
+        self.close_queue(FailureKind::Denied, &why);
+        self.reach(limit)
+    }
+
     /// Goes on with the calls of a reply; no effect when all are done.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
         let Phase::Calling { calls, .. } = &mut self.head.phase else { return Ok(None) };
@@ -76,12 +97,9 @@ impl Run {
             return Err(AgentErrorKind::Tool { tool, message });
         }
         if calls.are_to_be_made()
-            && self.head.last_request.is_none()
             && let Some(limit) = self.time_is_up()
         {
-            self.close(FailureKind::Denied, &format!("not run: {limit}"));
-            self.close_queue(FailureKind::Denied, &format!("not run: {limit}"));
-            self.reach(limit)?;
+            self.refuse_calls(limit)?;
             return Ok(None);
         }
         let Phase::Calling { calls, .. } = &mut self.head.phase else { return Ok(None) };

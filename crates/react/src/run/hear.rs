@@ -3,11 +3,10 @@
 use std::mem;
 
 use haft_core::{
-    AgentErrorKind, AssistantMessage, Content, FailureKind, FinishReason, Limit, Message, ModelError,
-    StopReason, ToolCall,
+    AgentErrorKind, AssistantMessage, Content, FinishReason, Limit, Message, ModelError, StopReason, ToolCall,
 };
 
-use super::{Phase, Run, calls::OpenCalls, guard, mark, outputs};
+use super::{Phase, Run, guard, mark, outputs};
 
 impl Run {
     /// Takes the reply, if there is one, into the transcript. Afterwards the model is to be asked again, calls are
@@ -58,19 +57,7 @@ impl Run {
         self.ids.adopt(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));
-        let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls), queued: false };
-
-        match self.forbids(tool_calls) {
-            None => {
-                self.head.tool_calls = tool_calls;
-                Ok(())
-            }
-            Some(limit) => {
-                self.close(FailureKind::Denied, &format!("not run: {limit}"));
-                self.reach(limit)
-            }
-        }
+        self.begin_calls(calls, false)
     }
 
     /// Takes an answer, if it has the form that was asked for.

@@ -65,19 +65,7 @@ impl Run {
         if calls.is_empty() {
             return Ok(());
         }
-        let tool_calls = self.head.tool_calls.saturating_add(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-        self.head.phase = Phase::Calling { calls: OpenCalls::new(calls), queued: true };
-        match self.forbids(tool_calls) {
-            None => {
-                self.head.tool_calls = tool_calls;
-                Ok(())
-            }
-            Some(limit) => {
-                self.close(FailureKind::Denied, &format!("not run: {limit}"));
-                self.close_queue(FailureKind::Denied, &format!("not run: {limit}"));
-                self.reach(limit)
-            }
-        }
+        self.begin_calls(calls, true)
     }
 
     /// Gives the calls of the queue that were never handed out a result that says why.
