@@ -238,9 +238,27 @@ async fn one_that_fails_ends_the_run_with_what_was_said() {
 
 /// A request that is made again because there was too much is prepared again.
 #[tokio::test]
+async fn a_request_that_is_made_again_is_prepared_again() {
+    let prepared = Arc::new(Mutex::new(0));
+    let too_much = ModelError::ContextTooLong("too much".to_owned());
+    let model = ScriptedModel::new().calls(ADD).calls(ADD).fail(too_much).text("2");
+    let counts = Arc::clone(&prepared);
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).prepare(move |mut request, _| {
+        let mut counts = counts.lock().unwrap();
+        *counts += 1;
+        request.instructions.push(format!("Request {counts}."));
+        ready(Ok(request))
+    });
+    assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "2");
+    let told: Vec<_> = model.requests().iter().map(|it| it.instructions.as_ref().unwrap().text()).collect();
+    assert_eq!(told, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
+}
+
+/// What is forced is what is offered in that step.
+#[tokio::test]
 async fn what_is_hidden_cannot_be_forced() {
     let model = ScriptedModel::new().calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));
-    let agent = ReactAgent::builder(model)
+    let agent = ReactAgent::builder(model.clone())
         .tools(calculator().with(plain("look", || async {})))
         .prepare(|mut request, cx| async move {
             if cx.step == 1 {
@@ -254,6 +272,7 @@ async fn what_is_hidden_cannot_be_forced() {
         .unwrap();
     let error = agent.run("Add.".into()).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))), "{error:?}");
+    assert_eq!(model.requests()[1].tool_choice, ToolChoice::Tool("look".try_into().unwrap()));
 
     let agent = ReactAgent::builder(ScriptedModel::new())
         .tools(calculator())
