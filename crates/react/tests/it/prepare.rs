@@ -250,7 +250,7 @@ async fn a_request_that_is_made_again_is_prepared_again() {
         ready(Ok(request))
     });
     assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "2");
-    let told: Vec<_> = model.requests().iter().map(|it| it.instructions.as_ref().unwrap().text()).collect();
+    let told: Vec<_> = model.requests().iter().map(told).collect();
     assert_eq!(told, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
 }
 
