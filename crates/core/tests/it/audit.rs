@@ -328,8 +328,9 @@ async fn a_canary_in_arguments_is_nowhere() {
     #[error("refused")]
     struct Refused(#[source] std::io::Error);
     let trace = Trace::default();
-    // With one subscriber alone, what is not enabled on another test's thread would be for nobody.
-    let _another = tracing::Dispatch::new(Trace::default());
+    // While there is one subscriber, a place in the code asks that of the thread which comes there first, and keeps the answer:
+    // with two it asks both, whichever test comes first.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(trace.clone());
     let says = |arguments: &Value| format!("bad password {}", arguments["password"]);
     let definition = |name: &str| {

@@ -7,6 +7,7 @@ mod echo;
 mod endings;
 mod failures;
 mod formats;
+mod listen;
 mod middleware;
 mod providers;
 mod quirks;

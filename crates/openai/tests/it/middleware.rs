@@ -22,6 +22,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
+use crate::listen::listen;
 use crate::server::{Server, Step, chunks, fine, header, hello, ok, reply};
 
 /// Each attempt goes through the layers, the last one first, for either API.
@@ -157,7 +158,7 @@ impl Subscriber for Everything {
 async fn a_canary_is_nowhere() {
     const CANARY: &str = "sk-canary-0123456789";
     let everything = Everything::default();
-    let recording = tracing::subscriber::set_default(everything.clone());
+    let recording = listen(everything.clone());
     let said = format!("no {CANARY}, no Bearer {CANARY}");
     let error = json!({"error": {"message": said, "code": said}});
     let in_band = chunks([&json!({"choices": [{"delta": {"content": "Hi"}}]}), &error]);
@@ -210,7 +211,7 @@ async fn a_span_says_who_was_asked() {
     let everything = Everything::default();
     let server = Server::replying([fine()]).await;
     let model = server.builder().provider(Provider::Mistral).build().unwrap();
-    let recording = tracing::subscriber::set_default(everything.clone());
+    let recording = listen(everything.clone());
     model.chat(&hello()).await.unwrap();
     drop(recording);
     let said = everything.0.lock().unwrap();

@@ -14,6 +14,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
+use crate::listen::listen;
 use crate::server::{Server, hello, ok, reply};
 
 /// Keeps the fields of all events, as `name=value`.
@@ -57,7 +58,7 @@ impl Visit for Fields {
 #[tokio::test]
 async fn each_attempt_is_told() {
     let recorder = Recorder::default();
-    let recording = tracing::subscriber::set_default(recorder.clone());
+    let recording = listen(recorder.clone());
     let busy =
         reply("429 Too Many Requests", "retry-after-ms: 1\r\n", r#"{"error": "slow down, sk-secret-1"}"#);
     let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
@@ -85,7 +86,7 @@ async fn tools_that_cannot_be_strict_are_told_once() {
     let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
     let server = Server::replying([fine.clone(), fine]).await;
     let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).build().unwrap();
-    let recording = tracing::subscriber::set_default(recorder.clone());
+    let recording = listen(recorder.clone());
     model.chat(&request).await.unwrap();
     model.chat(&request).await.unwrap();
     drop(recording);

@@ -11,6 +11,7 @@ use haft_core::{
     testing::ScriptedModel,
 };
 use haft_react::{OutputError, ReactAgent};
+use tracing::{Dispatch, Level, subscriber::NoSubscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::tools::{add, calculator};
@@ -28,30 +29,35 @@ impl Write for Written {
     }
 }
 
-#[tokio::test]
-async fn spans_have_the_names_of_opentelemetry() {
+/// The answer of an agent, and what a trace says of its run.
+async fn traced(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
+    // While there is one subscriber, a place in the code asks that of the thread which comes there first, and keeps the answer:
+    // with two it asks both, whichever test comes first.
+    let _second = Dispatch::new(NoSubscriber::new());
     let written = Written::default();
     let writer = written.clone();
     let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
         .with_writer(move || writer.clone())
-        .with_span_events(FmtSpan::NEW)
+        .with_span_events(spans)
         .with_ansi(false)
         .with_target(false)
         .without_time()
         .finish();
-    let call = [("call_1", "add", r#"{"x":17,"y":25}"#)];
-    let model = ScriptedModel::new().calls(call).text("42").calls(call).text("42");
-    let agent = ReactAgent::new(model, calculator()).unwrap();
-    // A place in the code that another test comes to first, at the very time when this one begins to listen, is heard by nobody:
-    // all of them are known before.
-    agent.run("17 + 25?".into()).await.unwrap();
     let context = RunContext { run_id: "run_1".to_owned(), ..RunContext::default() };
-
     let guard = tracing::subscriber::set_default(subscriber);
-    agent.run(RunInput::new("17 + 25?").with_context(context)).await.unwrap();
+    let output = agent.run(RunInput::new(question).with_context(context)).await.unwrap();
     drop(guard);
+    let bytes = written.0.lock().unwrap().clone();
+    (output.text().to_owned(), String::from_utf8(bytes).unwrap())
+}
 
-    let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+#[tokio::test]
+async fn spans_have_the_names_of_opentelemetry() {
+    let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("42");
+    let agent = ReactAgent::new(model, calculator()).unwrap();
+    let (_, written) = traced(Level::INFO, FmtSpan::NEW, "17 + 25?", agent).await;
+
     let spans: Vec<_> =
         written.lines().map(|line| line.trim_start_matches(" INFO ").trim_end_matches(": new")).collect();
     expect![[r#"
@@ -64,39 +70,17 @@ async fn spans_have_the_names_of_opentelemetry() {
 /// BEHAVIOUR A68: once a run, however often it is offered and called.
 #[tokio::test]
 async fn a_deprecated_tool_is_told_once_a_run() {
-    let written = Written::default();
-    let writer = written.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(move || writer.clone())
-        .with_ansi(false)
-        .with_target(false)
-        .without_time()
-        .finish();
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
     let model = ScriptedModel::new().calls(call).calls([("", "add", r#"{"x":1,"y":2}"#)]).text("42");
     let replacement = Deprecation { replacement: Some("sum".to_owned()), note: None };
     let old = add().with_definition(|it| it.with_deprecation(replacement));
     let agent = ReactAgent::new(model, Toolset::new().with(old)).unwrap();
-
-    let guard = tracing::subscriber::set_default(subscriber);
-    agent.run("17 + 25?".into()).await.unwrap();
-    drop(guard);
-
-    let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let (_, written) = traced(Level::WARN, FmtSpan::NONE, "17 + 25?", agent).await;
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
 }
 
-/// Everything that a trace says of a run in which the canary is said everywhere.
-async fn trace_of(canary: &str, traced: bool) -> String {
-    let written = Written::default();
-    let writer = written.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .with_span_events(FmtSpan::FULL)
-        .with_ansi(false)
-        .finish();
+/// An agent that says the canary everywhere.
+fn canary(canary: &str, traced: bool) -> ReactAgent {
     let echo = haft_core::tool_fn("echo", "Echoes.", |Echo { text, fails }| async move {
         if fails { Err(ToolError::retry(text)) } else { Ok(text) }
     });
@@ -106,7 +90,7 @@ async fn trace_of(canary: &str, traced: bool) -> String {
         .calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
         .text(canary)
         .text(canary);
-    let agent = ReactAgent::builder(model)
+    ReactAgent::builder(model)
         .tools(Toolset::new().with(echo))
         .instructions(canary)
         .dynamic_instructions({
@@ -118,13 +102,14 @@ async fn trace_of(canary: &str, traced: bool) -> String {
         })
         .trace_content(traced)
         .build()
-        .unwrap();
-    let guard = tracing::subscriber::set_default(subscriber);
-    let output = agent.run(canary.into()).await.unwrap();
-    drop(guard);
-    assert_eq!(output.text(), canary);
-    let bytes = written.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
+        .unwrap()
+}
+
+/// Everything that a trace says of a run in which the canary is said everywhere.
+async fn trace_of(said: &str, with_content: bool) -> String {
+    let (text, trace) = traced(Level::TRACE, FmtSpan::FULL, said, canary(said, with_content)).await;
+    assert_eq!(text, said);
+    trace
 }
 
 #[derive(serde::Deserialize, haft_core::schemars::JsonSchema)]
