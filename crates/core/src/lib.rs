@@ -47,8 +47,8 @@ pub use haft_macros::tools;
 pub use message::{AssistantMessage, Message, MessageBody, ProviderData};
 pub use model::{
     ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatService, ChatSettings, ChatStream,
-    Cost, FinishReason, LayeredModel, ModelError, ModelProfile, ModelService, Price, Priced, Prices,
-    ResponseFormat, TimeoutPhase, ToolChoice, Usage,
+    Cost, FallbackModel, FinishReason, LayeredModel, ModelError, ModelFailure, ModelProfile, ModelService,
+    Price, Priced, Prices, ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
 pub use pipeline::{
     Audit, AuditLog, AuditOutcome, Batch, CallOutcome, CallRecord, Pipeline, Recorder, WaitsFor,

@@ -3,6 +3,7 @@
 mod cost;
 mod error;
 mod ext;
+mod fallback;
 mod layered;
 mod priced;
 mod profile;
@@ -13,8 +14,9 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
 pub use cost::{Cost, Price, Prices};
-pub use error::{ModelError, TimeoutPhase};
+pub use error::{ModelError, ModelFailure, TimeoutPhase};
 pub use ext::ChatModelExt;
+pub use fallback::FallbackModel;
 pub use layered::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use priced::Priced;
 pub use profile::ModelProfile;

@@ -155,8 +155,11 @@ impl Prices {
     }
 
     /// Notes on a reply what it cost: by the name of the model that answered, or else the one that was asked. Where neither has
-    /// a price, or the tokens are not told, nothing is noted.
+    /// a price, or the tokens are not told, nothing is noted, nor where it is already: who is nearer to the model knows better.
     pub(super) fn note(&self, response: &mut ChatResponse, asked: &str) {
+        if response.usage.priced > 0 {
+            return;
+        }
         let price = response.model.as_deref().and_then(|model| self.get(model)).or_else(|| self.get(asked));
         if let (Some(price), true) = (price, response.usage.is_reported()) {
             response.usage.cost = price.of(&response.usage);

@@ -85,6 +85,21 @@ pub enum ModelError {
         /// The error below.
         source: Option<BoxError>,
     },
+    /// None of the models that were asked, one in place of the other, replied.
+    #[error("no model replied: {}", told(failures))]
+    NoneReplied {
+        /// What each said, in the order in which they were asked.
+        failures: Vec<ModelFailure>,
+    },
+}
+
+/// Why one of several models did not reply.
+#[derive(Debug)]
+pub struct ModelFailure {
+    /// The model's name.
+    pub model: String,
+    /// Its error.
+    pub error: ModelError,
 }
 
 /// What was waited for when the time was up.
@@ -118,10 +133,29 @@ impl ModelError {
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// How long the server wants us to wait before the same request, where it says so.
+    /// A stream that ended, and said neither the whole reply nor why there is none.
+    pub(super) fn without_end() -> Self {
+        let reason = "the stream ended before the reply".to_owned();
+        Self::Truncated { reason, partial: Box::default() }
+    }
+
+    /// What one model said as it is, and else what each did.
+    pub(super) fn of_failures(mut failures: Vec<ModelFailure>) -> Self {
+        match failures.pop() {
+            Some(only) if failures.is_empty() => only.error,
+            last => Self::NoneReplied { failures: failures.into_iter().chain(last).collect() },
+        }
+    }
+
+    /// How long the server wants us to wait before the same request, where it says so. Of several models, the one that is soonest
+    /// ready counts.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            Self::NoneReplied { failures } => {
+                let transient = failures.iter().filter(|failure| failure.error.is_transient());
+                transient.map(|failure| failure.error.retry_after()).min().flatten()
+            }
             _ => None,
         }
     }
@@ -132,7 +166,39 @@ impl ModelError {
             Self::RateLimited { permanent, .. } => !permanent,
             Self::Server { .. } | Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Truncated { .. } | Self::EmptyResponse => true,
+            Self::NoneReplied { failures } => failures.iter().any(|failure| failure.error.is_transient()),
             _ => false,
         }
     }
+
+    /// Whether another model may reply to the same request: what failed is the model, its server or the account, and not the request.
+    ///
+    /// So it is where the server is down, busy or too slow, where a quota is used up or a key refused, where the model is not there any more, where it cannot
+    /// do what is asked, and where its reply was cut, is empty or cannot be read. It is not where the request is refused, and
+    /// not where the conversation is too long: an agent shortens it.
+    pub fn may_succeed_elsewhere(&self) -> bool {
+        match self {
+            // It has moved, wants money, or knows no such model.
+            Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410),
+            Self::ContextTooLong(_) => false,
+            Self::NoneReplied { failures } => {
+                failures.last().is_none_or(|failure| failure.error.may_succeed_elsewhere())
+            }
+            Self::Unauthorized(_)
+            | Self::RateLimited { .. }
+            | Self::Server { .. }
+            | Self::Unreachable { .. }
+            | Self::TimedOut { .. }
+            | Self::Truncated { .. }
+            | Self::EmptyResponse
+            | Self::InvalidResponse(_)
+            | Self::Unsupported(_)
+            | Self::Failed { .. } => true,
+        }
+    }
+}
+
+fn told(failures: &[ModelFailure]) -> String {
+    let told = failures.iter().map(|ModelFailure { model, error }| format!("{model}: {error}"));
+    told.collect::<Vec<_>>().join("; ")
 }

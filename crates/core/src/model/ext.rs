@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use super::{ChatModel, ChatService, LayeredModel, ModelService, Priced, Prices};
+use super::{ChatModel, ChatService, FallbackModel, LayeredModel, ModelService, Priced, Prices};
 
 /// What can be done with any model.
 pub trait ChatModelExt: ChatModel + Sized {
     /// Notes on each reply [what it cost](super::Usage::cost), by these prices. A reply of which the tokens are not told, or whose
-    /// model has no price, is left as it is: nothing is guessed.
+    /// model has no price, is left as it is: nothing is guessed. So is one that has its cost already, by prices nearer to the model.
     ///
     /// # Examples
     ///
@@ -38,12 +38,24 @@ pub trait ChatModelExt: ChatModel + Sized {
         Priced::new(self, prices)
     }
 
+    /// Asks another model where this one fails: see [`FallbackModel`]. More can be added to what comes of it.
+    fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel
+    where
+        Self: 'static,
+    {
+        FallbackModel::new(self).with_fallback(model)
+    }
+
     /// Puts a layer of `tower` around the model: a limit, a timeout, a retry, or a hook of your own. It is any layer over a
     /// service of [`ChatRequest`](super::ChatRequest) that answers a [`ChatStream`](super::ChatStream), and can be cloned; each request is made by a clone.
     ///
     /// The reply streams through: the service answers when the reply begins. So a timeout is one for the beginning, a retry is for
     /// what fails before that, and a limit of requests at a time counts those that have not begun to be answered. What comes
     /// later, a layer sees in the stream. An error that is a [`ModelError`](super::ModelError) keeps its meaning.
+    ///
+    /// A service that cannot be cloned, such as a limit of requests a minute, goes under a `Buffer`: `.buffer(16).rate_limit(60, minute)`. Both need a
+    /// runtime where they are made, and work as long as that does: make them in the runtime of the program. What is dropped while it waits for its
+    /// turn takes none. A limit of tokens is not to be had before the reply; a server that has one says so, with how long to wait.
     ///
     /// # Examples
     ///

@@ -126,10 +126,7 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
                 return Ok(response);
             }
         }
-        Err(ModelError::Truncated {
-            reason: "the stream ended before the reply".to_owned(),
-            partial: Box::default(),
-        })
+        Err(ModelError::without_end())
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {

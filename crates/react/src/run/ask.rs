@@ -53,14 +53,22 @@ impl Run {
             }
             Err(error) => {
                 self.head.usage += Usage::of_failed_request();
-                match error {
+                match decisive(&error) {
                     ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
                         self.tolerate(|| error.into())
                     }
                     ModelError::ContextTooLong(_) => self.overflow(error),
-                    error => Err(error.into()),
+                    _ => Err(error.into()),
                 }
             }
         }
+    }
+}
+
+/// Where several models were asked, the last one had the last word.
+fn decisive(error: &ModelError) -> &ModelError {
+    match error {
+        ModelError::NoneReplied { failures } => failures.last().map_or(error, |last| decisive(&last.error)),
+        other => other,
     }
 }

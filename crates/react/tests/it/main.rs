@@ -29,3 +29,5 @@ mod test_model;
 mod text;
 mod tools;
 mod validators;
+#[cfg(test)]
+mod wrapped;

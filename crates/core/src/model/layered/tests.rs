@@ -10,7 +10,10 @@ use crate::{
     ModelError, ModelProfile, TimeoutPhase, async_trait, testing::ScriptedModel,
 };
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 use tower::{
     ServiceBuilder,
     limit::{ConcurrencyLimitLayer, GlobalConcurrencyLimitLayer},
@@ -158,4 +161,45 @@ async fn a_dropped_reply_is_gone() {
     drop(waits);
     may.add_permits(2);
     assert!(model.chat(&request).await.is_ok());
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A limit of requests a minute, with room for eight who wait.
+fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
+    model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_goes_under_a_buffer() {
+    let model =
+        limited(ScriptedModel::new().text("one").chunks(["t", "wo"]).text("three").chunks(["fo", "ur"]), 2);
+    let (request, began) = (request(), Instant::now());
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "one");
+    assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let third = model.chat(&request).await.unwrap().message.text();
+    assert_eq!((third.as_str(), began.elapsed().as_secs()), ("three", 60));
+    assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_no_longer_waits_for_a_turn_takes_none() {
+    let scripted = ScriptedModel::new().text("one").text("two");
+    let model = limited(scripted.clone(), 1);
+    let (request, began) = (request(), Instant::now());
+    model.chat(&request).await.unwrap();
+    for _ in 0..20 {
+        assert!(timeout(Duration::from_secs(1), model.chat(&request)).await.is_err());
+        assert!(timeout(Duration::from_secs(1), model.stream(&request).next()).await.is_err());
+    }
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "two");
+    assert_eq!((scripted.requests().len(), began.elapsed().as_secs()), (2, 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_comes_through_a_buffer_as_it_is() {
+    let model = limited(ScriptedModel::new().fail(ModelError::ContextTooLong("no".to_owned())), 1);
+    assert!(matches!(model.chat(&request()).await, Err(ModelError::ContextTooLong(_))));
 }

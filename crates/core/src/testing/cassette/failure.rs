@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AssistantMessage, ModelError, TimeoutPhase};
+use crate::{AssistantMessage, ModelError, ModelFailure, TimeoutPhase};
 
 /// A model's error as data. The errors below it stay behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,13 @@ pub(super) enum RecordedError {
     InvalidResponse { message: String },
     Unsupported { message: String },
     Failed { message: String },
+    NoneReplied { failures: Vec<RecordedFailure> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct RecordedFailure {
+    model: String,
+    error: RecordedError,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +63,13 @@ impl From<&ModelError> for RecordedError {
             ModelError::InvalidResponse(message) => Self::InvalidResponse { message: message.clone() },
             ModelError::Unsupported(message) => Self::Unsupported { message: message.clone() },
             ModelError::Failed { message, .. } => Self::Failed { message: message.clone() },
+            ModelError::NoneReplied { failures } => {
+                let recorded = |ModelFailure { model, error }: &ModelFailure| RecordedFailure {
+                    model: model.clone(),
+                    error: error.into(),
+                };
+                Self::NoneReplied { failures: failures.iter().map(recorded).collect() }
+            }
         }
     }
 }
@@ -79,6 +93,10 @@ impl From<RecordedError> for ModelError {
             RecordedError::InvalidResponse { message } => Self::InvalidResponse(message),
             RecordedError::Unsupported { message } => Self::Unsupported(message),
             RecordedError::Failed { message } => Self::Failed { message, source: None },
+            RecordedError::NoneReplied { failures } => {
+                let failure = |RecordedFailure { model, error }| ModelFailure { model, error: error.into() };
+                Self::NoneReplied { failures: failures.into_iter().map(failure).collect() }
+            }
         }
     }
 }
