@@ -10,6 +10,7 @@ mod causes;
 mod content;
 mod deadline;
 mod in_flight;
+mod kept;
 pub mod limits;
 mod message;
 mod model;
@@ -46,9 +47,9 @@ pub use haft_macros::tool;
 pub use haft_macros::tools;
 pub use message::{AssistantMessage, Message, MessageBody, ProviderData};
 pub use model::{
-    ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatService, ChatSettings, ChatStream,
-    Cost, FallbackModel, FinishReason, LayeredModel, ModelError, ModelFailure, ModelProfile, ModelService,
-    Price, Priced, Prices, ResponseFormat, TimeoutPhase, ToolChoice, Usage,
+    CachedReplies, ChatEvent, ChatModel, ChatModelExt, ChatRequest, ChatResponse, ChatService, ChatSettings,
+    ChatStream, Cost, FallbackModel, FinishReason, LayeredModel, ModelError, ModelFailure, ModelProfile,
+    ModelService, Price, Priced, Prices, ReplyCache, ResponseFormat, TimeoutPhase, ToolChoice, Usage,
 };
 pub use pipeline::{
     Audit, AuditLog, AuditOutcome, Batch, CallOutcome, CallRecord, Pipeline, Recorder, WaitsFor,

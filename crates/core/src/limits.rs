@@ -62,6 +62,12 @@ pub const CACHED_RESULTS: usize = 1_000;
 /// How many bytes of results and arguments a [`ResultCache`](crate::ResultCache) keeps: 64 MiB.
 pub const CACHED_RESULT_BYTES: usize = 64 << 20;
 
+/// How many replies a [`ReplyCache`](crate::ReplyCache) keeps before it forgets those that were not asked for longest.
+pub const CACHED_REPLIES: usize = 1_000;
+
+/// How many bytes of replies a [`ReplyCache`](crate::ReplyCache) keeps: 64 MiB.
+pub const CACHED_REPLY_BYTES: usize = 64 << 20;
+
 /// How often one agent may hand a run to another.
 pub const HAND_OFFS: u32 = 8;
 

@@ -1,6 +1,8 @@
 //! Models that are asked for the next message.
 
+mod cached;
 mod cost;
+mod described;
 mod error;
 mod ext;
 mod fallback;
@@ -13,7 +15,9 @@ mod response;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
+pub use cached::{CachedReplies, ReplyCache};
 pub use cost::{Cost, Price, Prices};
+pub(crate) use described::described;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
 pub use ext::ChatModelExt;
 pub use fallback::FallbackModel;

@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -12,14 +12,18 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use lru::LruCache;
-use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    CallRequest, Principal, ToolOutcome, ToolOutput, in_flight::InFlight, limits, pipeline::check,
-    schema::canonical, store::bytes_of, tool::StateIdentity,
+    CallRequest, Principal, ToolOutcome, ToolOutput,
+    in_flight::InFlight,
+    kept::{Began, Kept},
+    limits,
+    pipeline::check,
+    schema::canonical,
+    store::bytes_of,
+    tool::StateIdentity,
 };
 
 /// Answers a call with the result of an earlier one: a layer for tools whose policy is [idempotent](crate::Policy::idempotent). Calls
@@ -63,23 +67,9 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct ResultCache {
-    time_to_live: Duration,
-    entries: usize,
-    bytes: usize,
-    memory: Arc<Memory>,
-}
-
-struct Memory {
+    kept: Kept<Key, ToolOutput>,
     /// How many tools there are.
-    tools: AtomicU64,
-    kept: Mutex<Kept>,
-}
-
-struct Kept {
-    results: LruCache<Key, Entry>,
-    bytes: usize,
-    /// How often all were forgotten.
-    cleared: u64,
+    tools: Arc<AtomicU64>,
 }
 
 /// What an earlier call must have had in common with this one.
@@ -91,107 +81,41 @@ struct Key {
     state: StateIdentity,
 }
 
-/// When a call began.
-#[derive(Clone, Copy)]
-struct Began {
-    at: Instant,
-    /// How often all results had been forgotten by then.
-    cleared: u64,
-}
-
-struct Entry {
-    output: Arc<ToolOutput>,
-    began: Instant,
-    bytes: usize,
-}
-
 impl ResultCache {
     /// Makes a cache whose results last this long. It keeps [`limits::CACHED_RESULTS`] in [`limits::CACHED_RESULT_BYTES`].
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Mutex::new(Kept { results: LruCache::unbounded(), bytes: 0, cleared: 0 });
-        Self {
-            time_to_live,
-            entries: limits::CACHED_RESULTS,
-            bytes: limits::CACHED_RESULT_BYTES,
-            memory: Arc::new(Memory { tools: AtomicU64::new(0), kept }),
-        }
+        let kept = Kept::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES);
+        Self { kept, tools: Arc::default() }
     }
 
     /// Sets how many results are kept.
     #[must_use]
     pub fn with_entries(mut self, entries: usize) -> Self {
-        self.entries = entries;
+        self.kept.entries = entries;
         self
     }
 
     /// Sets how many bytes of results and arguments are kept. A result that is larger by itself is not.
     #[must_use]
     pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.bytes = bytes;
+        self.kept.bytes = bytes;
         self
     }
 
     /// Forgets all results, such as when what they tell has changed, also those of calls that are under way.
     pub fn clear(&self) {
-        self.with_kept(|kept| {
-            kept.results.clear();
-            kept.bytes = 0;
-            kept.cleared += 1;
-        });
-    }
-
-    fn begin(&self) -> Began {
-        Began { at: Instant::now(), cleared: self.with_kept(|kept| kept.cleared) }
+        self.kept.clear();
     }
 
     fn find(&self, key: &Key) -> Option<ToolOutput> {
-        let (output, age) = self.with_kept(|kept| {
-            let entry = kept.results.get(key)?;
-            let age = entry.began.elapsed();
-            if age < self.time_to_live {
-                return Some((Arc::clone(&entry.output), age));
-            }
-            kept.forget(key);
-            None
-        })?;
+        let (output, age) = self.kept.find(key)?;
         let output = Arc::unwrap_or_clone(output);
         Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
     }
 
-    fn keep(&self, key: Key, output: &ToolOutput, Began { at: began, cleared }: Began) {
+    fn keep(&self, key: Key, output: &ToolOutput, began: Began) {
         let bytes = bytes_of(output).saturating_add(key.arguments.len());
-        if bytes > self.bytes {
-            return;
-        }
-        let entry = Entry { output: Arc::new(output.clone()), began, bytes };
-        self.with_kept(|kept| {
-            if kept.cleared != cleared {
-                return;
-            }
-            // Of two calls at once the later one counts, whichever ends first.
-            if kept.results.peek(&key).is_some_and(|other| other.began > began) {
-                return;
-            }
-            kept.forget(&key);
-            kept.results.put(key, entry);
-            kept.bytes += bytes;
-            while kept.results.len() > self.entries || kept.bytes > self.bytes {
-                let Some((_, oldest)) = kept.results.pop_lru() else { break };
-                kept.bytes -= oldest.bytes;
-            }
-        });
-    }
-
-    fn with_kept<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
-        act(&mut self.memory.kept.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Kept {
-    fn forget(&mut self, key: &Key) {
-        if let Some(entry) = self.results.pop(key) {
-            self.bytes -= entry.bytes;
-        }
+        self.kept.keep(key, bytes, began, || output.clone());
     }
 }
 
@@ -199,7 +123,7 @@ impl<S> Layer<S> for ResultCache {
     type Service = CachedResults<S>;
 
     fn layer(&self, inner: S) -> CachedResults<S> {
-        let tool = self.memory.tools.fetch_add(1, Ordering::Relaxed);
+        let tool = self.tools.fetch_add(1, Ordering::Relaxed);
         CachedResults { inner, cache: self.clone(), tool }
     }
 }
@@ -254,7 +178,7 @@ where
                 return Ok(ToolOutcome::Done(found));
             }
             let (definition, context, began) =
-                (request.definition.clone(), request.context.clone(), cache.begin());
+                (request.definition.clone(), request.context.clone(), cache.kept.begin());
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {

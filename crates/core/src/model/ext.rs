@@ -2,7 +2,10 @@ use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use super::{ChatModel, ChatService, FallbackModel, LayeredModel, ModelService, Priced, Prices};
+use super::{
+    CachedReplies, ChatModel, ChatService, FallbackModel, LayeredModel, ModelService, Priced, Prices,
+    ReplyCache,
+};
 
 /// What can be done with any model.
 pub trait ChatModelExt: ChatModel + Sized {
@@ -44,6 +47,11 @@ pub trait ChatModelExt: ChatModel + Sized {
         Self: 'static,
     {
         FallbackModel::new(self).with_fallback(model)
+    }
+
+    /// Answers a request with the reply to an earlier one that was equal: see [`ReplyCache`].
+    fn cached(self, cache: &ReplyCache) -> CachedReplies<Self> {
+        CachedReplies::new(self, cache)
     }
 
     /// Puts a layer of `tower` around the model: a limit, a timeout, a retry, or a hook of your own. It is any layer over a

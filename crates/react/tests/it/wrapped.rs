@@ -1,7 +1,11 @@
 //! Agents on models that something stands around.
 
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatModelExt as _, ModelError, ModelProfile, StopReason,
+    Agent as _, AgentErrorKind, AssistantMessage, ChatModelExt as _, ChatResponse, Cost, ModelError,
+    ModelProfile, Price, Prices, ReplyCache, RunAnswer, RunEvent, StopReason, ToolCall, Usage,
     testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
@@ -51,4 +55,30 @@ async fn what_the_last_of_several_models_said_decides_what_a_run_does() {
         panic!("{error:?}")
     };
     assert_eq!((failures.len(), error.usage.requests), (2, 1));
+}
+
+/// The second run is the first one again, and costs nothing.
+#[tokio::test]
+async fn a_run_whose_replies_are_kept_goes_the_same_way() {
+    let call = AssistantMessage {
+        tool_calls: vec![ToolCall::new("a", "add", r#"{"x":17,"y":25}"#)],
+        ..AssistantMessage::default()
+    };
+    let reply = |message| ChatResponse { usage: Usage::of_request(1_000, 10), ..ChatResponse::new(message) };
+    let model = ScriptedModel::new().reply(reply(call)).reply(reply("It is 42.".into()));
+    let cached = model.clone().cached(&ReplyCache::new(Duration::from_secs(60)));
+    let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
+    let agent = ReactAgent::builder(cached).tools(calculator()).prices(prices).build().unwrap();
+    let ask = async || agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+
+    let (first, again) = (ask().await, ask().await);
+    assert_eq!(model.requests().len(), 2);
+    let summary = |answer: &RunAnswer| (answer.text.clone(), answer.steps.len(), answer.usage.total_tokens());
+    assert_eq!(summary(&first), ("It is 42.".to_owned(), 1, 2_020));
+    assert_eq!(summary(&again), summary(&first));
+    assert_eq!((first.usage.cost, again.usage.cost), (Cost::new(0.00202), Cost::ZERO));
+    assert!(again.usage.is_priced() && again.usage.unreported == 0);
+
+    let events: Vec<_> = agent.stream("What is 17 plus 25?".into()).try_collect().await.unwrap();
+    assert!(events.contains(&RunEvent::TextDelta { text: "It is 42.".to_owned() }));
 }

@@ -11,7 +11,7 @@ pub(super) struct Exchange {
     /// In text: the earlier exchange whose request this one goes on from, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
-    /// What was asked, as [`request::described`](super::request::described) tells it.
+    /// What was asked, as [`described`](crate::model::described) tells it.
     pub(super) request: Value,
     #[serde(flatten)]
     pub(super) reply: Reply,

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::difference::{differences, told};
 use super::exchange::{Exchange, Reply};
 use super::redaction::Redaction;
-use super::{Cassette, CassetteError, CassetteMode, request};
+use super::{Cassette, CassetteError, CassetteMode};
+use crate::model::described;
 use crate::testing::said::Said;
 use crate::{BoxError, ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 
@@ -158,7 +159,7 @@ impl CassetteModel {
 
     /// What is done with a request: a recorded reply, or a model that is to be asked.
     fn plan(&self, request: &ChatRequest) -> Plan<'_> {
-        let mut asked = request::described(request);
+        let mut asked = described(request);
         self.redaction.value(&mut asked);
         let mut state = self.tape.lock();
         let same = state.left.iter().position(|(_, exchange)| exchange.request == asked);
