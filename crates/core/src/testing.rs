@@ -13,7 +13,7 @@ mod example;
 mod said;
 mod scripted;
 
-pub use cassette::{Cassette, CassetteError, CassetteMode, CassetteModel, UnknownMode};
+pub use cassette::{Cassette, CassetteError, CassetteMismatch, CassetteMode, CassetteModel, UnknownMode};
 pub use every_tool::{NoArguments, TestModel};
 pub use example::{NoExample, example};
 pub use scripted::ScriptedModel;

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use mode::{CassetteMode, UnknownMode};
-pub use model::CassetteModel;
+pub use model::{CassetteMismatch, CassetteModel};
 
 use exchange::Exchange;
 use profile::RecordedProfile;

@@ -5,11 +5,11 @@ use futures::{FutureExt as _, StreamExt as _};
 use serde_json::json;
 
 use super::{Cassette, CassetteMode, CassetteModel};
-use crate::testing::{ScriptedModel, TestModel};
+use crate::testing::{ScriptedModel, TestModel, conformance};
 use crate::{
-    AssistantMessage, ChatEvent, ChatModel as _, ChatRequest, ChatResponse, DynamicTool, Message, ModelError,
-    ModelProfile, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
-    ToolResult, Usage,
+    AssistantMessage, ChatEvent, ChatModel as _, ChatModelExt as _, ChatRequest, ChatResponse, DynamicTool,
+    Message, ModelError, ModelProfile, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolList,
+    ToolName, ToolOutput, ToolResult, Usage,
 };
 
 fn tools() -> ToolList {
@@ -183,6 +183,61 @@ async fn what_nobody_asked_for_is_told_at_the_end() {
     let model = CassetteModel::replay(text.parse().unwrap());
     model.chat(&first()).await.unwrap();
     assert_eq!(told_at_the_end(model), "nobody asked what exchange 2 of the cassette is about");
+}
+
+/// The panic of a spawned task is nobody's.
+#[tokio::test]
+async fn a_test_may_verify_what_was_asked_and_then_no_clone_panics() {
+    let (text, _) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    let worker = model.clone();
+    let asked = async move {
+        worker.chat(&first()).await.unwrap();
+        worker.chat(&second("call_1", "43")).await.unwrap_err();
+    };
+    tokio::spawn(asked).await.unwrap();
+    let problem = model.verify().unwrap_err().to_string();
+    assert!(problem.contains(r#"/messages/2/content: was "42", now "43""#), "{problem}");
+    drop(model);
+
+    let model = CassetteModel::replay(text.parse().unwrap());
+    let worker = model.clone();
+    tokio::spawn(async move { worker.chat(&first()).await }).await.unwrap().unwrap();
+    let problem = model.verify().unwrap_err();
+    assert_eq!(problem.to_string(), "nobody asked what exchange 2 of the cassette is about");
+    model.chat(&second("call_1", "42")).await.unwrap();
+    assert_eq!(model.verify(), Ok(()));
+    // What is asked afterwards is told again.
+    model.chat(&first()).await.unwrap_err();
+    assert!(told_at_the_end(model).starts_with("request 3 is not recorded"));
+    assert_eq!(CassetteModel::record(TestModel::new()).verify(), Ok(()));
+}
+
+/// Any wrapper is recorded as any model is.
+#[tokio::test]
+async fn what_each_of_several_models_said_is_recorded() {
+    let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };
+    let one = ScriptedModel::new().fail(busy()).fail(busy());
+    let other = ScriptedModel::new().chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
+    let model = CassetteModel::record(one.with_fallback(other));
+    let said: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    let error = model.chat(&first()).await.unwrap_err();
+
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let again: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(again, said);
+    let replayed = model.chat(&first()).await.unwrap_err();
+    assert_eq!(format!("{replayed:?}"), format!("{error:?}"));
+    assert!(matches!(replayed, ModelError::NoneReplied { failures } if failures.len() == 2));
+}
+
+#[tokio::test]
+async fn a_replayed_model_keeps_the_promises_of_one() {
+    let model = CassetteModel::record(TestModel::new());
+    conformance::model(model.clone()).deterministic().await.assert();
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    conformance::model(model.clone()).deterministic().await.assert();
+    assert_eq!(model.verify(), Ok(()));
 }
 
 #[tokio::test]
