@@ -62,6 +62,7 @@ impl Trace {
             RunEvent::RequestFinished { .. } => self.thoughts()?,
             RunEvent::ReplyRefused { problem } => {
                 self.words.clear();
+                self.thought.clear();
                 self.block("refused", FAILED, problem, "")?;
             }
             RunEvent::CallStarted { call } => {

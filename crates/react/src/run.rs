@@ -37,6 +37,7 @@ use head::{Head, Phase};
 use ids::CallIds;
 use queued::Placed;
 
+pub(crate) use ask::is_broken_reply;
 pub(crate) use begin::{conversation, date};
 pub(crate) use calls::{OpenCalls, not_run};
 pub use check::{Output, OutputError};

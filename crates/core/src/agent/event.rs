@@ -38,7 +38,7 @@ pub enum RunEvent {
     },
     /// The reply of the last request is not taken: what was told of its text is no answer. The model is asked again.
     ReplyRefused {
-        /// What is wrong with it, as the model is told.
+        /// What is wrong with it: what the model is told, or how the reply broke off.
         problem: String,
     },
     /// A call begins its way. One that must wait is told as [pending](Self::CallPending) next, and begins once more when

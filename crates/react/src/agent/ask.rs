@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
-use haft_core::{ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent, Schema};
+use haft_core::{
+    AgentErrorKind, ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent, Schema,
+};
 use tracing::{Instrument as _, Span, field};
 
 use super::{ReactAgent, content, watch::Events};
-use crate::{Delta, Reply, Run};
+use crate::{Delta, Reply, Run, run::is_broken_reply};
 
 impl ReactAgent {
     /// Asks the model, and tells of the reply as it comes.
@@ -38,6 +40,21 @@ impl ReactAgent {
         let reply = self.listen(run, request, events).instrument(span).await?;
         events.tell(|| RunEvent::RequestFinished { usage: reply.usage }).await;
         Ok(reply)
+    }
+
+    /// Tells the run what came of a request; and a watcher that what was told of a reply does not count, where it broke and is asked for again.
+    pub(super) async fn hear_out(
+        run: &mut Run,
+        reply: Result<Reply, ModelError>,
+        events: &Events,
+    ) -> Result<(), AgentErrorKind> {
+        let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
+        run.on_chat(reply)?;
+        if let Some(problem) = problem {
+            tracing::warn!(problem, "a reply cannot be used; asking again");
+            events.tell(|| RunEvent::ReplyRefused { problem }).await;
+        }
+        Ok(())
     }
 
     /// The reply, as it comes if somebody watches, else as a whole.

@@ -104,7 +104,7 @@ impl ReactAgent {
                     // The request shares the transcript: while it lives, an addition costs a copy of the list.
                     drop(request);
                     match reply {
-                        Some(reply) => run.on_chat(reply)?,
+                        Some(reply) => Self::hear_out(run, reply, events).await?,
                         None => run.on_time_up(),
                     }
                 }

@@ -32,8 +32,9 @@ impl Run {
 
     /// Tells what the model replied, as the dialect [folds](crate::Dialect::fold) it.
     ///
-    /// A request that failed can be made again: the run is where it was before it. An empty or unreadable reply is
-    /// tolerated as often as [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) says.
+    /// A request that failed can be made again: the run is where it was before it. An empty or unreadable reply, and one that was cut, is
+    /// tolerated as often as [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) says. Nothing of it is kept, and none of
+    /// its calls is made.
     ///
     /// # Errors
     ///
@@ -54,15 +55,19 @@ impl Run {
             Err(error) => {
                 self.head.usage += Usage::of_failed_request();
                 match decisive(&error) {
-                    ModelError::EmptyResponse | ModelError::InvalidResponse(_) => {
-                        self.tolerate(|| error.into())
-                    }
                     ModelError::ContextTooLong(_) => self.overflow(error),
+                    _ if is_broken_reply(&error) => self.tolerate(|| error.into()),
                     _ => Err(error.into()),
                 }
             }
         }
     }
+}
+
+/// Whether there was a reply, and it is none that can be taken: another one may be.
+pub(crate) fn is_broken_reply(error: &ModelError) -> bool {
+    let error = decisive(error);
+    matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
 }
 
 /// Where several models were asked, the last one had the last word.

@@ -56,7 +56,7 @@ pub struct RunConfig {
     /// How often in a row the same calls are tolerated: at the last time the model is told, and the next ends the
     /// run. `None` is without end. Default: [`limits::IDENTICAL_CALLS`].
     pub identical_calls: Option<u32>,
-    /// How many replies in a row may be empty, unreadable, of the wrong form or refused by a validator before the run fails. Default: 2.
+    /// How many replies in a row may be empty, unreadable, cut, of the wrong form or refused by a validator before the run fails. Default: 2.
     pub unusable_replies: u32,
 }
 

@@ -3,10 +3,11 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use expect_test::expect;
+use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    Agent as _, AgentErrorKind, AssistantMessage, ChatRequest, ChatResponse, FailureKind, FinishReason,
-    Limit, ModelError, Policy, RunInput, StopReason, ToolCall, ToolError, ToolExt as _, Toolset,
-    testing::ScriptedModel,
+    Agent as _, AgentErrorKind, AssistantMessage, ChatEvent, ChatRequest, ChatResponse, FailureKind,
+    FinishReason, Limit, ModelError, Policy, RunEvent, RunInput, StopReason, ToolCall, ToolError,
+    ToolExt as _, Toolset, testing::ScriptedModel,
 };
 use haft_react::ReactAgent;
 
@@ -173,6 +174,83 @@ async fn empty_replies_are_asked_again_and_then_an_error() {
     let error = agent.run("Hi".into()).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::EmptyResponse)), "{error:?}");
     assert_eq!((error.usage.requests, error.transcript.len()), (3, 1));
+}
+
+fn cut(partial: AssistantMessage) -> ModelError {
+    ModelError::Truncated { reason: "connection reset".to_owned(), partial: Box::new(partial) }
+}
+
+fn delta(text: &str) -> Result<ChatEvent, ModelError> {
+    Ok(ChatEvent::TextDelta { text: text.to_owned() })
+}
+
+/// What a watcher is told of the replies.
+fn told(events: &[RunEvent]) -> Vec<String> {
+    let line = |event: &RunEvent| match event {
+        RunEvent::TextDelta { text } => Some(text.clone()),
+        RunEvent::ReplyRefused { problem } => Some(format!("refused: {problem}")),
+        _ => None,
+    };
+    events.iter().filter_map(line).collect()
+}
+
+/// FAULTS M11 and M12: it is asked for again, watched or not, and who was told a part of it is told that it does not count.
+#[tokio::test]
+async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
+    let (add, ran) = counted(&add());
+    let half = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
+    let half = AssistantMessage { tool_calls: vec![half], ..AssistantMessage::from("It is") };
+    let breaks = || {
+        let started = ChatEvent::ToolCallStarted { index: 0, id: "a".to_owned(), name: "add".to_owned() };
+        let unreadable = ModelError::InvalidResponse("an event is no JSON".to_owned());
+        ScriptedModel::new()
+            .events([delta("It is"), Ok(started), Err(cut(half.clone()))])
+            .events([delta("Well, "), Err(unreadable)])
+            .chunks(["It is ", "42."])
+    };
+    let agent = |model| ReactAgent::new(model, Toolset::new().with(add.clone())).unwrap();
+
+    let events: Vec<_> = agent(breaks()).stream("Add.".into()).try_collect().await.unwrap();
+    expect![[r#"
+        [
+            "It is",
+            "refused: the reply was cut: connection reset",
+            "Well, ",
+            "refused: the model's reply cannot be read: an event is no JSON",
+            "It is ",
+            "42.",
+        ]
+    "#]]
+    .assert_debug_eq(&told(&events));
+    let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
+    let (watched, alone) = (output.into_answer().unwrap(), agent(breaks()).run("Add.".into()).await.unwrap());
+    let alone = alone.into_answer().unwrap();
+    for answer in [watched, alone] {
+        assert_eq!((&*answer.text, answer.transcript.len(), answer.usage.requests), ("It is 42.", 2, 3));
+    }
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+}
+
+/// FAULTS M11: a typed error with the partial text, in the end.
+#[tokio::test]
+async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far() {
+    let agent = || {
+        let reply = |text: &str| [delta(text), Err(cut(text.into()))];
+        let model = ScriptedModel::new().events(reply("O")).events(reply("On")).events(reply("Once"));
+        ReactAgent::new(model, calculator()).unwrap()
+    };
+    let mut events: Vec<_> = agent().stream("A story.".into()).collect().await;
+    let errors = [events.pop().unwrap().unwrap_err(), agent().run("A story.".into()).await.unwrap_err()];
+    let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
+    let refused = "refused: the reply was cut: connection reset";
+    assert_eq!(told(&events), ["O", refused, "On", refused, "Once"]);
+    for error in errors {
+        assert_eq!((error.transcript.len(), error.usage.requests), (1, 3));
+        let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
+            panic!("{error:?}")
+        };
+        assert_eq!(partial.text(), "Once");
+    }
 }
 
 #[tokio::test]
