@@ -9,12 +9,12 @@ mod table;
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures::{
-    StreamExt as _,
+    StreamExt as _, TryFutureExt as _,
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent, AgentError, AgentErrorKind, Parked, RunContext, RunEvent, RunInput, RunOutput, RunStart,
-    Transcript, Usage,
+    Agent, AgentError, AgentErrorKind, Parked, RunAnswer, RunContext, RunEvent, RunInput, RunOutput,
+    RunStart, Transcript, Usage, async_trait,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -118,7 +118,8 @@ impl Router {
         &self.0.table
     }
 
-    async fn open(self, mut input: RunInput) -> Result<Events, AgentError> {
+    /// Decides who takes a task. What that is, with its reason, is the event.
+    async fn open(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Course), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 date(messages);
@@ -129,12 +130,13 @@ impl Router {
                     let usage = error.usage;
                     error.with_run(conversation.clone(), usage)
                 })?;
-                self.follow(choice, input, conversation)
+                let (routed, course) = self.follow(choice, input, conversation)?;
+                Ok((Some(routed), course))
             }
             RunStart::Resume { parked, .. } => {
                 let (route, usage) = self.take_up(parked)?;
                 let agent = self.agent(route.as_deref())?;
-                Ok(relay(agent, input, route, usage))
+                Ok((None, Course::Agent { agent, input: Box::new(input), origin: Origin { route, usage } }))
             }
         }
     }
@@ -151,18 +153,23 @@ impl Router {
         }
     }
 
-    fn follow(self, choice: Choice, input: RunInput, conversation: Transcript) -> Result<Events, AgentError> {
+    fn follow(
+        &self,
+        choice: Choice,
+        input: RunInput,
+        conversation: Transcript,
+    ) -> Result<(RunEvent, Course), AgentError> {
         let known = choice.route.filter(|route| self.0.agents.contains_key(route));
         tracing::info!(route = known, reason = choice.reason, "a task is routed");
         let routed = RunEvent::Routed { route: known.clone(), reason: choice.reason };
-        let events = if known.is_some() || self.0.fallback.is_some() {
-            let agent = self.agent(known.as_deref())?;
-            relay(agent, input, known, choice.usage)
-        } else {
+        if known.is_none() && self.0.fallback.is_none() {
             let question = clarify::question(&self.0.table, &choice.candidates);
-            clarify::answer(conversation, question, choice.usage)
-        };
-        Ok(stream::iter([Ok(routed)]).chain(events).boxed())
+            let answer = clarify::answer(conversation, question, choice.usage);
+            return Ok((routed, Course::Question(Box::new(answer))));
+        }
+        let agent = self.agent(known.as_deref())?;
+        let origin = Origin { route: known, usage: choice.usage };
+        Ok((routed, Course::Agent { agent, input: Box::new(input), origin }))
     }
 
     /// Puts the state of the agent that parked a run in the place of the router's; whose it is, and what the choice
@@ -187,40 +194,91 @@ impl Router {
     }
 }
 
-type Events = BoxStream<'static, Result<RunEvent, AgentError>>;
-
-/// The events of an agent; what it parks says whose it is.
-fn relay(agent: Arc<dyn Agent>, input: RunInput, route: Option<String>, usage: Usage) -> Events {
-    let events = agent.stream(input).map(move |event| match event {
-        Ok(RunEvent::Done { output: RunOutput::Parked(parked) }) => {
-            let state = json!(Waiting { route: route.clone(), state: parked.state, usage });
-            Ok(RunEvent::Done { output: RunOutput::Parked(Parked { state, ..parked }) })
-        }
-        Ok(RunEvent::Done { output: RunOutput::Answer(mut answer) }) => {
-            answer.usage += usage;
-            let answer = match &route {
-                Some(route) => Box::new(answer.by(route)),
-                None => answer,
-            };
-            Ok(RunEvent::Done { output: RunOutput::Answer(answer) })
-        }
-        Ok(event) => Ok(event),
-        Err(mut error) => {
-            error.usage += usage;
-            Err(error)
-        }
-    });
-    events.boxed()
+/// What becomes of a task.
+enum Course {
+    /// An agent works on it.
+    Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, origin: Origin },
+    /// It is answered by a question back.
+    Question(Box<RunAnswer>),
 }
 
+/// Whose a run is, and what the choice cost.
+struct Origin {
+    route: Option<String>,
+    usage: Usage,
+}
+
+impl Origin {
+    /// What is parked says whose it is, and an answer too.
+    fn of_output(&self, output: RunOutput) -> RunOutput {
+        match output {
+            RunOutput::Parked(parked) => {
+                let waiting = Waiting { route: self.route.clone(), state: parked.state, usage: self.usage };
+                RunOutput::Parked(Parked { state: json!(waiting), ..parked })
+            }
+            RunOutput::Answer(mut answer) => {
+                answer.usage += self.usage;
+                RunOutput::Answer(match &self.route {
+                    Some(route) => Box::new(answer.by(route)),
+                    None => answer,
+                })
+            }
+        }
+    }
+
+    fn of_error(&self, mut error: AgentError) -> AgentError {
+        error.usage += self.usage;
+        error
+    }
+}
+
+type Events = BoxStream<'static, Result<RunEvent, AgentError>>;
+
+impl Course {
+    fn stream(self) -> Events {
+        match self {
+            Self::Agent { agent, input, origin } => {
+                let events = agent.stream(*input).map(move |event| match event {
+                    Ok(RunEvent::Done { output }) => Ok(RunEvent::Done { output: origin.of_output(output) }),
+                    Ok(event) => Ok(event),
+                    Err(error) => Err(origin.of_error(error)),
+                });
+                events.boxed()
+            }
+            Self::Question(answer) => {
+                let asked = RunEvent::TextDelta { text: answer.text.clone() };
+                let done = RunEvent::Done { output: RunOutput::Answer(answer) };
+                stream::iter([Ok(asked), Ok(done)]).boxed()
+            }
+        }
+    }
+
+    async fn run(self) -> Result<RunOutput, AgentError> {
+        match self {
+            Self::Agent { agent, input, origin } => match agent.run(*input).await {
+                Ok(output) => Ok(origin.of_output(output)),
+                Err(error) => Err(origin.of_error(error)),
+            },
+            Self::Question(answer) => Ok(RunOutput::Answer(answer)),
+        }
+    }
+}
+
+#[async_trait]
 impl Agent for Router {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
-        let opened = self.clone().open(input);
-        let events = stream::once(opened).map(|opened| match opened {
-            Ok(events) => events,
-            Err(error) => stream::iter([Err(error)]).boxed(),
-        });
-        events.flatten().boxed()
+        let router = self.clone();
+        let opened = async move {
+            let (routed, course) = router.open(input).await?;
+            Ok(stream::iter(routed.map(Ok)).chain(course.stream()))
+        };
+        opened.try_flatten_stream().boxed()
+    }
+
+    /// The agent that takes it runs as nobody watches it: its model is asked for whole replies.
+    async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
+        let (_, course) = self.open(input).await?;
+        course.run().await
     }
 }
 

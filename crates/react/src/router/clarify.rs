@@ -1,10 +1,9 @@
 //! The question back.
 
-use futures::{StreamExt as _, stream};
-use haft_core::{Message, RunAnswer, RunEvent, RunOutput, StopReason, Timestamp, Transcript, Usage};
+use haft_core::{Message, RunAnswer, StopReason, Timestamp, Transcript, Usage};
 use serde_json::Map;
 
-use super::{Events, RouteTable};
+use super::RouteTable;
 use crate::run::clarification;
 
 /// Asks which of the candidates is meant, or of all routes where there are none.
@@ -22,18 +21,16 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     }
 }
 
-/// The events of a run that only asks back.
-pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> Events {
+/// The answer of a run that only asks back.
+pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     transcript.push(clarification(Message::assistant(question.as_str())).at(Timestamp::now()));
-    let answer = RunAnswer {
-        text: question.clone(),
+    RunAnswer {
+        text: question,
         outputs: Map::new(),
         steps: Vec::new(),
         usage,
         stop_reason: StopReason::Clarification,
         agent: None,
         transcript,
-    };
-    let done = RunEvent::Done { output: RunOutput::Answer(Box::new(answer)) };
-    stream::iter([Ok(RunEvent::TextDelta { text: question }), Ok(done)]).boxed()
+    }
 }

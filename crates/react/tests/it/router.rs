@@ -1,11 +1,11 @@
 //! A router in front of agents.
 
 use expect_test::expect;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
-    Agent, AgentErrorKind, Answer, Answers, AssistantMessage, Message, ModelError, ModelProfile,
-    ResponseFormat, RunEvent, RunInput, RunOutput, RunStart, ToolCall, Toolset, Transcript, json,
-    testing::ScriptedModel,
+    Agent, AgentErrorKind, Answer, Answers, AssistantMessage, ChatEvent, ChatModel, ChatRequest,
+    ChatResponse, Message, ModelError, ModelProfile, ResponseFormat, RunEvent, RunInput, RunOutput, RunStart,
+    StopReason, ToolCall, Toolset, Transcript, async_trait, json, testing::ScriptedModel,
 };
 use haft_react::{Keyword, ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
 
@@ -173,6 +173,42 @@ async fn a_model_without_schemas_is_asked_in_words() {
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else { panic!() };
     assert_eq!(answer.usage.requests, 2);
     assert_eq!(classifier.requests()[0].response_format, ResponseFormat::Text);
+}
+
+/// A model that nobody may watch.
+struct Whole(ScriptedModel);
+
+#[async_trait]
+impl ChatModel for Whole {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+
+    fn stream<'a>(&'a self, _: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        panic!("the reply is asked for in pieces")
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+}
+
+/// What nobody watches is not streamed, and is otherwise the same run.
+#[tokio::test]
+async fn a_run_that_nobody_watches_asks_for_whole_replies() {
+    let choice = r#"{"reason": "calls", "route": "sequence"}"#;
+    let model = ScriptedModel::new().text("->>").fail(ModelError::Unauthorized("no".to_owned()));
+    let agent = ReactAgent::new(Whole(model), Toolset::new()).unwrap();
+    let unused = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
+    let router = Router::new(table(), [("sequence", agent), ("architecture", unused)]).unwrap();
+    let asked = router.run("Draw something.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!(asked.stop_reason, StopReason::Clarification);
+
+    let router = router.with_classifier(ModelClassifier::new(ScriptedModel::new().text(choice).text(choice)));
+    let answer = router.run("Who calls?".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.agent.as_deref(), answer.usage.requests), ("->>", Some("sequence"), 2));
+    let error = router.run("Who calls?".into()).await.unwrap_err();
+    assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
 /// A run that waits is taken up by the agent that parked it, also in another process.
