@@ -129,7 +129,7 @@ impl ReactAgent {
                     }
                 }
                 Effect::Check(output) => {
-                    let cx = StepContext::new(run, &context);
+                    let cx = StepContext::of(run, &context);
                     let checked = self.0.hooks.validate(*output, cx).await;
                     run.on_check(checked)?;
                 }

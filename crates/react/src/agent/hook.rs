@@ -21,7 +21,24 @@ use prepare::PreparedLists;
 pub use prepare::StepRequest;
 
 /// What the code that an agent is given sees of a run. Cheap to clone.
-#[derive(Clone)]
+///
+/// Tests of such code make one of a run that has not begun, and change what they like.
+///
+/// # Examples
+///
+/// ```
+/// use haft_react::StepContext;
+///
+/// fn hurry(cx: &StepContext) -> &'static str {
+///     if cx.step > 5 { "Come to an end." } else { "Take your time." }
+/// }
+///
+/// let mut cx = StepContext::default();
+/// assert_eq!(hurry(&cx), "Take your time.");
+/// cx.step = 6;
+/// assert_eq!(hurry(&cx), "Come to an end.");
+/// ```
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct StepContext {
     /// For whom the run is: principal, state, cancellation.
@@ -35,7 +52,7 @@ pub struct StepContext {
 }
 
 impl StepContext {
-    pub(super) fn new(run: &Run, context: &Arc<RunContext>) -> Self {
+    pub(super) fn of(run: &Run, context: &Arc<RunContext>) -> Self {
         Self {
             run: Arc::clone(context),
             step: run.step(),

@@ -13,7 +13,7 @@ impl Run {
         let Output { text, outputs, .. } = match (output, messages.last().map(|message| message.body())) {
             (Some(output), _) => output.clone(),
             (None, Some(MessageBody::Assistant(said))) => self.output(said, stop_reason),
-            (None, _) => Output::new(stop_reason),
+            (None, _) => Output::none(stop_reason),
         };
         RunAnswer {
             text,

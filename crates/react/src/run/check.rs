@@ -21,6 +21,30 @@ pub struct Output {
     pub stop_reason: StopReason,
 }
 
+impl Output {
+    /// Makes an answer of text, of a model that is done: what a test of a validator gives it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_react::{Output, OutputError};
+    ///
+    /// fn polite(output: Output) -> Result<Output, OutputError> {
+    ///     if output.text.contains("please") { Ok(output) } else { Err(OutputError::retry("Say please.")) }
+    /// }
+    ///
+    /// assert!(polite(Output::new("Sit down, please.")).is_ok());
+    /// assert!(polite(Output::new("Sit down.")).is_err());
+    /// ```
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::none(StopReason::Finished) }
+    }
+
+    pub(super) fn none(stop_reason: StopReason) -> Self {
+        Self { text: String::new(), outputs: Map::new(), stop_reason }
+    }
+}
+
 /// Why an answer is not taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,12 +70,6 @@ impl OutputError {
             Ok(error) => *error,
             Err(error) => Self::Failed(error),
         }
-    }
-}
-
-impl Output {
-    pub(super) fn new(stop_reason: StopReason) -> Self {
-        Self { text: String::new(), outputs: Map::new(), stop_reason }
     }
 }
 

@@ -33,7 +33,7 @@ impl Run {
 
     /// What the agent leaves that hands off: no answer of its own.
     pub(crate) fn so_far(&self) -> RunAnswer {
-        self.answer(StopReason::Finished, Some(&Output::new(StopReason::Finished)))
+        self.answer(StopReason::Finished, Some(&Output::none(StopReason::Finished)))
     }
 
     /// Goes on as the run of another agent, within the same limits. What the question said of its run holds on.

@@ -44,7 +44,7 @@ impl ReactAgent {
         if hooks.instructions.is_empty() && hooks.prepare.is_empty() {
             return Ok(Lent { tools: all, instructions: given, tool_choice: None, settings: None });
         }
-        let cx = StepContext::new(run, context);
+        let cx = StepContext::of(run, context);
         let mut request = StepRequest::new(&all, run.tool_choice(), run.config().settings.clone());
         let mut said = Vec::new();
         for hook in &hooks.instructions {

@@ -20,7 +20,31 @@ pub struct StepRequest {
 }
 
 impl StepRequest {
-    pub(super) fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
+    /// Makes one of all tools of a list, as an agent does, or a test of what it calls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{ListContext, Toolset, tool};
+    /// use haft_react::StepRequest;
+    ///
+    /// /// Deletes a file.
+    /// #[tool]
+    /// fn delete(file: String) {}
+    ///
+    /// fn harmless(mut request: StepRequest) -> StepRequest {
+    ///     request.hide("delete");
+    ///     request
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let tools = Toolset::new().with(Delete).list(&ListContext::default()).await;
+    /// let request = harmless(StepRequest::new(&tools, Default::default(), Default::default()));
+    /// assert_eq!(request.tools().count(), 0);
+    /// # });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
         let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
         Self { tool_choice, settings, instructions: Vec::new(), tools }
     }
