@@ -38,10 +38,10 @@ pub struct Audit {
     /// What came of it.
     pub outcome: AuditOutcome,
     /// Whether it was answered with an earlier result: the tool did not run.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "cached", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
     /// Whether it went on with an answer that it had waited for.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "resumed", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
 }
 

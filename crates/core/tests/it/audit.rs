@@ -138,10 +138,10 @@ async fn calls_that_go_on_and_cached_ones_are_told_apart() {
     let lines: Vec<_> = log.entries().into_iter().map(line).collect();
     expect![[r#"
         {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"pending","waits_for":"approval"}}
-        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":5,"pin":"[redacted]"},"outcome":{"type":"done"},"is_resumed":true}
-        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"failed","kind":"denied"},"is_resumed":true}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":5,"pin":"[redacted]"},"outcome":{"type":"done"},"resumed":true}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"failed","kind":"denied"},"resumed":true}
         {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"}}
-        {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"},"is_cached":true}"#]].assert_eq(&lines.join("\n"));
+        {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"},"cached":true}"#]].assert_eq(&lines.join("\n"));
 }
 
 async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
