@@ -1,12 +1,16 @@
 //! `haft run`: a question, a model, tools, and the answer.
 
-use std::process::ExitCode;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, AgentError, AgentErrorKind, ModelError, RunContext, RunEvent, RunInput, RunLimits, RunOutput,
-    Toolset,
+    Agent as _, AgentError, AgentErrorKind, ModelError, Prices, RunContext, RunEvent, RunInput, RunLimits,
+    RunOutput, Toolset,
 };
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
@@ -38,6 +42,9 @@ pub(crate) struct Arguments {
     /// The most rounds of thinking and calling; then the model must answer with what it has.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_iters: Option<u32>,
+    /// Say what the run cost, by the prices in this file: `{"MODEL": {"input": 0.25, "output": 2}}`, for a million tokens.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// Write one JSON event a line; the last is the answer or the error.
     #[arg(long)]
     json: bool,
@@ -57,7 +64,8 @@ enum DialectName {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let agent = interrupt::cancels(arguments.agent()).await?;
-    let output = watch(&agent, arguments.prompt, arguments.json).await?;
+    let trace = (!arguments.json).then(|| Trace::new(arguments.prices.is_some()));
+    let output = watch(&agent, arguments.prompt, trace).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
         RunOutput::Parked(_) if arguments.json => Ok(ExitCode::FAILURE),
@@ -68,6 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 impl Arguments {
     /// Starts the servers, loads the model, and puts them together.
     async fn agent(&self) -> Result<ReactAgent, Failure> {
+        let prices = self.prices.as_deref().map(prices).transpose()?;
         let toolbox = self.tools.open().await?;
         toolbox.check()?;
         let tools = self.offered(&toolbox).await?;
@@ -75,6 +84,10 @@ impl Arguments {
         let limits =
             RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
         let builder = ReactAgent::builder(model).tools(tools).limits(limits).at_limit(AtLimit::Answer);
+        let builder = match prices {
+            Some(prices) => builder.prices(prices),
+            None => builder,
+        };
         let builder = match self.dialect {
             DialectName::Auto => builder,
             DialectName::Native => builder.dialect(NativeCalls),
@@ -96,15 +109,20 @@ impl Arguments {
     }
 }
 
+fn prices(path: &Path) -> Result<Prices, Failure> {
+    let named = |problem: String| Failure::new(format!("the prices in {}: {problem}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| named(error.to_string()))
+}
+
 /// Runs to the end, and tells what happens. An interrupt cancels the run.
-async fn watch(agent: &ReactAgent, prompt: String, in_json: bool) -> Result<RunOutput, Failure> {
+async fn watch(agent: &ReactAgent, prompt: String, mut trace: Option<Trace>) -> Result<RunOutput, Failure> {
     let context = RunContext::default();
     let cancellation = context.cancellation.clone();
     let interrupts = tokio::spawn(async move {
         interrupt::next().await;
         cancellation.cancel();
     });
-    let mut trace = (!in_json).then(Trace::new);
     let mut events = agent.stream(RunInput::new(prompt).with_context(context));
     let mut last = None;
     while let Some(event) = events.next().await {

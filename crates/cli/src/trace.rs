@@ -32,15 +32,18 @@ pub(crate) struct Trace {
     /// What the model says: words before a call, or the answer. Which of them shows in what follows.
     words: String,
     started: Instant,
+    /// Whether it is told what the run cost.
+    has_prices: bool,
 }
 
 impl Trace {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(has_prices: bool) -> Self {
         Self {
             spinner: Spinner::new(),
             thought: String::new(),
             words: String::new(),
             started: Instant::now(),
+            has_prices,
         }
     }
 
@@ -113,7 +116,8 @@ impl Trace {
             StopReason::Refused => ", the model declined",
             _ => "",
         };
-        let summary = format!("{} · {}{why}", seconds(self.started.elapsed()), cost(answer.usage));
+        let cost = if self.has_prices { cost(answer.usage) } else { String::new() };
+        let summary = format!("{} · {}{cost}{why}", seconds(self.started.elapsed()), used(answer.usage));
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
     }
 
@@ -142,12 +146,21 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn cost(usage: Usage) -> String {
+fn used(usage: Usage) -> String {
     let requests = if usage.requests == 1 { "request" } else { "requests" };
     let Usage { requests: count, input_tokens, output_tokens, cached_input_tokens, .. } = usage;
     let cached =
         if cached_input_tokens > 0 { format!(" ({cached_input_tokens} cached)") } else { String::new() };
     format!("{count} {requests} · {input_tokens} tokens read{cached}, {output_tokens} written")
+}
+
+/// What is known of it.
+fn cost(Usage { cost, priced, requests, .. }: Usage) -> String {
+    match priced {
+        0 => " · cost unknown: the model has no price".to_owned(),
+        _ if priced >= requests => format!(" · cost {cost}"),
+        _ => format!(" · cost {cost} for {priced} of the requests"),
+    }
 }
 
 /// A duration in the unit that it is read best in.

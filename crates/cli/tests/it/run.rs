@@ -34,6 +34,25 @@ fn people_read_calls_observations_and_the_answer() {
 }
 
 #[test]
+fn what_a_run_cost_is_told_by_the_prices_that_are_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prices.json");
+    let last = |ended: Ended| ended.stdout.lines().last().unwrap().split(" · ").last().unwrap().to_owned();
+    for (prices, expected) in [
+        (r#"{"another": {"input": 0.25, "output": 2}}"#, "cost unknown: the model has no price"),
+        (r#"{"scripted": {"input": 0.25, "output": 2}}"#, "cost 0.000025"),
+    ] {
+        std::fs::write(&path, prices).unwrap();
+        assert_eq!(last(run(&adding(), &["--prices", path.to_str().unwrap()])), expected);
+    }
+    let ended = run(&adding(), &["--prices", path.to_str().unwrap(), "--json"]);
+    assert_eq!(ended.json_lines().last().unwrap()["usage"]["cost"], 0.000_025);
+    std::fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
+    run(&adding(), &["--prices", path.to_str().unwrap()])
+        .assert_failed(1, "prices.json: invalid type: string");
+}
+
+#[test]
 fn in_json_an_event_is_a_line_and_the_last_is_the_answer() {
     let ended = run(&adding(), &["--json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
