@@ -19,11 +19,11 @@ const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 /// The server of llama.cpp, for a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
-/// Installs those that are quick to fetch, and with a model also the server for it.
-pub(crate) fn install(with_model: bool) -> Result<(), Failure> {
+/// Installs those that are quick to fetch, and the server of llama.cpp, if that is wanted.
+pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let wanted = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
-    let packages = [Some(wanted(LLMOCK)), with_model.then(|| wanted(XLLAMACPP))];
+    let packages = [Some(wanted(LLMOCK)), with_llama_cpp.then(|| wanted(XLLAMACPP))];
     if succeeds(program("python3").args(["-c", "import venv, ensurepip"])) {
         packages.into_iter().flatten().try_for_each(|(package, place)| python(&place, package))?;
     } else {

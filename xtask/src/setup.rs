@@ -12,8 +12,8 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
-    if !matches!(flags[..], [] | ["--model"] | ["--eval"]) {
-        return Err(Failure::usage("`setup` takes `--model`, `--eval` or nothing"));
+    if !matches!(flags[..], [] | ["--model"] | ["--eval"] | ["--judges"]) {
+        return Err(Failure::usage("`setup` takes `--model`, `--eval`, `--judges` or nothing"));
     }
     for (command, component) in COMPONENTS {
         install_component(command, component)?;
@@ -27,10 +27,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         );
     }
     run_command(&mut cargo(&["fetch", "--locked"]))?;
-    judges::install(!flags.is_empty())?;
+    judges::install(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
+        // The tests build the command line anyway, so that it is not built once more for this machine.
+        ["--judges"] => {
+            run_command(&mut cargo(&["run", "--locked", "--package", "haft", "--", "model", "pull"]))
+        }
         _ => Ok(()),
     }
 }

@@ -28,10 +28,13 @@ fn installed(name: &str) -> Option<PathBuf> {
     if place.join("version").is_file() {
         return Some(place);
     }
-    let required = env::var("HAFT_JUDGES").unwrap_or_default();
-    let is_required = required.split(',').any(|it| it == name);
-    assert!(!is_required, "{name} is not in {}: run `cargo xtask setup`", place.display());
+    assert!(!is_required(name), "{name} is not in {}: run `cargo xtask setup --judges`", place.display());
     None
+}
+
+/// Whether somebody insists on it.
+fn is_required(name: &str) -> bool {
+    env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
 /// A program that serves on a port of its own, and ends with the test.

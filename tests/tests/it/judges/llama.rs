@@ -11,7 +11,7 @@ use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};
 use serde_json::{Value, json};
 
-use super::{Server, at, installed};
+use super::{Server, at, installed, is_required};
 use crate::Add;
 
 /// Serves one model to one client, in a context that is small enough to be filled.
@@ -27,7 +27,12 @@ time.sleep(3600)
 
 fn start() -> Option<Server> {
     let place = installed("xllamacpp")?;
-    let model = model()?;
+    let model = model();
+    assert!(
+        model.is_some() || !is_required("xllamacpp"),
+        "no model for the server: run `cargo xtask setup --judges`"
+    );
+    let model = model?;
     let serve = |port: u16| {
         let mut command = Command::new(place.join("bin/python"));
         command.args(["-c", SERVE]).arg(&model).arg(port.to_string());
@@ -36,7 +41,7 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// The model that `cargo xtask setup --model` fetched.
+/// The model that `cargo xtask setup --judges` fetched.
 fn model() -> Option<PathBuf> {
     if let Some(file) = env::var_os("HAFT_MODEL") {
         return Some(file.into());
