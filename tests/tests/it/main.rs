@@ -5,6 +5,7 @@
 mod catalogues;
 mod child;
 mod conformance;
+mod fallback;
 mod judges;
 mod mixed;
 mod wire;

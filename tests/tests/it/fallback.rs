@@ -1,0 +1,95 @@
+//! One model in the place of another, over the wire.
+
+use futures::TryStreamExt as _;
+use haft_core::{
+    Agent as _, AgentErrorKind, ChatModelExt as _, FallbackModel, ModelError, RunEvent, RunOutput, Toolset,
+};
+use haft_openai::{ChatCompletions, Provider};
+use haft_react::ReactAgent;
+use haft_tests::{ModelServer, Reply};
+use serde_json::Value;
+
+use crate::Add;
+
+const CALL: (&str, &str, &str) = ("call_a", "add", r#"{"x":17,"y":25}"#);
+const DOWN: Reply = Reply::Status(503, "<html>overloaded</html>");
+
+fn model(server: &ModelServer, name: &str, provider: Provider) -> ChatCompletions {
+    let builder = ChatCompletions::builder(name).base_url(server.base_url()).provider(provider);
+    builder.api_key("sk-canary").max_retries(0).build().unwrap()
+}
+
+fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
+    let first = model(first, "first", Provider::OpenAi);
+    let model: FallbackModel = first.with_fallback(model(second, "second", Provider::Gemini));
+    ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
+}
+
+/// The tools and the names of who spoke, as a server was asked.
+fn asked(request: &Value) -> (bool, Vec<&str>) {
+    let is_strict = request["tools"][0]["function"]["strict"] == true;
+    let messages = request["messages"].as_array().unwrap();
+    (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
+}
+
+/// A conversation goes from one server to the other and back, and each is asked in its own form.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_server_is_asked_in_its_own_form() {
+    for is_watched in [false, true] {
+        let again = Reply::Calls(vec![("call_b", "add", r#"{"x":1,"y":2}"#)]);
+        let first = ModelServer::start([Reply::Calls(vec![CALL]), DOWN, Reply::Text("42 and 3.")]).unwrap();
+        let second = ModelServer::start([again]).unwrap();
+        let agent = agent(&first, &second);
+        let output = if is_watched {
+            let events: Vec<_> = agent.stream("Add.".into()).try_collect().await.unwrap();
+            let refused = |event: &RunEvent| matches!(event, RunEvent::ReplyRefused { .. });
+            assert!(!events.iter().any(refused));
+            let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
+            output
+        } else {
+            agent.run("Add.".into()).await.unwrap()
+        };
+        let RunOutput::Answer(answer) = output else { panic!("{output:?}") };
+        assert_eq!((&*answer.text, answer.steps.len(), answer.usage.requests), ("42 and 3.", 2, 3));
+        let (to_first, to_second) = (first.requests(), second.requests());
+        let one = ["user", "assistant", "tool"];
+        let both = ["user", "assistant", "tool", "assistant", "tool"];
+        assert_eq!(
+            to_first.iter().map(asked).collect::<Vec<_>>(),
+            [(true, vec!["user"]), (true, one.to_vec()), (true, both.to_vec())]
+        );
+        assert_eq!(asked(&to_second[0]), (false, one.to_vec()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_each_server_said_is_in_the_error_and_no_key() {
+    let (first, second) = (
+        ModelServer::start([DOWN]).unwrap(),
+        ModelServer::start([Reply::Status(401, "sk-canary is no key")]).unwrap(),
+    );
+    let gone = ChatCompletions::builder("gone").base_url("http://127.0.0.1:1/v1");
+    let model = gone
+        .max_retries(0)
+        .build()
+        .unwrap()
+        .with_fallback(model(&first, "first", Provider::OpenAi))
+        .with_fallback(model(&second, "second", Provider::OpenAi));
+    let error = ReactAgent::new(model, Toolset::new()).unwrap().run("Hi".into()).await.unwrap_err();
+    let AgentErrorKind::Model(ModelError::NoneReplied { failures }) = &*error.kind else {
+        panic!("{error:?}")
+    };
+    let kinds: Vec<_> = failures.iter().map(|failure| (&*failure.model, &failure.error)).collect();
+    assert!(
+        matches!(
+            kinds[..],
+            [
+                ("gone", ModelError::Unreachable { .. }),
+                ("first", ModelError::Server { status: Some(503), .. }),
+                ("second", ModelError::Unauthorized(_)),
+            ]
+        ),
+        "{kinds:?}"
+    );
+    assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+}
