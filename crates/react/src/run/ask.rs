@@ -56,6 +56,8 @@ impl Run {
                 self.head.usage += Usage::of_failed_request();
                 match decisive(&error) {
                     ModelError::ContextTooLong(_) => self.overflow(error),
+                    // Nothing is asked after it: what had come says more than that there is a limit.
+                    ModelError::Truncated { .. } if self.head.last_request.is_some() => Err(error.into()),
                     _ if is_broken_reply(&error) => self.tolerate(|| error.into()),
                     _ => Err(error.into()),
                 }

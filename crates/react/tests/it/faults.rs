@@ -6,10 +6,10 @@ use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     Agent as _, AgentErrorKind, AssistantMessage, ChatEvent, ChatRequest, ChatResponse, FailureKind,
-    FinishReason, Limit, ModelError, Policy, RunEvent, RunInput, StopReason, ToolCall, ToolError,
+    FinishReason, Limit, ModelError, Policy, RunEvent, RunInput, RunLimits, StopReason, ToolCall, ToolError,
     ToolExt as _, Toolset, testing::ScriptedModel,
 };
-use haft_react::ReactAgent;
+use haft_react::{AtLimit, ReactAgent};
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, lines},
@@ -251,6 +251,18 @@ async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far(
         };
         assert_eq!(partial.text(), "Once");
     }
+}
+
+#[tokio::test]
+async fn the_last_reply_that_a_limit_allows_is_not_asked_for_again() {
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(cut("It is".into()));
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let builder = ReactAgent::builder(model).tools(calculator()).limits(limits).at_limit(AtLimit::Answer);
+    let error = builder.build().unwrap().run("Add.".into()).await.unwrap_err();
+    let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
+        panic!("{error:?}")
+    };
+    assert_eq!((partial.text().as_str(), error.usage.requests), ("It is", 2));
 }
 
 #[tokio::test]
