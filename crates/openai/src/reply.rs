@@ -8,6 +8,8 @@ mod fold;
 mod items;
 #[cfg(feature = "client")]
 mod streamed;
+#[cfg(all(test, feature = "client"))]
+mod tests;
 
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
 use serde::Deserialize;

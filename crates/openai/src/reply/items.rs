@@ -163,7 +163,7 @@ impl ItemsFold {
     /// Takes an item as its server says that it is in the end, and tells what was not heard of it.
     fn settle(&mut self, place: usize, item: Value, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
-        if known.is_none_or(|known| known.settled.is_some()) {
+        if !item.is_object() || known.is_none_or(|known| known.settled.is_some()) {
             return Ok(());
         }
         let settled = match Kind::of(&item) {
@@ -253,11 +253,12 @@ impl Item {
     /// What stands for it beside the message: a text by its length, a call by its id, the rest as it came.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.settled.clone()?;
-        match self.kind {
-            Kind::Message => marker["length"] = self.length.into(),
-            Kind::Call => marker["call_id"] = call?.into(),
-            Kind::Reasoning | Kind::Other => {}
-        }
+        let (key, value) = match self.kind {
+            Kind::Message => ("length", self.length.into()),
+            Kind::Call => ("call_id", call?.into()),
+            Kind::Reasoning | Kind::Other => return Some(marker),
+        };
+        marker.as_object_mut()?.insert(key.to_owned(), value);
         Some(marker)
     }
 }

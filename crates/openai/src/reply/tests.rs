@@ -1,0 +1,190 @@
+//! What holds for any events that a server may send.
+
+use std::{collections::VecDeque, sync::LazyLock};
+
+use haft_core::{ChatEvent, Value, json};
+use proptest::{prelude::*, sample::Index};
+
+use super::{ChatFold, ItemsFold, Streamed};
+
+/// Events as good servers send them.
+static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let call = |call: Value| delta(json!({"tool_calls": [call]}));
+    vec![
+        json!({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
+        delta(json!({"content": "Grüße"})),
+        delta(json!({"content": [{"type": "text", "text": "Hi"}, {"type": "thinking", "thinking": "hm"}]})),
+        delta(
+            json!({"reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}),
+        ),
+        delta(json!({"refusal": "no", "extra_content": {"google": {"thought": true}}})),
+        call(json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\""}})),
+        call(json!({"index": 0, "function": {"arguments": ":1}"}})),
+        call(
+            json!({"id": "b", "function": {"name": "add", "arguments": {"x": 1}}, "extra_content": {"google": {}}}),
+        ),
+        json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
+        json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}}),
+        json!({"error": {"message": "boom", "code": 500}}),
+    ]
+});
+
+/// Events of the Responses API.
+static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let item = |kind: &str, item: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
+    let delta = |kind: &str| json!({"type": format!("response.{kind}.delta"), "output_index": 0, "item_id": "i", "delta": "Hi"});
+    let message = json!({"id": "i", "type": "message", "phase": "final", "content": [{"type": "output_text", "text": "Hi!"}]});
+    let thought =
+        json!({"id": "r", "type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+    let call = json!({"id": "f", "type": "function_call", "call_id": "a", "name": "add", "arguments": "{}"});
+    let response = |status: &str| {
+        let output = json!([message, thought, call]);
+        json!({"type": format!("response.{status}"), "response": {"id": "r", "status": status, "output": output, "usage": {"input_tokens": 1}}})
+    };
+    let mut events: Vec<_> = [&message, &thought, &call]
+        .into_iter()
+        .flat_map(|it| [item("output_item.added", it.clone()), item("output_item.done", it.clone())])
+        .collect();
+    let deltas =
+        ["output_text", "refusal", "reasoning_summary_text", "reasoning_text", "function_call_arguments"];
+    events.extend(deltas.map(delta));
+    events.extend(["created", "completed", "incomplete", "failed", "cancelled"].map(response));
+    events
+});
+
+/// What stands at a place where something else should.
+fn anything() -> impl Strategy<Value = Value> {
+    let odd = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(7),
+        json!(1e300),
+        json!(""),
+        json!("Hi"),
+        json!("{"),
+        json!([]),
+        json!([null]),
+        json!(["Hi", {}]),
+        json!({}),
+        json!({"type": "message"}),
+        json!({"type": "function_call"}),
+        json!({"text": {"text": 1}}),
+    ];
+    prop::sample::select(odd.to_vec())
+}
+
+/// A change of an event: at some place in it stands something else, or a part of another event.
+#[derive(Clone, Debug)]
+enum Change {
+    None,
+    Odd(Index, Value),
+    Part(Index, Index, Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        2 => Just(Change::None),
+        2 => (any::<Index>(), anything()).prop_map(|(place, odd)| Change::Odd(place, odd)),
+        1 => any::<[Index; 3]>().prop_map(|[place, event, part]| Change::Part(place, event, part)),
+    ]
+}
+
+/// The pointers (RFC 6901) to all places of a value.
+fn places(value: &Value, at: &str, places: &mut Vec<String>) {
+    places.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| self::places(value, &format!("{at}/{key}"), places));
+        }
+        Value::Array(list) => (0..)
+            .zip(list)
+            .for_each(|(key, value): (usize, _)| self::places(value, &format!("{at}/{key}"), places)),
+        _ => {}
+    }
+}
+
+fn changed(events: &[Value], event: Index, change: &Change) -> Value {
+    let mut value = event.get(events).clone();
+    let place = |value: &Value, index: &Index| {
+        let mut all = Vec::new();
+        places(value, "", &mut all);
+        index.get(&all).clone()
+    };
+    let (at, new) = match change {
+        Change::None => return value,
+        Change::Odd(at, odd) => (at, odd.clone()),
+        Change::Part(at, event, part) => {
+            let other = event.get(events);
+            (at, other.pointer(&place(other, part)).cloned().unwrap_or_default())
+        }
+    };
+    let at = place(&value, at);
+    if let Some(value) = value.pointer_mut(&at) {
+        *value = new;
+    }
+    value
+}
+
+/// Takes events as they come from the network, and holds what was heard of the texts against the reply.
+fn take<F: Streamed>(sent: &[Value]) -> Result<(), TestCaseError> {
+    let (mut fold, mut events) = (F::default(), VecDeque::new());
+    for event in sent {
+        let Ok(event) = F::read(event.to_string().as_bytes()) else { return Ok(()) };
+        if fold.add(event, &mut events).is_err() {
+            return Ok(());
+        }
+    }
+    let Ok(reply) = fold.finish() else { return Ok(()) };
+    let (mut text, mut thoughts) = (String::new(), String::new());
+    for event in events {
+        match event {
+            ChatEvent::TextDelta { text: more } => text.push_str(&more),
+            ChatEvent::ReasoningDelta { text: more } => thoughts.push_str(&more),
+            _ => {}
+        }
+    }
+    prop_assert_eq!(text, reply.message.text());
+    prop_assert_eq!(thoughts, reply.message.reasoning.unwrap_or_default());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No bytes from the network end the program, and what was heard is what the reply says.
+    #[test]
+    fn any_events_give_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
+        let sent = |events: &[Value]| changes.iter().map(|(event, change)| changed(events, *event, change)).collect::<Vec<_>>();
+        take::<ChatFold>(&sent(&CHAT))?;
+        take::<ItemsFold>(&sent(&ITEMS))?;
+        for body in sent(&CHAT).iter().chain(&sent(&ITEMS)) {
+            let body = body.get("response").unwrap_or(body);
+            let _ = ChatFold::default().whole(body.to_string().as_bytes());
+            let _ = ItemsFold::default().whole(body.to_string().as_bytes());
+        }
+    }
+}
+
+/// A text that was heard, and an item in its place that is none.
+#[test]
+fn an_item_that_is_no_object_is_no_item() {
+    let texts = ["Hi".into(), json!(7), json!(["x"]), json!(null)];
+    for item in texts {
+        let done = |index: i64, item: &Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
+        let sent = [
+            json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}),
+            done(0, &item),
+            done(1, &json!({"type": "reasoning", "summary": []})),
+            json!({"type": "response.completed", "response": {"status": "completed"}}),
+        ];
+        let (mut fold, mut events) = (ItemsFold::default(), VecDeque::new());
+        for event in sent {
+            Streamed::add(&mut fold, ItemsFold::read(event.to_string().as_bytes()).unwrap(), &mut events)
+                .unwrap();
+        }
+        assert_eq!(Streamed::finish(fold).unwrap().message.text(), "Hi");
+    }
+}
