@@ -2,18 +2,19 @@
 
 #[cfg(feature = "client")]
 mod event;
+mod lists;
 mod loose;
 mod usage;
 
 use std::mem;
 
 use haft_core::{Usage, Value, json};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 
 #[cfg(feature = "client")]
 pub(crate) use event::Event;
-pub(crate) use loose::Loose;
-pub(crate) use usage::usage_of;
+pub(crate) use loose::{Loose, Object};
+pub(crate) use usage::{WireUsage, usage_of};
 
 /// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +24,7 @@ pub(crate) struct Completion {
     pub(crate) model: Loose,
     /// `None` where the body is no reply at all.
     pub(crate) choices: Option<Vec<Choice>>,
-    usage: Loose,
+    usage: Object<WireUsage>,
     error: Loose,
     /// What some servers put beside an error that is only text.
     code: Loose,
@@ -34,11 +35,15 @@ impl Completion {
     /// Reads a reply or a chunk. Gemini puts an error into a list of one.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        if data.trim_ascii_start().first() != Some(&b'[') {
-            return serde_json::from_slice(data);
+        if data.trim_ascii_start().first() == Some(&b'[') {
+            let list: Vec<Self> = serde_json::from_slice(data)?;
+            return Ok(list.into_iter().next().unwrap_or_default());
         }
-        let list: Vec<Self> = serde_json::from_slice(data)?;
-        Ok(list.into_iter().next().unwrap_or_default())
+        serde_json::from_slice(data).or_else(|error| {
+            // A field that is there twice means what it says last.
+            let value: Option<Value> = serde_json::from_slice(data).ok();
+            value.and_then(|value| Self::deserialize(value).ok()).ok_or(error)
+        })
     }
 
     /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
@@ -48,18 +53,19 @@ impl Completion {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
-            Loose::Json(Value::Object(error)) if error.is_empty() => None,
-            Loose::Json(Value::Bool(false)) | Loose::Text(_) | Loose::Absent => None,
-            Loose::Json(error) => Some(error),
+            Loose::Text(_) | Loose::Absent => None,
+            Loose::Number(error) => Some(Value::Number(error)),
+            Loose::Json(error) => match *error {
+                Value::Bool(false) => None,
+                Value::Object(error) if error.is_empty() => None,
+                error => Some(error),
+            },
         }
     }
 
     /// What the reply cost; `None` where the numbers make no sense, too.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
-        match mem::take(&mut self.usage) {
-            Loose::Json(usage) => usage_of(usage),
-            _ => None,
-        }
+        mem::take(&mut self.usage).0?.into_usage()
     }
 }
 
@@ -87,7 +93,7 @@ pub(crate) struct WireMessage {
     pub(crate) thinking_blocks: Loose,
     /// What Gemini says beside the fields of OpenAI.
     pub(crate) extra_content: Loose,
-    #[serde(deserialize_with = "list_or_nothing")]
+    #[serde(deserialize_with = "lists::list_or_nothing")]
     pub(crate) tool_calls: Vec<WireCall>,
 }
 
@@ -116,15 +122,4 @@ pub(crate) struct WireFunction {
     pub(crate) name: Loose,
     /// JSON text; some servers send the object itself, or null.
     pub(crate) arguments: Loose,
-}
-
-/// A list; null, `""` and `{}` stand for none.
-fn list_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WireCall>, D::Error> {
-    match Loose::deserialize(deserializer)? {
-        Loose::Absent => Ok(Vec::new()),
-        Loose::Text(text) if text.is_empty() => Ok(Vec::new()),
-        Loose::Json(Value::Object(map)) if map.is_empty() => Ok(Vec::new()),
-        Loose::Json(list) => Vec::deserialize(list).map_err(D::Error::custom),
-        Loose::Text(text) => Err(D::Error::custom(format!("{text:?} in place of a list of calls"))),
-    }
 }

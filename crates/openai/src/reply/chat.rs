@@ -75,8 +75,9 @@ impl ChatFold {
         let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
         self.fold.add_reasoning(reasoning.unwrap_or_default(), watch)?;
         match message.content {
-            Loose::Json(Value::Array(parts)) => {
-                parts.iter().try_for_each(|part| self.add_part(part, watch))?;
+            Loose::Json(content) if content.is_array() => {
+                let mut parts = content.as_array().into_iter().flatten();
+                parts.try_for_each(|part| self.add_part(part, watch))?;
             }
             content => {
                 let text = content.into_text().unwrap_or_default();

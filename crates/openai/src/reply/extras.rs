@@ -29,7 +29,8 @@ impl Extras {
         ];
         let mut size = 0;
         for (name, list) in lists {
-            let Loose::Json(Value::Array(pieces)) = list else { continue };
+            let Loose::Json(list) = list else { continue };
+            let Value::Array(pieces) = *list else { continue };
             size += pieces.iter().map(|piece| piece.to_string().len()).sum::<usize>();
             self.add(name, pieces, whole);
         }
@@ -37,7 +38,7 @@ impl Extras {
             && content.pointer("/google/thought_signature").is_some()
         {
             size += content.to_string().len();
-            self.content = Some(content.clone());
+            self.content = Some(Value::clone(content));
         }
         size
     }

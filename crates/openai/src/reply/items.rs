@@ -267,7 +267,7 @@ fn call(place: usize, id: Option<&str>, name: Option<&Value>, arguments: Loose) 
     let text = |text: &str| Loose::Text(text.to_owned());
     let name = name.and_then(Value::as_str).map_or(Loose::Absent, text);
     WireCall {
-        index: Loose::Json(place.into()),
+        index: Loose::Number(place.into()),
         id: id.map_or(Loose::Absent, text),
         extra_content: None,
         function: Some(WireFunction { name, arguments }),

@@ -30,7 +30,8 @@ impl Event {
                 "code": self.code.into_text(),
             }),
             Loose::Text(message) => json!({"message": message, "code": self.code.into_text()}),
-            Loose::Json(error) => error,
+            Loose::Number(error) => Value::Number(error),
+            Loose::Json(error) => *error,
         }
     }
 }

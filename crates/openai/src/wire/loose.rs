@@ -1,10 +1,13 @@
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use haft_core::Value;
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer, value::SeqAccessDeserializer},
+    de::{
+        IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer, value::SeqAccessDeserializer,
+    },
 };
+use serde_json::Number;
 
 /// A field that should be text, and comes as null, a number, an object or a list from some servers.
 #[derive(Debug, Default, PartialEq)]
@@ -13,7 +16,9 @@ pub(crate) enum Loose {
     #[default]
     Absent,
     Text(String),
-    Json(Value),
+    Number(Number),
+    /// Anything else. Rare, and kept elsewhere: a reply has many fields, which are moved often.
+    Json(Box<Value>),
 }
 
 impl Loose {
@@ -22,6 +27,7 @@ impl Loose {
         match self {
             Self::Absent => None,
             Self::Text(text) => Some(text),
+            Self::Number(number) => Some(number.to_string()),
             Self::Json(value) => Some(value.to_string()),
         }
     }
@@ -38,13 +44,12 @@ impl Loose {
     /// The whole number, also where it comes as `2.0` or as `"2"`.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {
-            Self::Absent => None,
             Self::Text(text) => text.trim().parse().ok(),
-            Self::Json(Value::Number(number)) => {
+            Self::Number(number) => {
                 // The text of a float that is a whole number is one of an integer.
                 number.as_i64().or_else(|| number.as_f64()?.to_string().parse().ok())
             }
-            Self::Json(_) => None,
+            Self::Absent | Self::Json(_) => None,
         }
     }
 
@@ -59,7 +64,8 @@ impl From<Value> for Loose {
         match value {
             Value::Null => Self::Absent,
             Value::String(text) => Self::Text(text),
-            other => Self::Json(other),
+            Value::Number(number) => Self::Number(number),
+            other => Self::Json(Box::new(other)),
         }
     }
 }
@@ -92,26 +98,85 @@ impl<'de> Visitor<'de> for LooseVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
-        Ok(Loose::Json(value.into()))
+        Ok(Value::from(value).into())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
-        Ok(Loose::Json(value.into()))
+        Ok(Loose::Number(value.into()))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
-        Ok(Loose::Json(value.into()))
+        Ok(Loose::Number(value.into()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Loose, E> {
-        Ok(Loose::Json(value.into()))
+        Ok(Value::from(value).into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loose, A::Error> {
-        Value::deserialize(MapAccessDeserializer::new(map)).map(Loose::Json)
+        Value::deserialize(MapAccessDeserializer::new(map)).map(Loose::from)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Loose, A::Error> {
-        Value::deserialize(SeqAccessDeserializer::new(seq)).map(Loose::Json)
+        Value::deserialize(SeqAccessDeserializer::new(seq)).map(Loose::from)
+    }
+}
+
+/// An object, read as it comes; whatever else stands in its place is none.
+#[derive(Debug)]
+pub(crate) struct Object<T>(pub(crate) Option<T>);
+
+impl<T> Default for Object<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<T>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Option<T>, E> {
+        Ok(None)
     }
 }

@@ -1,25 +1,26 @@
 use haft_core::{Usage, Value};
 use serde::Deserialize;
 
-use super::Loose;
+use super::{Loose, Object};
 
 /// What a reply cost, in the words of either API; `None` where the numbers make no sense.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
-    WireUsage::deserialize(usage).ok()?.into_usage()
+    Object::<WireUsage>::deserialize(usage).ok()?.0?.into_usage()
 }
 
+/// What a server says of the cost.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct WireUsage {
+pub(crate) struct WireUsage {
     prompt_tokens: Loose,
     completion_tokens: Loose,
-    prompt_tokens_details: Option<InputDetails>,
-    completion_tokens_details: Option<OutputDetails>,
+    prompt_tokens_details: Object<InputDetails>,
+    completion_tokens_details: Object<OutputDetails>,
     /// The words of the Responses API.
     input_tokens: Loose,
     output_tokens: Loose,
-    input_tokens_details: Option<InputDetails>,
-    output_tokens_details: Option<OutputDetails>,
+    input_tokens_details: Object<InputDetails>,
+    output_tokens_details: Object<OutputDetails>,
     /// Where DeepSeek and Moonshot say what came from a cache.
     prompt_cache_hit_tokens: Loose,
     cached_tokens: Loose,
@@ -38,9 +39,10 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    fn into_usage(self) -> Option<Usage> {
-        let input = self.prompt_tokens_details.or(self.input_tokens_details).unwrap_or_default();
-        let output = self.completion_tokens_details.or(self.output_tokens_details).unwrap_or_default();
+    /// What it says; `None` where the numbers make no sense.
+    pub(super) fn into_usage(self) -> Option<Usage> {
+        let input = self.prompt_tokens_details.0.or(self.input_tokens_details.0).unwrap_or_default();
+        let output = self.completion_tokens_details.0.or(self.output_tokens_details.0).unwrap_or_default();
         let cached = [&input.cached_tokens, &self.prompt_cache_hit_tokens, &self.cached_tokens];
         Some(Usage {
             cached_input_tokens: first_of(&cached)?,

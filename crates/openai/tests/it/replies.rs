@@ -211,8 +211,10 @@ async fn odd_fields_cost_nothing_else() {
     let numbers = [
         (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::of_request(12, 3)),
         (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::of_request(0, 0)),
-        (json!({"prompt_tokens": 12, "prompt_tokens_details": "none"}), Usage::of_request(0, 0)),
+        (json!({"prompt_tokens": 12, "prompt_tokens_details": "none"}), Usage::of_request(12, 0)),
+        (json!({"prompt_tokens": 12, "prompt_tokens_details": [1]}), Usage::of_request(12, 0)),
         (json!(7), Usage::of_request(0, 0)),
+        (json!([12, 3]), Usage::of_request(0, 0)),
     ];
     for (usage, expected) in numbers {
         odd["usage"] = usage;
@@ -222,6 +224,13 @@ async fn odd_fields_cost_nothing_else() {
             assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{odd}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_field_that_is_there_twice_means_what_it_says_last() {
+    let body = r#"{"choices": [{"message": {"content": null, "content": "Hi"}, "finish_reason": "stop"}]}"#;
+    let server = Server::replying([reply("200 OK", "", body)]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
 #[tokio::test]
