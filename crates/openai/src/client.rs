@@ -16,7 +16,7 @@ mod responses;
 mod retry;
 mod transport;
 
-use std::fmt;
+use std::{fmt, pin::pin};
 
 use async_openai::error::OpenAIError;
 use futures::{
@@ -67,11 +67,8 @@ trait Api: Sized + Send + Sync {
         form: &mut Self::Form,
     ) -> (impl Serialize + Send + Sync + 'a, Self::Fold);
 
-    /// Sends a body by async-openai.
-    fn send(
-        openai: &OpenAi,
-        body: impl Serialize + Send + Sync,
-    ) -> impl Future<Output = Result<IgnoredAny, OpenAIError>> + Send;
+    /// Lets async-openai send a request, whatever its body.
+    fn send(openai: &OpenAi) -> impl Future<Output = Result<IgnoredAny, OpenAIError>> + Send;
 }
 
 /// A model behind some API.
@@ -91,7 +88,9 @@ impl<A: Api> Client<A> {
         let clock = Clock::start(&self.timeouts);
         let ask = || async { self.send(request, false, &clock).await?.whole().await };
         let attempt = || ask().map_err(|error| self.redact(error));
-        let response = self.retry.run(&clock, attempt).instrument(span.clone()).await?;
+        // Pinned first: what is put around it then moves a pointer, not the state of all attempts.
+        let attempts = pin!(self.retry.run(&clock, attempt));
+        let response = attempts.instrument(span.clone()).await?;
         record(&span, &response);
         Ok(response)
     }
@@ -124,7 +123,7 @@ impl<A: Api> Client<A> {
         let mut form = self.api.form(is_streamed);
         loop {
             let (body, fold) = A::ask(self, request, &mut form);
-            let error = match self.transport.send::<A>(body, &clock.attempt()).await {
+            let error = match self.transport.send::<A>(&body, &clock.attempt()).await {
                 Ok(reply) => return Ok(ReplyStream::new(reply, fold)),
                 Err(error) => error,
             };

@@ -159,7 +159,7 @@ impl Api for Completions {
         (Body::new(client, request, form), ChatFold::of(client.style.origin.clone()))
     }
 
-    async fn send(openai: &OpenAi, body: impl Serialize + Send + Sync) -> Result<IgnoredAny, OpenAIError> {
-        openai.chat().create_byot(body).await
+    async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
+        openai.chat().create_byot(()).await
     }
 }

@@ -195,7 +195,7 @@ impl Api for Items {
         Body::new(client, request, form)
     }
 
-    async fn send(openai: &OpenAi, body: impl Serialize + Send + Sync) -> Result<IgnoredAny, OpenAIError> {
-        openai.responses().create_byot(body).await
+    async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
+        openai.responses().create_byot(()).await
     }
 }

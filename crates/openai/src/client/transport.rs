@@ -1,14 +1,16 @@
 //! The way to the server and back.
 //!
-//! async-openai puts the request together and sends it. Its reply is taken over beneath, before it is read there:
-//! async-openai drops the status of errors whose body is foreign, reads replies without a bound, and passes streams
-//! through a channel without a bound that cannot tell `[DONE]` from a lost connection.
+//! async-openai makes the request, once: what changes with each is its body. It is sent beside it, since async-openai drops the
+//! status of errors whose body is foreign, reads replies without a bound, and passes streams through a channel without a bound
+//! that cannot tell `[DONE]` from a lost connection.
 
 #[cfg(test)]
 mod tests;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    future::ready,
+    pin::pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -67,6 +69,8 @@ impl Middleware {
 pub(super) struct Transport {
     endpoint: Arc<Endpoint>,
     openai: OpenAi,
+    /// What all requests have in common, once there was one.
+    blank: OnceLock<Request>,
     http: reqwest::Client,
     /// Cloned for each request, since layers need not be shared between threads.
     middleware: Option<Arc<Mutex<HttpService>>>,
@@ -77,7 +81,7 @@ impl Transport {
         let endpoint = Arc::new(endpoint);
         let openai = Client::build(http.clone(), endpoint.clone() as Arc<dyn Config>);
         let middleware = middleware.around(&http);
-        Self { endpoint, openai, http, middleware }
+        Self { endpoint, openai, blank: OnceLock::new(), http, middleware }
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -87,10 +91,11 @@ impl Transport {
     /// Sends a request and waits for the head of a reply that says that it went well.
     pub(super) async fn send<A: Api>(
         &self,
-        body: impl Serialize + Send + Sync,
+        body: impl Serialize + Send,
         clock: &Clock,
     ) -> Result<Reply, ModelError> {
-        let exchange = self.exchange::<A>(body);
+        // Pinned first: what is put around it then moves a pointer, not the state of the exchange.
+        let exchange = pin!(self.exchange::<A>(body));
         let response = clock.wait(TimeoutPhase::FirstByte, exchange).await?;
         let response = response.map_err(|error| self.unreachable(error, clock))?;
         let reply = Reply::new(response, clock.clone());
@@ -100,29 +105,40 @@ impl Transport {
         Err(self.refusal(reply, A::PATH).await)
     }
 
-    /// Lets async-openai make the request and send it, and takes the reply out of its hands.
-    async fn exchange<A: Api>(&self, body: impl Serialize + Send + Sync) -> Result<Response, OpenAIError> {
-        let taken = Arc::new(Mutex::new(None));
-        let (http, slot, around) = (self.http.clone(), taken.clone(), self.middleware.clone());
-        let service = service_fn(move |request: HttpRequestFactory| {
-            let (http, slot, around) = (http.clone(), slot.clone(), around.clone());
-            async move {
-                let request = request.build().await?;
-                let response = match around {
-                    Some(around) => {
-                        let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                        service.oneshot(request).await?
-                    }
-                    None => http.execute(request).await?,
-                };
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
-                Ok::<_, OpenAIError>(Response::from(http::Response::new("null")))
+    async fn exchange<A: Api>(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
+        let mut request = match self.blank.get() {
+            Some(blank) => blank.try_clone(),
+            None => {
+                let made = self.blank_request::<A>().await?;
+                self.blank.get_or_init(|| made).try_clone()
             }
+        }
+        .ok_or("a request without a body cannot be copied")?;
+        *request.body_mut() = Some(serde_json::to_vec(&body)?.into());
+        match &self.middleware {
+            Some(around) => {
+                let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                service.oneshot(request).await
+            }
+            None => Ok(self.http.execute(request).await?),
+        }
+    }
+
+    /// A request without a body. async-openai makes it, and is not let send it.
+    async fn blank_request<A: Api>(&self) -> Result<Request, OpenAIError> {
+        let made = Arc::new(OnceLock::new());
+        let slot = Arc::clone(&made);
+        let service = service_fn(move |request: HttpRequestFactory| {
+            let _ = slot.set(request);
+            ready(Err(OpenAIError::InvalidArgument("it is not sent".to_owned())))
         });
-        let openai = self.openai.clone().with_http_service(service);
-        A::send(&openai, body).await?;
-        let response = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
-        response.ok_or_else(|| OpenAIError::InvalidArgument("the request was not sent".into()))
+        let unsent = A::send(&self.openai.clone().with_http_service(service)).await;
+        let made = made.get().ok_or_else(|| {
+            unsent.err().unwrap_or_else(|| OpenAIError::InvalidArgument("it was not made".to_owned()))
+        })?;
+        let mut request = made.build().await?;
+        *request.body_mut() = None;
+        Ok(request)
     }
 
     /// What a status that is no success means.
@@ -141,14 +157,6 @@ impl Transport {
         complaint.into_error(status, retry_after)
     }
 
-    fn unreachable(&self, error: OpenAIError, clock: &Clock) -> ModelError {
-        match error {
-            OpenAIError::Reqwest(error) => self.unsent(error, clock),
-            OpenAIError::Boxed(error) => self.stopped(error, clock),
-            other => ModelError::failed(other),
-        }
-    }
-
     fn unsent(&self, error: reqwest::Error, clock: &Clock) -> ModelError {
         if error.is_timeout() && error.is_connect() {
             return clock.connect_timed_out();
@@ -161,7 +169,12 @@ impl Transport {
 
     /// The error of a layer, or of what is below it. A layer's own words are kept, and nothing else of it: it saw the
     /// key.
-    fn stopped(&self, error: BoxError, clock: &Clock) -> ModelError {
+    fn unreachable(&self, error: BoxError, clock: &Clock) -> ModelError {
+        let error = match error.downcast::<OpenAIError>().map(|error| *error) {
+            Ok(OpenAIError::Reqwest(error)) => return self.unsent(error, clock),
+            Ok(other) => return ModelError::failed(other),
+            Err(other) => other,
+        };
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.unsent(*error, clock),
             Err(other) => other,
