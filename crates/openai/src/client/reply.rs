@@ -58,6 +58,7 @@ impl Reply {
                 break false;
             }
             match self.read().await? {
+                Some(bytes) if self.begun.is_empty() => self.begun = bytes,
                 Some(bytes) => self.begun.extend(bytes),
                 None => break false,
             }
@@ -89,14 +90,17 @@ impl Reply {
 
     /// All bytes, of a reply that does not stream.
     pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
-        let mut body = Vec::new();
-        while let Some(bytes) = self.chunk().await? {
-            body.extend(bytes);
+        // Most come in one piece.
+        let mut body = self.chunk().await?.unwrap_or_default();
+        loop {
             if body.len() > LINE_BYTES {
                 return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
             }
+            match self.chunk().await? {
+                Some(bytes) => body.extend(bytes),
+                None => return Ok(body),
+            }
         }
-        Ok(body)
     }
 
     /// The first bytes of an error, as many as come soon.

@@ -46,7 +46,8 @@ impl<F: Streamed> ReplyStream<F> {
 
     /// The events as they come, within a span that is told the end of them.
     pub(super) fn into_events(self, span: Span) -> impl Stream<Item = Result<ChatEvent, ModelError>> {
-        stream::try_unfold(self, move |mut reply| {
+        // In a box, since it is handed on with each event.
+        stream::try_unfold(Box::new(self), move |mut reply| {
             let within = span.clone();
             async move {
                 let event = reply.next().await?;

@@ -101,11 +101,16 @@ impl<'a> WireContent<'a> {
     }
 
     /// The media among the pieces, after a text that says what they are.
-    pub(super) fn media(caption: String, content: &'a [Content], style: &Style) -> Option<Self> {
+    pub(super) fn media(
+        caption: impl FnOnce() -> String,
+        content: &'a [Content],
+        style: &Style,
+    ) -> Option<Self> {
         let media = content.iter().filter_map(|piece| Medium::of(piece, style));
-        let media: Vec<_> = media.map(Part::from).collect();
-        let caption = Part::Text { text: caption.into() };
-        (!media.is_empty()).then(|| Self::Parts(std::iter::once(caption).chain(media).collect()))
+        let mut media = media.map(Part::from).peekable();
+        media.peek()?;
+        let caption = Part::Text { text: caption().into() };
+        Some(Self::Parts(std::iter::once(caption).chain(media).collect()))
     }
 }
 

@@ -90,7 +90,7 @@ impl Rendering {
 }
 
 fn media(result: &ToolResult, style: &Style) -> Option<Box<RawValue>> {
-    let caption = format!("What {} returned for call {}:", result.name, result.call_id);
+    let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
     let content = WireContent::media(caption, &result.output()?.content, style)?;
     Some(raw(&WireMessage::User { content }))
 }

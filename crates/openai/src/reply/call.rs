@@ -55,12 +55,17 @@ impl Calls {
         self.add_piece(Piece::from(wire), whole, watch)
     }
 
-    fn add_piece(&mut self, piece: Piece, whole: bool, watch: &mut Watch<'_>) -> Result<usize, ModelError> {
+    fn add_piece(
+        &mut self,
+        mut piece: Piece,
+        whole: bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<usize, ModelError> {
         let calls = self.0.len();
         let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
         let text = piece.arguments.len() + extra;
         let place = if whole { None } else { self.place_of(&piece) };
-        let place = place.unwrap_or_else(|| self.begin(&piece));
+        let place = place.unwrap_or_else(|| self.begin(&mut piece, whole));
         if let Some(call) = self.0.get_mut(place) {
             call.extend(piece, place, watch)?;
         }
@@ -80,10 +85,12 @@ impl Calls {
         self.0.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
     }
 
-    fn begin(&mut self, piece: &Piece) -> usize {
-        let is_unique = |id: &&String| self.0.iter().all(|call| call.id != **id);
-        let id = piece.id.as_ref().filter(is_unique).cloned().unwrap_or_else(made_id);
-        let (index, wire_id) = (piece.index, piece.id.clone());
+    fn begin(&mut self, piece: &mut Piece, whole: bool) -> usize {
+        let index = piece.index;
+        // In a whole reply there are no more pieces, which would have to be told apart.
+        let wire_id = if whole { None } else { piece.id.clone() };
+        let is_unique = |id: &String| self.0.iter().all(|call| call.id != *id);
+        let id = piece.id.take().filter(is_unique).unwrap_or_else(made_id);
         self.0.push(Call { index, wire_id, id, name: String::new(), arguments: String::new(), extra: None });
         self.0.len() - 1
     }
@@ -106,7 +113,7 @@ impl Calls {
 
     /// What is wanted back beside the calls, by their ids.
     pub(super) fn extras(&self) -> Map<String, Value> {
-        let extra = |call: &Call| Some((call.id.clone(), call.extra.clone()?));
+        let extra = |call: &Call| call.extra.clone().map(|extra| (call.id.clone(), extra));
         self.0.iter().filter_map(extra).collect()
     }
 

@@ -22,6 +22,14 @@ pub(super) enum Kind {
     Unknown,
 }
 
+/// The words of OpenAI's two APIs, of gateways to Anthropic and Gemini, and of Mistral, however they are written.
+const REASONS: &[(&[&str], Kind)] = &[
+    (&["stop", "tool_calls", "function_call"], Kind::Complete),
+    (&["length", "max_output_tokens", "max_tokens", "model_length"], Kind::Limit),
+    (&["content_filter"], Kind::Filter),
+    (&["error"], Kind::Failure),
+];
+
 impl Ending {
     /// Takes the reason of a chunk. Some servers send an empty one with each chunk, which ends nothing.
     pub(super) fn take(&mut self, reason: String) {
@@ -43,14 +51,9 @@ impl Ending {
     }
 
     pub(super) fn kind(&self) -> Kind {
-        match self.reason.as_deref().unwrap_or_default().to_ascii_lowercase().as_str() {
-            "stop" | "tool_calls" | "function_call" => Kind::Complete,
-            // The words of OpenAI's two APIs, of gateways to Anthropic and Gemini, and of Mistral.
-            "length" | "max_output_tokens" | "max_tokens" | "model_length" => Kind::Limit,
-            "content_filter" => Kind::Filter,
-            "error" => Kind::Failure,
-            _ => Kind::Unknown,
-        }
+        let reason = self.reason.as_deref().unwrap_or_default();
+        let is_of = |(words, _): &&(&[&str], Kind)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
+        REASONS.iter().find(is_of).map_or(Kind::Unknown, |(_, kind)| *kind)
     }
 
     /// The reason in haft's words, for the message that it ended.
