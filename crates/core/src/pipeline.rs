@@ -89,6 +89,14 @@ impl CallOutcome {
         }
     }
 
+    /// The id of the call.
+    pub fn call_id(&self) -> &str {
+        match self {
+            Self::Finished(result) => &result.call_id,
+            Self::Pending(pending) => &pending.call.id,
+        }
+    }
+
     /// The result; for a caller who cannot wait, a call that must is a failure.
     pub fn into_result(self) -> ToolResult {
         match self {

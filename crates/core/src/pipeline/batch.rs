@@ -1,6 +1,9 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, future::ready, sync::Arc};
 
-use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
+use futures::{
+    future::Either,
+    stream::{self, FuturesUnordered, Stream, StreamExt as _},
+};
 
 use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
 use crate::{ResumedCalls, RunContext, State, ToolCall, ToolContext, ToolList};
@@ -37,12 +40,16 @@ impl Pipeline {
         let batch = Arc::new(batch);
         stream::iter(stages)
             .map(move |stage| {
-                let calls = batch.calls.iter().enumerate().skip(stage.start).take(stage.len());
-                let outcomes = calls.map(|(place, call)| {
-                    let (pipeline, batch, call) = (pipeline.clone(), Arc::clone(&batch), call.clone());
-                    async move { (place, pipeline.call_of(&batch, &call).await) }
-                });
-                outcomes.collect::<FuturesUnordered<_>>()
+                let outcome = |place| {
+                    let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
+                    async move { Some((place, pipeline.call_of(&batch, batch.calls.get(place)?).await)) }
+                };
+                // Most replies ask for one call, which needs nothing that keeps several apart.
+                let outcomes = match stage.len() {
+                    1 => Either::Left(stream::once(outcome(stage.start))),
+                    _ => Either::Right(stage.map(outcome).collect::<FuturesUnordered<_>>()),
+                };
+                outcomes.filter_map(ready)
             })
             .flatten()
     }
