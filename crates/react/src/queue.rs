@@ -159,7 +159,7 @@ impl PendingQueue {
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
         let (call, _) = open.under_way_as(id)?;
         let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
-        open.finish(id, result)
+        open.finish(id, result).map(|_| ())
     }
 
     /// Tells that a call that was handed out must wait.

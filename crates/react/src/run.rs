@@ -33,6 +33,7 @@ use haft_core::{
     Transcript, Usage,
 };
 
+use guard::CallsMade;
 use head::{Head, Phase};
 use ids::CallIds;
 use queued::Placed;
@@ -93,6 +94,7 @@ pub struct Run {
     transcript: Transcript,
     head: Head,
     ids: CallIds,
+    made: CallsMade,
     placed: Placed,
 }
 
@@ -128,7 +130,7 @@ impl Run {
             .map_err(|kind| begin::refused(kind, earlier))?;
         let ids = CallIds::of(transcript.messages());
         let head = Head::new(config, transcript.messages(), start);
-        Ok(Self { transcript, head, ids, placed: Placed::default() })
+        Ok(Self { transcript, head, ids, made: CallsMade::default(), placed: Placed::default() })
     }
 
     /// The conversation so far. While calls are open their results are not in it, and neither is an answer that is being checked.

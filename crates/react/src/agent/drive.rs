@@ -1,6 +1,6 @@
 //! One run, driven to its end.
 
-use std::{mem, sync::Arc};
+use std::{mem, pin::pin, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
@@ -100,7 +100,7 @@ impl ReactAgent {
             }
             match run.next(&lent.step(self, clock.now()))? {
                 Effect::Chat(request) => {
-                    let reply = within(run.time_left(), self.ask(run, &request, events)).await?;
+                    let reply = within(run.time_left(), pin!(self.ask(run, &request, events))).await?;
                     // The request shares the transcript: while it lives, an addition costs a copy of the list.
                     drop(request);
                     match reply {
@@ -110,8 +110,9 @@ impl ReactAgent {
                 }
                 Effect::Call(batch) => {
                     let left = run.time_left();
-                    let calls = self.call(run, lent.tools.clone(), batch, &context, (events, room.as_ref()));
-                    let made = within(left, calls).await;
+                    let tools = lent.tools.clone();
+                    let calls = self.call(run, tools, batch, &context, (events, room.as_ref()));
+                    let made = within(left, pin!(calls)).await;
                     run.on_usage(meter.take());
                     match made? {
                         Some(made) => made?,
@@ -172,18 +173,17 @@ impl ReactAgent {
         for call in &calls {
             events.tell(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
-        let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
         let queues = Queues::of(&calls, room);
         let states = queues.lend(|| self.pushable(&tools), self.0.tools.pipeline());
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
-        let mut outcomes = self.0.tools.pipeline().batch(batch).boxed();
-        while let Some((place, outcome)) = outcomes.next().await {
-            let Some(id) = ids.get(place) else { continue };
-            run.on_queued(queues.close(id, &outcome))?;
+        let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
+        while let Some((_, outcome)) = outcomes.next().await {
+            run.on_queued(queues.close(outcome.call_id(), &outcome))?;
             match outcome {
                 CallOutcome::Finished(result) => {
-                    let result = run.on_result(id, result)?;
-                    events.tell(|| RunEvent::CallFinished { result }).await;
+                    let id = result.call_id.clone();
+                    let result = run.on_result(&id, result)?;
+                    events.tell(|| RunEvent::CallFinished { result: result.clone() }).await;
                 }
                 CallOutcome::Pending(pending) => {
                     run.on_pending(pending.clone())?;

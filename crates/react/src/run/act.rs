@@ -14,20 +14,21 @@ impl Run {
     /// # Errors
     ///
     /// Fails when no call of this id is under way.
-    pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<ToolResult, RunError> {
+    pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&ToolResult, RunError> {
         let Phase::Calling { calls, queued } = &mut self.head.phase else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };
         let (call, budget) = calls.under_way_as(id)?;
         // The id and the name are those of the transcript, whatever the driver says.
-        let mut result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
+        if (&result.call_id, &result.name) != (&call.id, &call.name) {
+            result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
+        }
         let used = self.head.retries.get(&call.name).copied().unwrap_or_default();
         guard::bound_retry(&mut result, used, budget);
         if !*queued && self.head.config.identical_calls == Some(self.head.identical_calls) {
             guard::tell_of_repetition(&mut result, self.head.identical_calls);
         }
-        calls.finish(id, result.clone())?;
-        Ok(result)
+        calls.finish(id, result)
     }
 
     /// Tells that a call that was handed out must wait.

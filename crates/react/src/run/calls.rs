@@ -130,9 +130,13 @@ impl OpenCalls {
     }
 
     /// Takes the result of a call that is under way.
-    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
-        self.find_under_way(id)?.state = CallState::Finished { result: Box::new(result) };
-        Ok(())
+    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&ToolResult, RunError> {
+        let open = self.find_under_way(id)?;
+        open.state = CallState::Finished { result: Box::new(result) };
+        match &open.state {
+            CallState::Finished { result } => Ok(result),
+            _ => Err(RunError::NotUnderWay(id.to_owned())),
+        }
     }
 
     /// Lets a call that is under way wait.

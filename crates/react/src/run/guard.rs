@@ -1,38 +1,50 @@
 //! What keeps a model from going round in circles.
 
-use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
+mod meaning;
 
-use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult};
 
 use super::calls::is;
+use meaning::{Meaning, hash};
 
 /// The longest round of calls that is noticed when it begins anew, unless one reply has more of them.
 const ROUND: usize = 4;
 
-/// How many times in a row the latest calls are the same: one call, or a round of several such as A, B, A, B. At most
-/// one more than `limit`.
-pub(super) fn repetitions(messages: &[Arc<Message>], calls: &[ToolCall], limit: u32) -> u32 {
-    let earlier = messages.iter().rev().flat_map(|message| message.tool_calls().iter().rev());
-    let mut latest = Latest { calls: Box::new(calls.iter().rev().chain(earlier)), known: Vec::new() };
-    let rounds = (1..=ROUND).chain([calls.len()]);
-    rounds.map(|length| latest.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
+/// The calls of a run, from the first to the last, each as a mark that it shares with those that ask for the same, however their
+/// arguments are written. Derived from the transcript, never saved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallsMade {
+    marks: Vec<u64>,
+    /// How many messages of the run were looked at.
+    read: usize,
 }
 
-/// Calls from the last to the first, found as far as they are compared.
-struct Latest<'a> {
-    calls: Box<dyn Iterator<Item = &'a ToolCall> + 'a>,
-    known: Vec<Known<'a>>,
+/// Two runs are equal whatever was looked at.
+impl PartialEq for CallsMade {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
-/// A call, and its arguments as JSON when they were looked at.
-struct Known<'a> {
-    call: &'a ToolCall,
-    arguments: OnceCell<Option<Value>>,
-}
+impl CallsMade {
+    /// Looks at what is new among the messages of the run.
+    pub(super) fn keep_up(&mut self, messages: &[Arc<Message>]) {
+        let new = messages.get(self.read..).unwrap_or_default();
+        self.marks.extend(new.iter().flat_map(|message| message.tool_calls()).map(mark));
+        self.read = messages.len();
+    }
 
-impl Latest<'_> {
+    /// How many times in a row the last calls are the same: one call, or a round of several such as A, B, A, B. At most one more
+    /// than `limit`. The last reply has `latest` calls.
+    pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
+        let rounds = (1..=ROUND).chain([latest]);
+        rounds.map(|length| self.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
+    }
+
     /// How often in a row the last round of this length was made, counted up to `most`.
-    fn rounds(&mut self, length: usize, most: u32) -> u32 {
+    fn rounds(&self, length: usize, most: u32) -> u32 {
         for number in 1..most {
             let start = length * number as usize;
             if !(start..start + length).all(|index| self.repeats(index, length)) {
@@ -42,28 +54,18 @@ impl Latest<'_> {
         most
     }
 
-    /// Whether the call at this index is the same as the one a round later.
-    fn repeats(&mut self, index: usize, length: usize) -> bool {
-        while self.known.len() <= index {
-            let Some(call) = self.calls.next() else { return false };
-            self.known.push(Known { call, arguments: OnceCell::new() });
-        }
-        let later = index.checked_sub(length).and_then(|later| self.known.get(later));
-        self.known.get(index).zip(later).is_some_and(|(call, later)| call.is_same(later))
+    /// Whether the call at this index, counted from the last one, is the same as the one a round later.
+    fn repeats(&self, index: usize, length: usize) -> bool {
+        let mark = |index| self.marks.iter().rev().nth(index);
+        let later = index.checked_sub(length).and_then(mark);
+        mark(index).is_some_and(|mark| Some(mark) == later)
     }
 }
 
-impl Known<'_> {
-    /// Whether both ask for the same, however the arguments are written. They are read only where their text differs.
-    fn is_same(&self, other: &Self) -> bool {
-        self.call.name == other.call.name
-            && (self.call.arguments == other.call.arguments
-                || self.arguments().is_some_and(|it| Some(it) == other.arguments()))
-    }
-
-    fn arguments(&self) -> Option<&Value> {
-        self.arguments.get_or_init(|| serde_json::from_str(&self.call.arguments).ok()).as_ref()
-    }
+/// What a call has in common with those that ask for the same. Arguments that are no JSON are what is written.
+fn mark(call: &ToolCall) -> u64 {
+    let arguments = serde_json::from_str::<Meaning>(&call.arguments).map_err(|_no_json| &call.arguments);
+    hash((&call.name, arguments))
 }
 
 /// Tells the model that it repeats itself.

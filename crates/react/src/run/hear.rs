@@ -3,10 +3,10 @@
 use std::mem;
 
 use haft_core::{
-    AgentErrorKind, AssistantMessage, Content, FinishReason, Limit, Message, ModelError, StopReason, ToolCall,
+    AgentErrorKind, AssistantMessage, Content, FinishReason, Limit, Message, ModelError, StopReason,
 };
 
-use super::{Phase, Run, guard, mark, outputs};
+use super::{Phase, Run, mark, outputs};
 
 impl Run {
     /// Takes the reply, if there is one, into the transcript. Afterwards the model is to be asked again, calls are
@@ -53,10 +53,10 @@ impl Run {
     /// Opens the calls of a reply.
     fn open(&mut self, mut message: AssistantMessage) -> Result<(), AgentErrorKind> {
         self.head.has_called = true;
-        self.head.identical_calls = self.repetitions(&message.tool_calls);
         self.ids.adopt(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));
+        self.head.identical_calls = self.repetitions(calls.len());
         self.begin_calls(calls, false)
     }
 
@@ -107,17 +107,13 @@ impl Run {
         Ok(())
     }
 
-    /// How often in a row the model has asked for these calls, a part of them, or a round that ends with them. It is told
+    /// How often in a row the model has asked for its last calls, a part of them, or a round that ends with them. It is told
     /// before it is stopped, also where one reply repeats a call more often than that.
-    fn repetitions(&self, calls: &[ToolCall]) -> u32 {
+    fn repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.identical_calls else { return 1 };
-        let times = guard::repetitions(self.new_messages(), calls, limit);
+        self.made.keep_up(self.transcript.messages().get(self.head.start..).unwrap_or_default());
+        let times = self.made.repetitions(latest, limit);
         if self.head.identical_calls < limit { times.min(limit) } else { times }
-    }
-
-    /// The messages of this run.
-    fn new_messages(&self) -> &[std::sync::Arc<Message>] {
-        self.transcript.messages().get(self.head.start..).unwrap_or_default()
     }
 }
 

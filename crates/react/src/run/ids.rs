@@ -15,10 +15,10 @@ impl CallIds {
     /// Keeps the ids of new calls where they are unique in the conversation, and replaces the others.
     pub(super) fn adopt(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
-            if call.id.is_empty() || self.0.contains(&call.id) {
+            if call.id.is_empty() || !self.0.insert(call.id.clone()) {
                 call.id = self.unused();
+                self.0.insert(call.id.clone());
             }
-            self.0.insert(call.id.clone());
         }
     }
 

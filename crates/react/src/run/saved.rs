@@ -7,7 +7,7 @@ use serde::{
     ser::SerializeStruct as _,
 };
 
-use super::{Head, Run, RunError, ids::CallIds, migrate, queued::Placed};
+use super::{Head, Run, RunError, guard::CallsMade, ids::CallIds, migrate, queued::Placed};
 
 impl Run {
     /// The version of the JSON form that this build writes. It reads this one and the older ones.
@@ -50,8 +50,8 @@ impl Run {
     }
 
     fn put_together(head: Head, transcript: Transcript) -> Self {
-        let (ids, placed) = (CallIds::of(transcript.messages()), Placed::default());
-        Self { transcript, head, ids, placed }
+        let ids = CallIds::of(transcript.messages());
+        Self { transcript, head, ids, made: CallsMade::default(), placed: Placed::default() }
     }
 }
 

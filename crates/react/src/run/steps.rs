@@ -1,25 +1,23 @@
 //! The calls of a run, as steps.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use haft_core::{AgentStep, AssistantMessage, Message, MessageBody, ToolCall, ToolResult, Value};
 
 /// The calls in these messages with what came of them, in order; a call without a result is left out.
 pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
-    let results = results(messages);
-    let replies = messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Assistant(reply) => Some(reply),
+    let replies = (0..).zip(messages).filter_map(|(place, message)| match message.body() {
+        MessageBody::Assistant(reply) => Some((place, reply)),
         _ => None,
     });
-    let steps = (1..).zip(replies).flat_map(|(step_number, reply)| {
-        let results = &results;
+    let steps = (1..).zip(replies).flat_map(|(step_number, (place, reply))| {
+        let after = messages.get(place..).unwrap_or_default();
         reply.tool_calls.iter().filter_map(move |call| {
-            let result = (*results.get(call.id.as_str())?).clone();
             Some(AgentStep {
                 step_number,
                 tool_name: call.name.clone(),
                 tool_args: arguments(call),
-                result,
+                result: result(after, &call.id)?.clone(),
                 reasoning: thought(reply),
             })
         })
@@ -27,12 +25,13 @@ pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     steps.collect()
 }
 
-fn results(messages: &[Arc<Message>]) -> HashMap<&str, &ToolResult> {
-    let results = messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Tool(result) => Some((result.call_id.as_str(), &**result)),
+/// The result of a call. Most stand right behind the calls.
+fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> {
+    let mut results = messages.iter().filter_map(|message| match message.body() {
+        MessageBody::Tool(result) => Some(&**result),
         _ => None,
     });
-    results.collect()
+    results.find(|result| result.call_id == id)
 }
 
 /// What a model thought before its calls, or said beside them.

@@ -212,7 +212,9 @@ impl<'p> Lives<'p> {
             let place = self.pick(open.len());
             let call = open.remove(place);
             match self.world.execute(batch, &call) {
-                Ok(result) => drop(self.run.on_result(&call.id, result).unwrap()),
+                Ok(result) => {
+                    self.run.on_result(&call.id, result).unwrap();
+                }
                 Err(pending) => self.run.on_pending(PendingCall { call, pending: *pending }).unwrap(),
             }
             if !self.happened() {

@@ -1,0 +1,90 @@
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher as _},
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+
+/// What JSON has in common with all that means the same: a hash of it, whatever the order of its keys. Nothing of it is kept.
+#[derive(Hash)]
+pub(super) struct Meaning(u64);
+
+pub(super) fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<'de> Deserialize<'de> for Meaning {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MeaningVisitor).map(|kind| Self(hash(kind)))
+    }
+}
+
+/// A value, with what is within it as hashes.
+#[derive(Hash)]
+enum Kind {
+    Null,
+    Bool(bool),
+    Whole(u64),
+    Negative(i64),
+    Float(u64),
+    Text(u64),
+    List(u64),
+    Object(u64),
+}
+
+struct MeaningVisitor;
+
+impl<'de> Visitor<'de> for MeaningVisitor {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Kind, E> {
+        Ok(Kind::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
+        Ok(Kind::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
+        Ok(Kind::Whole(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
+        Ok(Kind::Negative(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
+        // Added to 0, -0 is 0.
+        Ok(Kind::Float((value + 0.0).to_bits()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Kind, E> {
+        Ok(Kind::Text(hash(text)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+        let mut all = 0;
+        while let Some(item) = list.next_element::<Meaning>()? {
+            all = hash((all, item));
+        }
+        Ok(Kind::List(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+        let mut all = 0_u64;
+        while let Some(entry) = map.next_entry::<Meaning, Meaning>()? {
+            // A sum is the same in any order.
+            all = all.wrapping_add(hash(entry));
+        }
+        Ok(Kind::Object(all))
+    }
+}
