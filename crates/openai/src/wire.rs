@@ -39,7 +39,12 @@ impl Completion {
             let list: Vec<Self> = serde_json::from_slice(data)?;
             return Ok(list.into_iter().next().unwrap_or_default());
         }
-        serde_json::from_slice(data).or_else(|error| {
+        // That it is UTF-8 is found out faster for all of it than for each text.
+        let read = match str::from_utf8(data) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(data),
+        };
+        read.or_else(|error| {
             // A field that is there twice means what it says last.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(value).ok()).ok_or(error)
@@ -65,7 +70,7 @@ impl Completion {
 
     /// What the reply cost; `None` where the numbers make no sense, too.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
-        mem::take(&mut self.usage).0?.into_usage()
+        self.usage.take()?.into_usage()
     }
 }
 
@@ -73,8 +78,9 @@ impl Completion {
 #[serde(default)]
 pub(crate) struct Choice {
     pub(crate) index: Loose,
-    pub(crate) message: Option<WireMessage>,
-    pub(crate) delta: Option<WireMessage>,
+    /// In a box, as what else is rare: what is read is moved often.
+    pub(crate) message: Option<Box<WireMessage>>,
+    pub(crate) delta: Option<Box<WireMessage>>,
     pub(crate) finish_reason: Loose,
 }
 
@@ -112,7 +118,7 @@ impl WireMessage {
 pub(crate) struct WireCall {
     pub(crate) index: Loose,
     pub(crate) id: Loose,
-    pub(crate) extra_content: Option<Value>,
+    pub(crate) extra_content: Option<Box<Value>>,
     pub(crate) function: Option<WireFunction>,
 }
 

@@ -2,6 +2,7 @@
 mod tests;
 
 use haft_core::limits::LINE_BYTES;
+use memchr::memchr2;
 
 /// Cuts the bytes of a stream into server-sent events (WHATWG HTML, section 9.2), and gives the data of each.
 ///
@@ -67,7 +68,7 @@ impl EventParser {
             }
         }
         let rest = self.bytes.get(self.searched..)?;
-        let Some(length) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+        let Some(length) = memchr2(b'\n', b'\r', rest) else {
             self.searched = self.bytes.len();
             return None;
         };

@@ -102,14 +102,15 @@ impl Transport {
         if reply.status().is_success() {
             return Ok(reply);
         }
-        Err(self.refusal(reply, A::PATH).await)
+        // In a box, as what else is rare: every request would carry the state of it along.
+        Err(Box::pin(self.refusal(reply, A::PATH)).await)
     }
 
     async fn exchange<A: Api>(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
         let mut request = match self.blank.get() {
             Some(blank) => blank.try_clone(),
             None => {
-                let made = self.blank_request::<A>().await?;
+                let made = Box::pin(self.blank_request::<A>()).await?;
                 self.blank.get_or_init(|| made).try_clone()
             }
         }

@@ -38,7 +38,7 @@ impl From<WireCall> for Piece {
             id: wire.id.into_filled(),
             name: function.name.into_filled(),
             arguments: function.arguments.into_text().unwrap_or_default(),
-            extra: wire.extra_content.filter(|extra| !extra.is_null()),
+            extra: wire.extra_content.map(|extra| *extra).filter(|extra| !extra.is_null()),
         }
     }
 }

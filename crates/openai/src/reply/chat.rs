@@ -53,7 +53,7 @@ impl ChatFold {
     fn add_choice(&mut self, choice: Choice, whole: bool, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         let size = self.fold.size();
         let message = if whole { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
-        message.map_or(Ok(()), |message| self.add_message(message, whole, watch))?;
+        message.map_or(Ok(()), |message| self.add_message(*message, whole, watch))?;
         if self.fold.size() > size {
             self.fold.ending.goes_on();
         }

@@ -124,7 +124,13 @@ impl<'de> Visitor<'de> for LooseVisitor {
 
 /// An object, read as it comes; whatever else stands in its place is none.
 #[derive(Debug)]
-pub(crate) struct Object<T>(pub(crate) Option<T>);
+pub(crate) struct Object<T>(Option<Box<T>>);
+
+impl<T> Object<T> {
+    pub(crate) fn take(&mut self) -> Option<Box<T>> {
+        self.0.take()
+    }
+}
 
 impl<T> Default for Object<T> {
     fn default() -> Self {
@@ -141,42 +147,42 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 struct ObjectVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Option<T>;
+    type Value = Option<Box<T>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<Box<T>>, A::Error> {
+        Box::deserialize(MapAccessDeserializer::new(map)).map(Some)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Box<T>>, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Option<T>, E> {
+    fn visit_str<E>(self, _: &str) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 
-    fn visit_unit<E>(self) -> Result<Option<T>, E> {
+    fn visit_unit<E>(self) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Option<T>, E> {
+    fn visit_bool<E>(self, _: bool) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Option<T>, E> {
+    fn visit_u64<E>(self, _: u64) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Option<T>, E> {
+    fn visit_i64<E>(self, _: i64) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Option<T>, E> {
+    fn visit_f64<E>(self, _: f64) -> Result<Option<Box<T>>, E> {
         Ok(None)
     }
 }

@@ -5,7 +5,7 @@ use super::{Loose, Object};
 
 /// What a reply cost, in the words of either API; `None` where the numbers make no sense.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
-    Object::<WireUsage>::deserialize(usage).ok()?.0?.into_usage()
+    Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
 /// What a server says of the cost.
@@ -40,9 +40,17 @@ struct OutputDetails {
 
 impl WireUsage {
     /// What it says; `None` where the numbers make no sense.
-    pub(super) fn into_usage(self) -> Option<Usage> {
-        let input = self.prompt_tokens_details.0.or(self.input_tokens_details.0).unwrap_or_default();
-        let output = self.completion_tokens_details.0.or(self.output_tokens_details.0).unwrap_or_default();
+    pub(super) fn into_usage(mut self) -> Option<Usage> {
+        let input = self
+            .prompt_tokens_details
+            .take()
+            .or_else(|| self.input_tokens_details.take())
+            .unwrap_or_default();
+        let output = self
+            .completion_tokens_details
+            .take()
+            .or_else(|| self.output_tokens_details.take())
+            .unwrap_or_default();
         let cached = [&input.cached_tokens, &self.prompt_cache_hit_tokens, &self.cached_tokens];
         Some(Usage {
             cached_input_tokens: first_of(&cached)?,
