@@ -8,25 +8,9 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 
-/// What JSON has in common with all that means the same: a hash of it, whatever the order of its keys. Nothing of it is kept.
+/// What JSON has in common with all that means the same, whatever the order of its keys: what is within it is there as a hash.
 #[derive(Hash)]
-pub(super) struct Meaning(u64);
-
-pub(super) fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl<'de> Deserialize<'de> for Meaning {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MeaningVisitor).map(|kind| Self(hash(kind)))
-    }
-}
-
-/// A value, with what is within it as hashes.
-#[derive(Hash)]
-enum Kind {
+pub(super) enum Meaning {
     Null,
     Bool(bool),
     Whole(u64),
@@ -37,54 +21,66 @@ enum Kind {
     Object(u64),
 }
 
+pub(super) fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<'de> Deserialize<'de> for Meaning {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MeaningVisitor)
+    }
+}
+
 struct MeaningVisitor;
 
 impl<'de> Visitor<'de> for MeaningVisitor {
-    type Value = Kind;
+    type Value = Meaning;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Kind, E> {
-        Ok(Kind::Null)
+    fn visit_unit<E>(self) -> Result<Meaning, E> {
+        Ok(Meaning::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
-        Ok(Kind::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Meaning, E> {
+        Ok(Meaning::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
-        Ok(Kind::Whole(value))
+    fn visit_u64<E>(self, value: u64) -> Result<Meaning, E> {
+        Ok(Meaning::Whole(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
-        Ok(Kind::Negative(value))
+    fn visit_i64<E>(self, value: i64) -> Result<Meaning, E> {
+        Ok(Meaning::Negative(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Meaning, E> {
         // Added to 0, -0 is 0.
-        Ok(Kind::Float((value + 0.0).to_bits()))
+        Ok(Meaning::Float((value + 0.0).to_bits()))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Kind, E> {
-        Ok(Kind::Text(hash(text)))
+    fn visit_str<E>(self, text: &str) -> Result<Meaning, E> {
+        Ok(Meaning::Text(hash(text)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Meaning, A::Error> {
         let mut all = 0;
         while let Some(item) = list.next_element::<Meaning>()? {
             all = hash((all, item));
         }
-        Ok(Kind::List(all))
+        Ok(Meaning::List(all))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meaning, A::Error> {
         let mut all = 0_u64;
         while let Some(entry) = map.next_entry::<Meaning, Meaning>()? {
             // A sum is the same in any order.
             all = all.wrapping_add(hash(entry));
         }
-        Ok(Kind::Object(all))
+        Ok(Meaning::Object(all))
     }
 }
