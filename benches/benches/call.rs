@@ -104,7 +104,8 @@ fn main() -> ExitCode {
     run(
         "call",
         &[
-            Case::new("two integers by hand", || by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string())),
+            Case::new("two integers by hand", || by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string()))
+                .by_hand(),
             Case::new("two integers", || called(ToolList::new("bench", [Add]), "add", INTEGERS))
                 .within(nanos(1_100))
                 .above("two integers by hand"),
@@ -114,16 +115,18 @@ fn main() -> ExitCode {
             .above("two integers by hand"),
             Case::new("a nested object by hand", || {
                 by_hand(SEARCH, |Query { query, filter, limit }| found(&query, &filter, limit))
-            }),
+            })
+            .by_hand(),
             Case::new("a nested object", || called(ToolList::new("bench", [Search]), "search", SEARCH))
                 .within(nanos(2_000))
                 .above("a nested object by hand"),
             Case::new("an order by hand", || {
                 by_hand(ORDER, |Order { customer, items, note }| placed(&customer, &items, note.as_deref()))
-            }),
+            })
+            .by_hand(),
             Case::new("an order", || called(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER))
                 .above("an order by hand"),
-            Case::new("one of 10 tools", among(10)),
+            Case::new("one of 10 tools", among(10)).above("two integers by hand"),
             Case::new("one of 1,000 tools", among(1_000)).above("one of 10 tools"),
             Case::new("one of 10,000 tools", among(10_000)).above("one of 10 tools"),
         ],

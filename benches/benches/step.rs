@@ -55,16 +55,18 @@ fn main() -> ExitCode {
     run(
         "step",
         &[
-            step("reqwest by hand", reqwest_loop, plain),
-            step("async-openai by hand", async_openai_loop, plain).above("reqwest by hand"),
+            step("reqwest by hand", reqwest_loop, plain).by_hand(),
+            step("async-openai by hand", async_openai_loop, plain).by_hand().above("reqwest by hand"),
             step("haft", agent, plain).above("reqwest by hand"),
             step("haft, streamed", streaming_agent, plain).above("haft"),
-            step("1,000 messages, reqwest by hand", reqwest_loop, long),
+            step("1,000 messages, reqwest by hand", reqwest_loop, long).by_hand(),
             step("1,000 messages, async-openai by hand", async_openai_loop, long)
+                .by_hand()
                 .above("1,000 messages, reqwest by hand"),
             step("1,000 messages, haft", agent, long).above("1,000 messages, reqwest by hand"),
-            step("1,000 tools, reqwest by hand", reqwest_loop, wide),
+            step("1,000 tools, reqwest by hand", reqwest_loop, wide).by_hand(),
             step("1,000 tools, async-openai by hand", async_openai_loop, wide)
+                .by_hand()
                 .above("1,000 tools, reqwest by hand"),
             step("1,000 tools, haft", agent, wide).above("1,000 tools, reqwest by hand"),
         ],

@@ -20,13 +20,23 @@ pub struct Case {
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) floor: Option<&'static str>,
+    /// Whether it is none of ours.
+    pub(crate) is_by_hand: bool,
     prepare: Box<dyn Fn() -> Work>,
 }
 
 impl Case {
     /// Makes a case of what has to be prepared once and the work itself.
     pub fn new(name: &'static str, prepare: impl Fn() -> Work + 'static) -> Self {
-        Self { name, rounds: 100, parts: 1, goal: None, floor: None, prepare: Box::new(prepare) }
+        Self {
+            name,
+            rounds: 100,
+            parts: 1,
+            goal: None,
+            floor: None,
+            is_by_hand: false,
+            prepare: Box::new(prepare),
+        }
     }
 
     /// Says in what time the work is to be done on a machine of today.
@@ -40,6 +50,13 @@ impl Case {
     #[must_use]
     pub fn above(mut self, floor: &'static str) -> Self {
         self.floor = Some(floor);
+        self
+    }
+
+    /// Says that it is none of ours, but what ours is compared with.
+    #[must_use]
+    pub fn by_hand(mut self) -> Self {
+        self.is_by_hand = true;
         self
     }
 

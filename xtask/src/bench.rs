@@ -1,12 +1,20 @@
 //! `cargo xtask bench`: what haft costs, in time and in instructions.
 
-use std::fs;
+use std::{env, fs};
 
 use crate::failure::Failure;
-use crate::process::{cargo, run as run_command};
+use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
+
+/// What a case of these takes is told beside the same work by hand, whichever compiler made both.
+const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
+
+/// Where it is set, instructions that cannot be counted are a failure.
+const REQUIRED: &str = "HAFT_COUNTS";
+
+pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let known = names()?;
@@ -16,6 +24,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         command.args(["--bench", name]);
     }
     run_command(command.arg("--").args(rest))
+}
+
+/// Holds instructions against those that are written down.
+pub(crate) fn check() -> Result<(), Failure> {
+    if can_count() {
+        let names = COUNTED_IN_CI.map(str::to_owned);
+        return run(&[names.as_slice(), &["--check".to_owned()]].concat());
+    }
+    let missing = format!("instructions are not counted without valgrind: `{INSTALL_VALGRIND}`");
+    if env::var_os(REQUIRED).is_some() {
+        return Err(Failure::message(missing));
+    }
+    announce(&missing);
+    Ok(())
+}
+
+/// Whether instructions can be counted here.
+pub(crate) fn can_count() -> bool {
+    succeeds(program("valgrind").arg("--version"))
 }
 
 /// Each file of the package is a bench.

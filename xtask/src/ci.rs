@@ -3,14 +3,15 @@
 use crate::failure::Failure;
 use crate::process::{cargo, run as run_command};
 use crate::workspace::Workspace;
-use crate::{doc, fuzz, test, tidy};
+use crate::{bench, doc, fuzz, test, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     match flags[..] {
-        [] => checks().and_then(|()| test::run(&[])),
+        [] => checks().and_then(|()| test::run(&[])).and_then(|()| bench::check()),
         ["--checks"] => checks(),
-        _ => Err(Failure::usage("`ci` takes `--checks` or nothing")),
+        ["--counts"] => bench::check(),
+        _ => Err(Failure::usage("`ci` takes `--checks`, `--counts` or nothing")),
     }
 }
 

@@ -50,8 +50,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        arguments: "[--checks]",
-        about: "run the checks (format, lints, tidy, documentation, packages), then the tests",
+        arguments: "[--checks | --counts]",
+        about: "run the checks (format, lints, tidy, documentation, packages), then the tests, then count instructions",
         helps_itself: false,
         run: ci::run,
     },
@@ -79,7 +79,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bench",
         arguments: "[NAME]… [PART OF A CASE'S NAME] [--check | --update]",
-        about: "measure what a call and the definitions of tools cost; --check holds the instructions against benches/counts.json",
+        about: "measure what a call, a step and the definitions of tools cost; --check holds the instructions against benches/counts.json",
         helps_itself: false,
         run: bench::run,
     },

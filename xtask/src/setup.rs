@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: what the chores need from outside.
 
+use crate::bench;
 use crate::doc;
 use crate::eval;
 use crate::failure::Failure;
@@ -21,11 +22,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !doc::can_build_book() {
         announce(&format!("note: the book is not built without mdBook: `{}`", doc::INSTALL_MDBOOK));
     }
-    if !succeeds(program("valgrind").arg("--version")) {
-        announce(
-            "note: `cargo xtask bench` counts no instructions without valgrind: `apt-get install valgrind`",
-        );
-    }
+    install_valgrind();
     run_command(&mut cargo(&["fetch", "--locked"]))?;
     judges::install(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
@@ -36,6 +33,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             run_command(&mut cargo(&["run", "--locked", "--package", "haft", "--", "model", "pull"]))
         }
         _ => Ok(()),
+    }
+}
+
+/// Only an administrator can install it, and only CI cannot do without.
+fn install_valgrind() {
+    let install =
+        || run_command(program("apt-get").args(["install", "--yes", "--no-install-recommends", "valgrind"]));
+    if !bench::can_count() && install().is_err() {
+        announce(&format!(
+            "note: instructions are not counted without valgrind: `{}`",
+            bench::INSTALL_VALGRIND
+        ));
     }
 }
 
