@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
-    Answer, AssistantMessage, ChatResponse, Pending, PendingCall, PendingKind, Policy, Resumed, RunInput,
-    Timestamp, ToolCall, ToolError, ToolExt as _, ToolList, ToolOutput, ToolResult, json,
+    Answer, AssistantMessage, ChatResponse, ModelError, Pending, PendingCall, PendingKind, Policy, Resumed,
+    RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolList, ToolOutput, ToolResult, json,
 };
-use haft_react::{CallBatch, Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step};
+use haft_react::{
+    CallBatch, ContextConfig, Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step,
+};
 use proptest::{
     bool::weighted,
     collection::vec,
@@ -14,7 +16,10 @@ use proptest::{
     sample::Index,
 };
 
-use crate::{pairing::assert_paired, tools::plain};
+use crate::{
+    pairing::{assert_paired, assert_request_paired, assert_view_paired},
+    tools::plain,
+};
 
 /// What a call does: the name of its tool.
 type Kind = &'static str;
@@ -29,6 +34,8 @@ struct Play {
     saves: Vec<bool>,
     /// Which answers are taken.
     taken: Vec<bool>,
+    /// At which requests the conversation is too long, and which summaries of it fail.
+    overflows: Vec<bool>,
     config: RunConfig,
 }
 
@@ -43,20 +50,23 @@ fn plays() -> impl Strategy<Value = Play> {
         Just("fails")
     ];
     let replies = vec(vec((id, kind), 1..5), 0..4);
-    let events =
-        (vec(any::<Index>(), 40), vec(weighted(0.2), 60), vec(any::<bool>(), 60), vec(any::<bool>(), 0..3));
-    (replies, events, any::<bool>(), any::<bool>()).prop_map(
-        |(replies, (order, dies, saves, taken), check_outputs, stops)| Play {
+    let lives = (vec(any::<Index>(), 40), vec(weighted(0.2), 60), vec(any::<bool>(), 60));
+    let models = (replies, vec(any::<bool>(), 0..3), vec(weighted(0.3), 12));
+    let config = (any::<bool>(), any::<bool>(), any::<bool>());
+    (lives, models, config).prop_map(
+        |((order, dies, saves), (replies, taken, overflows), (check_outputs, stops, compaction))| Play {
             replies,
             order,
             dies,
             saves,
             taken,
+            overflows,
             config: RunConfig {
                 check_outputs,
                 stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
                 identical_calls: None,
                 unusable_replies: 10,
+                context: ContextConfig { compaction, ..ContextConfig::default() },
                 ..RunConfig::default()
             },
         },
@@ -132,6 +142,7 @@ struct Lives<'p> {
     dies: std::slice::Iter<'p, bool>,
     saves: std::slice::Iter<'p, bool>,
     taken: std::slice::Iter<'p, bool>,
+    overflows: std::slice::Iter<'p, bool>,
     deaths: u32,
 }
 
@@ -148,6 +159,7 @@ impl<'p> Lives<'p> {
             dies: play.dies.iter(),
             saves: play.saves.iter(),
             taken: play.taken.iter(),
+            overflows: play.overflows.iter(),
             deaths: 0,
         }
     }
@@ -170,6 +182,10 @@ impl<'p> Lives<'p> {
         !dies
     }
 
+    fn overflows(&mut self) -> bool {
+        self.overflows.next().copied().unwrap_or_default()
+    }
+
     fn pick(&mut self, of: usize) -> usize {
         self.order.next().map_or(0, |index| index.index(of))
     }
@@ -185,7 +201,23 @@ impl<'p> Lives<'p> {
                 continue;
             }
             match effect {
-                Effect::Chat(_) => {
+                Effect::Chat(request) if self.overflows() => {
+                    assert_request_paired(&request);
+                    let too_long = ModelError::ContextTooLong("too long".to_owned());
+                    if self.run.on_chat(Err(too_long)).is_err() {
+                        return false;
+                    }
+                    self.happened();
+                }
+                Effect::Compact(earlier) => {
+                    assert_view_paired(&earlier);
+                    let failed = ModelError::EmptyResponse;
+                    let summary = if self.overflows() { Err(failed) } else { Ok(ChatResponse::new("Much.")) };
+                    self.run.on_compact(summary).unwrap();
+                    self.happened();
+                }
+                Effect::Chat(request) => {
+                    assert_request_paired(&request);
                     let reply =
                         replies.next().map_or_else(|| ChatResponse::new("Done."), |calls| calling(calls));
                     self.run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
@@ -252,7 +284,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// DESIGN §5: a call that is not idempotent is made at most once, whenever the process dies and whatever it had saved, with
-    /// answers in parts, calls inside calls, checked answers and tools that end the run.
+    /// answers in parts, calls inside calls, checked answers, summaries, steps that are left out and tools that end the run.
     #[test]
     fn whoever_dies_makes_no_call_twice(play in plays()) {
         let mut lives = Lives::new(&play);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use haft_core::{ChatRequest, Message, MessageBody, Transcript};
+use haft_core::{ChatRequest, Message, MessageBody, Transcript, View};
 
 /// Asserts that each call has exactly one result, right behind its reply and in call order, and that ids are unique.
 #[track_caller]
@@ -13,8 +13,13 @@ pub(crate) fn assert_paired(transcript: &Transcript) {
 /// The same of what a model was sent.
 #[track_caller]
 pub(crate) fn assert_request_paired(request: &ChatRequest) {
-    let messages: Vec<_> = request.messages.iter().cloned().collect();
-    assert_all_paired(&messages);
+    assert_view_paired(&request.messages);
+}
+
+/// The same of a part of a conversation.
+#[track_caller]
+pub(crate) fn assert_view_paired(view: &View) {
+    assert_all_paired(&view.iter().cloned().collect::<Vec<_>>());
 }
 
 #[track_caller]
