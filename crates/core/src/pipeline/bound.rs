@@ -76,7 +76,8 @@ impl Bound<'_> {
         let bytes = text.len();
         text.truncate(start_of(text, self.limit).len());
         let left = bytes - text.len();
-        *text = format!("{text}\n[{left} of {bytes} bytes are cut; {}]", self.whereabouts(&whole, text));
+        *text =
+            format!("{text}\n[{left} of {bytes} bytes are cut; {}]", self.whereabouts(&whole, Some(text)));
     }
 
     /// Keeps the whole; what cannot be kept is shortened all the same, and says so.
@@ -103,11 +104,14 @@ impl Bound<'_> {
         }
         let (pieces, bytes) = (output.content.len(), read_bytes(output));
         let mut left = self.limit;
-        let mut media_left = limits::MEDIA_BYTES;
+        let (mut media_left, mut media_cut) = (limits::MEDIA_BYTES, 0);
         let mut kept = Vec::new();
         for piece in std::mem::take(&mut output.content).into_iter().take(PIECES) {
             let piece = match media_bytes(&piece) {
-                media if media > media_left => Content::text(piece.as_text()),
+                media if media > media_left => {
+                    media_cut += media;
+                    Content::text(piece.as_text())
+                }
                 media => {
                     media_left -= media;
                     piece
@@ -122,11 +126,17 @@ impl Bound<'_> {
             kept.push(piece);
         }
         let read = kept.iter().map(|piece| piece.as_text().len()).sum::<usize>();
-        let mark = format!(
-            "[{} of {bytes} bytes in {pieces} pieces are cut; {}]",
-            bytes - read.min(bytes),
-            self.whereabouts(whole, &text_of(&kept))
-        );
+        let mut mark = Vec::new();
+        if read < bytes || kept.len() < pieces {
+            mark.push(format!("{} of {bytes} bytes in {pieces} pieces are cut", bytes - read.min(bytes)));
+        }
+        if media_cut > 0 {
+            mark.push(format!("media of {media_cut} bytes are left out"));
+        }
+        // Only text can be read on.
+        let shown = (read < bytes).then(|| text_of(&kept));
+        mark.push(self.whereabouts(whole, shown.as_deref()));
+        let mark = format!("[{}]", mark.join("; "));
         // One text stays one text, whatever its length.
         match kept.last_mut() {
             Some(Content::Text { text }) => *text = format!("{text}\n{mark}"),
@@ -135,16 +145,18 @@ impl Bound<'_> {
         output.content = kept;
     }
 
-    /// Where the whole is, and how the caller reads on after what is shown.
-    fn whereabouts(&self, whole: &Whole, shown: &str) -> String {
+    /// Where the whole is, and how the caller reads on after the text that is shown, if there is more of it.
+    fn whereabouts(&self, whole: &Whole, shown: Option<&str>) -> String {
         let handle = match whole {
             Whole::Kept(handle) => handle,
             Whole::Lost => return "the whole result could not be stored".to_owned(),
-            Whole::NotKept => return "ask for fewer characters".to_owned(),
+            Whole::NotKept if shown.is_some() => return "ask for fewer characters".to_owned(),
+            Whole::NotKept => return "the whole result is stored".to_owned(),
         };
         let mut text = format!("the whole result is stored as {handle:?}");
         let mut tools = self.tools.map(ToolList::tools).unwrap_or_default().iter();
-        if let Some(reader) = tools.find(|tool| tool.definition().reads_results()) {
+        let reader = tools.find(|tool| tool.definition().reads_results());
+        if let (Some(shown), Some(reader)) = (shown, reader) {
             let arguments = json!({"handle": handle, "offset": shown.chars().count()});
             text += &format!("; read on with {} {arguments}", reader.definition().name());
         }

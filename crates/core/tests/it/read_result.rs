@@ -129,6 +129,19 @@ async fn what_is_read_is_not_too_long_again() {
     assert_eq!(store.handles(&ann).await.unwrap(), [handle]);
 }
 
+/// Only text is read on: of a picture that is left out there is no more to read.
+#[tokio::test]
+async fn a_picture_that_is_left_out_is_not_read_on() {
+    let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
+    let draw = DynamicTool::new(definition, |_, _| async {
+        vec![Content::text("a cat"), Content::blob(vec![0; 17 << 20], "image/png")]
+    });
+    let result = Toolset::new().with(draw).with(ReadResult::new()).call("draw", json!({})).await;
+    let text = result.model_text().into_owned();
+    assert!(text.starts_with("a cat\n[image/png, 17825792 bytes]\n[media of 17825792 bytes"), "{text}");
+    assert!(!text.contains("read on"), "{text}");
+}
+
 /// Nobody reads what is another's, nor learns its name.
 #[tokio::test]
 async fn a_result_is_read_by_its_owner_only() {
