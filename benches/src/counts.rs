@@ -31,7 +31,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
         let mut now = counted.get(case.name).copied().unwrap_or_default();
         let mut again = if case.is_by_hand { 0 } else { AGAIN };
         let change = |now| change(case.name, now).map(|own| [own, own / floor].map(|change| change - 1.0));
-        let is_off = |now| change(now).is_none_or(|it| it.iter().all(|change| change.abs() > TOLERANCE));
+        let is_off = |now| change(now).is_none_or(|it| it.iter().all(|change| *change > TOLERANCE));
         while is_off(now) && again > 0 {
             now = now.min(instructions::count(case)?);
             again -= 1;
@@ -47,7 +47,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     match off {
         0 => Ok(()),
         _ => Err(format!(
-            "{off} cases take other than what is written down; where that is meant, `cargo xtask bench --update`"
+            "{off} cases take more than what is written down; where that is meant, `cargo xtask bench --update`"
         )),
     }
 }

@@ -38,9 +38,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Only an administrator can install it, and only CI cannot do without.
 fn install_valgrind() {
-    let install =
-        || run_command(program("apt-get").args(["install", "--yes", "--no-install-recommends", "valgrind"]));
-    if !bench::can_count() && install().is_err() {
+    let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
+    let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
+    // A machine that is new does not know yet what there is.
+    let update = || apt_get(&["update"]);
+    if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(
             "note: instructions are not counted without valgrind: `{}`",
             bench::INSTALL_VALGRIND
