@@ -94,13 +94,21 @@ fn whole(reply: Completion) -> Result<ChatResponse, ModelError> {
 fn whole_chat(mut fold: ChatFold, reply: Completion) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
     fold.add(reply, true, &mut None)?;
-    if has_choices { fold.finish() } else { Err(ModelError::InvalidResponse("it has no choices".into())) }
+    if has_choices {
+        fold.finish(&mut None)
+    } else {
+        Err(ModelError::InvalidResponse("it has no choices".into()))
+    }
 }
 
 fn whole_items(mut fold: ItemsFold, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     fold.add_whole(response)?;
-    if has_output { fold.finish() } else { Err(ModelError::InvalidResponse("it has no output".into())) }
+    if has_output {
+        fold.finish(&mut None)
+    } else {
+        Err(ModelError::InvalidResponse("it has no output".into()))
+    }
 }
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, ModelError> {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "client")]
 mod event;
+pub(crate) mod half;
 mod lists;
 mod loose;
 mod usage;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 #[cfg(feature = "client")]
 pub(crate) use event::Event;
+pub(crate) use half::Half;
 pub(crate) use loose::{Loose, Object};
 pub(crate) use usage::{WireUsage, usage_of};
 
@@ -29,12 +31,22 @@ pub(crate) struct Completion {
     /// What some servers put beside an error that is only text.
     code: Loose,
     r#type: Loose,
+    /// Whether there may be halves of characters in it, for a [`Half`].
+    #[serde(skip)]
+    pub(crate) is_mended: bool,
 }
 
 impl Completion {
     /// Reads a reply or a chunk. Gemini puts an error into a list of one.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
+        let (mut reply, is_mended) = half::read(data, Self::read_json)?;
+        reply.is_mended = is_mended;
+        Ok(reply)
+    }
+
+    #[cfg(feature = "client")]
+    fn read_json(data: &[u8]) -> serde_json::Result<Self> {
         if data.trim_ascii_start().first() == Some(&b'[') {
             let list: Vec<Self> = serde_json::from_slice(data)?;
             return Ok(list.into_iter().next().unwrap_or_default());
@@ -53,6 +65,14 @@ impl Completion {
 
     /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
     pub(crate) fn take_error(&mut self) -> Option<Value> {
+        let mut error = self.take_any_error()?;
+        if self.is_mended {
+            half::make_whole(&mut error);
+        }
+        Some(error)
+    }
+
+    fn take_any_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
             Loose::Text(text) if !text.is_empty() => {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));

@@ -136,7 +136,7 @@ impl<F: Streamed> ReplyStream<F> {
 
     fn finish(&mut self) -> Result<(), ModelError> {
         self.is_over = true;
-        let response = mem::take(&mut self.fold).finish()?;
+        let response = mem::take(&mut self.fold).finish(&mut self.events)?;
         self.events.push_back(ChatEvent::Finished(response));
         Ok(())
     }

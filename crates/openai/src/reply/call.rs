@@ -3,13 +3,17 @@ use serde::de::IgnoredAny;
 use serde_json::Map;
 
 use super::fold::Watch;
-use crate::wire::WireCall;
+use crate::wire::{Half, WireCall};
 
 /// The calls of a reply, put together from pieces.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls {
+    all: Vec<Call>,
+    /// Whether there may be halves of characters in the pieces that come next.
+    is_mended: bool,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Call {
     /// What the server tells its calls apart by, where it does.
     index: Option<i64>,
@@ -17,11 +21,14 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    /// Half of a character that ends the arguments so far.
+    half: Half,
     /// What its server wants back beside it, as Gemini a signature.
     extra: Option<Value>,
 }
 
 /// One piece of a call, as it came.
+#[derive(Default)]
 struct Piece {
     index: Option<i64>,
     id: Option<String>,
@@ -43,6 +50,12 @@ impl From<WireCall> for Piece {
     }
 }
 
+impl Piece {
+    fn of_arguments(arguments: String) -> Self {
+        Self { arguments, ..Self::default() }
+    }
+}
+
 impl Calls {
     /// Adds a piece to the call that it belongs to, or begins a call, and tells how much memory that took. In a whole
     /// reply every piece is a call.
@@ -61,67 +74,82 @@ impl Calls {
         whole: bool,
         watch: &mut Watch<'_>,
     ) -> Result<usize, ModelError> {
-        let calls = self.0.len();
+        let calls = self.all.len();
         let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
         let text = piece.arguments.len() + extra;
         let place = if whole { None } else { self.place_of(&piece) };
         let place = place.unwrap_or_else(|| self.begin(&mut piece, whole));
-        if let Some(call) = self.0.get_mut(place) {
+        if let Some(call) = self.all.get_mut(place) {
+            piece.arguments = call.half.join(piece.arguments, self.is_mended);
             call.extend(piece, place, watch)?;
         }
-        Ok(text + (self.0.len() - calls) * size_of::<Call>())
+        Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
     /// The call that a piece belongs to: that of its index, else that of its id, else the last one.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let place = match (piece.index, &piece.id) {
-            (Some(_), _) => self.0.iter().rposition(|call| call.index == piece.index)?,
+            (Some(_), _) => self.all.iter().rposition(|call| call.index == piece.index)?,
             (None, Some(id)) => {
-                let known = self.0.iter().rposition(|call| call.wire_id.as_ref() == Some(id));
-                known.or(self.0.len().checked_sub(1))?
+                let known = self.all.iter().rposition(|call| call.wire_id.as_ref() == Some(id));
+                known.or(self.all.len().checked_sub(1))?
             }
-            (None, None) => self.0.len().checked_sub(1)?,
+            (None, None) => self.all.len().checked_sub(1)?,
         };
-        self.0.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
+        self.all.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
     }
 
     fn begin(&mut self, piece: &mut Piece, whole: bool) -> usize {
         let index = piece.index;
         // In a whole reply there are no more pieces, which would have to be told apart.
         let wire_id = if whole { None } else { piece.id.clone() };
-        let is_unique = |id: &String| self.0.iter().all(|call| call.id != *id);
+        let is_unique = |id: &String| self.all.iter().all(|call| call.id != *id);
         let id = piece.id.take().filter(is_unique).unwrap_or_else(made_id);
-        self.0.push(Call { index, wire_id, id, name: String::new(), arguments: String::new(), extra: None });
-        self.0.len() - 1
+        self.all.push(Call { index, wire_id, id, ..Call::default() });
+        self.all.len() - 1
+    }
+
+    /// Says whether there may be halves of characters in the pieces that come next.
+    pub(super) fn expect_halves(&mut self, whether: bool) {
+        self.is_mended = whether;
+    }
+
+    /// Ends the arguments of all calls: half a character that is left is told.
+    pub(super) fn end(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        (0..).zip(&mut self.all).try_for_each(|(place, call)| match call.half.end() {
+            Some(rest) => call.extend(Piece::of_arguments(rest), place, watch),
+            None => Ok(()),
+        })
     }
 
     #[cfg(feature = "client")]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// The first call whose arguments are not complete: the reply was cut there.
     pub(super) fn cut(&self) -> Option<&str> {
-        self.0.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
+        self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
     /// The call in which something stopped the reply: a last one without arguments may have been about to get some.
     pub(super) fn stopped(&self) -> Option<&str> {
-        let last = self.0.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
+        let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.cut())
     }
 
     /// What is wanted back beside the calls, by their ids.
     pub(super) fn extras(&self) -> Map<String, Value> {
         let extra = |call: &Call| call.extra.clone().map(|extra| (call.id.clone(), extra));
-        self.0.iter().filter_map(extra).collect()
+        self.all.iter().filter_map(extra).collect()
     }
 
     /// Makes the arguments of a call those that its server says they are in the end. What is new in them is told.
     pub(super) fn settle(&mut self, wire: WireCall, watch: &mut Watch<'_>) -> Result<usize, ModelError> {
         let mut piece = Piece::from(wire);
-        let known = self.0.iter_mut().find(|call| call.index == piece.index);
+        let known = self.all.iter_mut().find(|call| call.index == piece.index);
         if let Some(call) = known {
+            call.half.forget();
             match piece.arguments.strip_prefix(&call.arguments) {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
@@ -132,11 +160,11 @@ impl Calls {
 
     /// The id that the call of an index has in the end.
     pub(super) fn id_of(&self, index: i64) -> Option<&str> {
-        self.0.iter().find(|call| call.index == Some(index)).map(|call| call.id.as_str())
+        self.all.iter().find(|call| call.index == Some(index)).map(|call| call.id.as_str())
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
-        self.0.into_iter().filter(|call| !call.is_blank()).map(Call::into_call).collect()
+        self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call).collect()
     }
 }
 

@@ -41,6 +41,8 @@ impl ChatFold {
             return Err(Complaint::in_band(&error));
         }
         let fold = &mut self.fold;
+        fold.expect_halves(chunk.is_mended);
+        self.extras.expect_halves(chunk.is_mended);
         fold.usage = chunk.take_usage().or(fold.usage);
         fold.id = fold.id.take().or_else(|| chunk.id.into_filled());
         fold.model = fold.model.take().or_else(|| chunk.model.into_filled());
@@ -88,14 +90,14 @@ impl ChatFold {
                 }
             }
         }
-        self.fold.add_refusal(&message.refusal.into_text().unwrap_or_default())?;
+        self.fold.add_refusal(message.refusal.into_text().unwrap_or_default())?;
         message.tool_calls.into_iter().try_for_each(|call| self.fold.add_call(call, whole, watch))
     }
 
     /// Adds one of the parts that some servers send in place of text.
     fn add_part(&mut self, part: &Value, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         match part.get("type").and_then(Value::as_str) {
-            Some("refusal") => self.fold.add_refusal(&text_of(part.get("refusal"))),
+            Some("refusal") => self.fold.add_refusal(text_of(part.get("refusal"))),
             Some("thinking") => {
                 self.extras.thinks_in_parts();
                 self.fold.add_reasoning(text_of(part.get("thinking")), watch)
@@ -109,7 +111,8 @@ impl ChatFold {
         self.with_extras().into_message()
     }
 
-    pub(super) fn finish(self) -> Result<ChatResponse, ModelError> {
+    pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
+        self.fold.end_texts(watch)?;
         self.with_extras().finish()
     }
 

@@ -3,7 +3,7 @@ use serde_json::Map;
 
 use crate::{
     origin::Origin,
-    wire::{Loose, WireMessage},
+    wire::{Loose, WireMessage, half},
 };
 
 /// Under which name they are kept beside a message.
@@ -18,6 +18,8 @@ pub(super) struct Extras {
     content: Option<Value>,
     /// Whether the reasoning came as parts of the content, as Mistral sends it.
     thinking_parts: bool,
+    /// Whether there may be halves of characters in them.
+    is_mended: bool,
 }
 
 impl Extras {
@@ -57,6 +59,11 @@ impl Extras {
         }
     }
 
+    /// Says whether there may be halves of characters in what comes next.
+    pub(super) fn expect_halves(&mut self, whether: bool) {
+        self.is_mended |= whether;
+    }
+
     pub(super) fn thinks_in_parts(&mut self) {
         self.thinking_parts = true;
     }
@@ -66,6 +73,9 @@ impl Extras {
         let mut kept = Map::new();
         let mut fields = self.lists;
         fields.extend(self.content.map(|content| ("extra_content".to_owned(), content)));
+        if self.is_mended {
+            fields.values_mut().for_each(half::make_whole);
+        }
         if !fields.is_empty() {
             kept.insert("message".to_owned(), fields.into());
         }

@@ -8,7 +8,7 @@ use super::{
     call::Calls,
     ending::{Ending, Kind},
 };
-use crate::wire::WireCall;
+use crate::wire::{Half, WireCall};
 
 /// Where the events of a reply go, if anybody watches.
 pub(crate) type Watch<'w> = Option<&'w mut VecDeque<ChatEvent>>;
@@ -25,12 +25,46 @@ pub(crate) struct Fold {
     pub(super) ending: Ending,
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
+    halves: Halves,
     /// How many bytes were kept so far.
     size: usize,
 }
 
+/// Halves of characters that end what was said, thought and declined so far.
+#[derive(Debug, Default)]
+struct Halves {
+    text: Half,
+    reasoning: Half,
+    refusal: Half,
+    /// Whether there may be some in what comes next.
+    are_expected: bool,
+}
+
 impl Fold {
+    /// Says whether there may be halves of characters in what comes next.
+    pub(super) fn expect_halves(&mut self, whether: bool) {
+        self.halves.are_expected = whether;
+        self.calls.expect_halves(whether);
+    }
+
+    /// Forgets half a character: what was said comes once more, as a whole.
+    pub(super) fn forget_half(&mut self) {
+        self.halves.text.forget();
+    }
+
+    /// Ends all texts: half a character that is left is told.
+    pub(super) fn end_texts(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        self.expect_halves(false);
+        let Halves { text, reasoning, refusal, .. } = &mut self.halves;
+        let (text, reasoning, refusal) = (text.end(), reasoning.end(), refusal.end());
+        self.add_text(text.unwrap_or_default(), watch)?;
+        self.add_reasoning(reasoning.unwrap_or_default(), watch)?;
+        self.add_refusal(refusal.unwrap_or_default())?;
+        self.calls.end(watch)
+    }
+
     pub(super) fn add_text(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        let text = self.halves.text.join(text, self.halves.are_expected);
         self.grow(text.len())?;
         self.text.push_str(&text);
         if let Some(events) = watch.as_mut().filter(|_| !text.is_empty()) {
@@ -40,6 +74,7 @@ impl Fold {
     }
 
     pub(super) fn add_reasoning(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        let text = self.halves.reasoning.join(text, self.halves.are_expected);
         self.grow(text.len())?;
         self.reasoning.push_str(&text);
         if let Some(events) = watch.as_mut().filter(|_| !text.is_empty()) {
@@ -48,9 +83,10 @@ impl Fold {
         Ok(())
     }
 
-    pub(super) fn add_refusal(&mut self, text: &str) -> Result<(), ModelError> {
+    pub(super) fn add_refusal(&mut self, text: String) -> Result<(), ModelError> {
+        let text = self.halves.refusal.join(text, self.halves.are_expected);
         self.grow(text.len())?;
-        self.refusal.push_str(text);
+        self.refusal.push_str(&text);
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 #[cfg(feature = "client")]
 mod events;
 
+use std::mem::replace;
+
 use haft_core::{ChatResponse, ModelError, Value, json};
 use serde_json::Map;
 
@@ -34,6 +36,7 @@ struct Item {
     index: Option<i64>,
     id: Option<String>,
     kind: Kind,
+    has_text: bool,
     /// Where its text stands in the whole text.
     start: usize,
     length: usize,
@@ -128,20 +131,23 @@ impl ItemsFold {
 
     fn push(&mut self, index: Option<i64>, id: Option<String>, kind: Kind) -> usize {
         let start = self.fold.text.len();
-        self.items.push(Item { index, id, kind, start, length: 0, is_heard: false, settled: None });
+        let (has_text, is_heard) = (false, false);
+        self.items.push(Item { index, id, kind, has_text, start, length: 0, is_heard, settled: None });
         self.items.len() - 1
     }
 
     fn add_text(&mut self, place: usize, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         let Some(item) = self.items.get_mut(place).filter(|_| !text.is_empty()) else { return Ok(()) };
-        if item.length == 0 {
+        if !replace(&mut item.has_text, true) {
             if !self.fold.text.is_empty() {
                 self.fold.add_text(SEPARATOR.to_owned(), watch)?;
             }
             item.start = self.fold.text.len();
         }
-        item.length += text.len();
-        self.fold.add_text(text, watch)
+        let before = self.fold.text.len();
+        self.fold.add_text(text, watch)?;
+        item.length += self.fold.text.len() - before;
+        Ok(())
     }
 
     fn add_reasoning(
@@ -200,12 +206,14 @@ impl ItemsFold {
         let (text, refusal) = said(item);
         let (start, length, is_heard) =
             self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.is_heard));
+        // A character of which half was heard is there as a whole now.
+        self.fold.forget_half();
         let heard = self.fold.text.get(start..start.saturating_add(length)).unwrap_or_default();
         // A text that is another one than what was heard cannot be taken back.
         let rest = text.strip_prefix(heard).unwrap_or_default().to_owned();
         self.add_text(place, rest, watch)?;
         if !is_heard {
-            self.fold.add_refusal(&refusal)?;
+            self.fold.add_refusal(refusal)?;
         }
         let phase = item.get("phase").filter(|phase| !phase.is_null());
         Ok(match phase {
@@ -214,7 +222,8 @@ impl ItemsFold {
         })
     }
 
-    pub(super) fn finish(self) -> Result<ChatResponse, ModelError> {
+    pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
+        self.fold.end_texts(watch)?;
         self.with_items().finish()
     }
 

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use haft_core::{ChatEvent, ChatResponse, ModelError, Value};
 
 use super::{chat::ChatFold, items::ItemsFold, whole_chat, whole_items};
-use crate::wire::{Completion, Event};
+use crate::wire::{Completion, Event, half};
 
 /// A reply that is put together from what one API sends: all that differs between their replies.
 pub(crate) trait Streamed: Default + Send {
@@ -25,8 +25,8 @@ pub(crate) trait Streamed: Default + Send {
     /// Whether it is finished, and nothing that is still to come could matter much.
     fn is_answered(&self) -> bool;
 
-    /// The reply, once all of it came.
-    fn finish(self) -> Result<ChatResponse, ModelError>;
+    /// The reply, once all of it came. What of it was not told yet is told.
+    fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
     /// The error of a reply that ended before it was complete.
     fn into_truncated(self, reason: String) -> ModelError;
@@ -55,8 +55,8 @@ impl Streamed for ChatFold {
         self.so_far().is_answered()
     }
 
-    fn finish(self) -> Result<ChatResponse, ModelError> {
-        self.finish()
+    fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError> {
+        self.finish(&mut Some(events))
     }
 
     fn into_truncated(self, reason: String) -> ModelError {
@@ -68,7 +68,7 @@ impl Streamed for ItemsFold {
     type Event = Event;
 
     fn read(data: &[u8]) -> serde_json::Result<Event> {
-        serde_json::from_slice(data)
+        Event::read(data)
     }
 
     fn add(&mut self, event: Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
@@ -76,8 +76,12 @@ impl Streamed for ItemsFold {
     }
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
-        let body: Value = serde_json::from_slice(body).map_err(|error| unreadable(&error, body))?;
-        whole_items(self, body)
+        let read = half::read(body, |json| serde_json::from_slice::<Value>(json));
+        let (mut response, is_mended) = read.map_err(|error| unreadable(&error, body))?;
+        if is_mended {
+            half::make_whole(&mut response);
+        }
+        whole_items(self, response)
     }
 
     fn is_finished(&self) -> bool {
@@ -89,8 +93,8 @@ impl Streamed for ItemsFold {
         self.so_far().is_finished()
     }
 
-    fn finish(self) -> Result<ChatResponse, ModelError> {
-        self.finish()
+    fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError> {
+        self.finish(&mut Some(events))
     }
 
     fn into_truncated(self, reason: String) -> ModelError {

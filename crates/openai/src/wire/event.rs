@@ -1,7 +1,7 @@
 use haft_core::{Value, json};
 use serde::Deserialize;
 
-use super::Loose;
+use super::{Loose, half};
 
 /// An event of the Responses API.
 #[derive(Debug, Default, Deserialize)]
@@ -19,12 +19,25 @@ pub(crate) struct Event {
     code: Loose,
     message: Loose,
     detail: Loose,
+    /// Whether there may be halves of characters in its delta, for a [`Half`](super::Half).
+    #[serde(skip)]
+    pub(crate) is_mended: bool,
 }
 
 impl Event {
+    pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
+        let (mut event, is_mended) = half::read(data, |json| serde_json::from_slice::<Self>(json))?;
+        event.is_mended = is_mended;
+        if is_mended {
+            event.item.iter_mut().chain(&mut event.response).for_each(half::make_whole);
+        }
+        Ok(event)
+    }
+
     /// What went wrong: an object of its own, or the event itself.
     pub(crate) fn into_error(self) -> Value {
-        match self.error {
+        let is_mended = self.is_mended;
+        let mut error = match self.error {
             Loose::Absent => json!({
                 "message": self.message.into_text().or(self.detail.into_text()),
                 "code": self.code.into_text(),
@@ -32,6 +45,10 @@ impl Event {
             Loose::Text(message) => json!({"message": message, "code": self.code.into_text()}),
             Loose::Number(error) => Value::Number(error),
             Loose::Json(error) => *error,
+        };
+        if is_mended {
+            half::make_whole(&mut error);
         }
+        error
     }
 }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod both;
+mod characters;
 mod echo;
 mod endings;
 mod failures;

@@ -16,6 +16,7 @@ impl ItemsFold {
         mut event: Event,
         watch: &mut Watch<'_>,
     ) -> Result<(), ModelError> {
+        self.fold.expect_halves(event.is_mended);
         let kind = std::mem::take(&mut event.r#type).into_text().unwrap_or_default();
         match kind.as_str() {
             "response.output_item.added" => self.begin(&event, watch),
@@ -25,7 +26,7 @@ impl ItemsFold {
             }
             "response.refusal.delta" => {
                 let place = self.place_of(&event, Kind::Message);
-                self.add_refusal(place, &event.delta.into_text().unwrap_or_default())
+                self.add_refusal(place, event.delta.into_text().unwrap_or_default())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let place = self.place_of(&event, Kind::Reasoning);
@@ -89,7 +90,7 @@ impl ItemsFold {
         known.unwrap_or_else(|| self.push(index, id, kind))
     }
 
-    fn add_refusal(&mut self, place: usize, text: &str) -> Result<(), ModelError> {
+    fn add_refusal(&mut self, place: usize, text: String) -> Result<(), ModelError> {
         if let Some(item) = self.items.get_mut(place) {
             item.is_heard = true;
         }
