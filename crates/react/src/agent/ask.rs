@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentErrorKind, ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent, Schema,
+    AgentErrorKind, AssistantMessage, ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent,
+    Schema,
 };
 use tracing::{Instrument as _, Span, field};
 
@@ -86,8 +87,13 @@ impl ReactAgent {
     ) -> Result<ChatResponse, ModelError> {
         let mut listener = self.dialect().listener(outputs);
         let mut reply = self.0.model.stream(request);
+        let mut heard = None;
         while let Some(event) = reply.next().await {
-            let event = event?;
+            let event = event.map_err(|error| broken_off(error, heard.take()))?;
+            let said: &mut String = heard.get_or_insert_default();
+            if let ChatEvent::TextDelta { text } = &event {
+                said.push_str(text);
+            }
             for delta in listener.hear(&event) {
                 events.tell(|| delta.into()).await;
             }
@@ -95,11 +101,27 @@ impl ReactAgent {
                 return Ok(response);
             }
         }
-        Err(ModelError::Truncated {
-            reason: "the stream ended before the reply".to_owned(),
-            partial: Box::default(),
-        })
+        Err(cut("the stream ended before the reply".to_owned(), heard.unwrap_or_default()))
     }
+}
+
+/// What a server says in the middle of a reply ends that reply: before its first word the model would have asked again by itself, and
+/// now nobody but the run can.
+fn broken_off(error: ModelError, heard: Option<String>) -> ModelError {
+    match (error, heard) {
+        (
+            error @ (ModelError::Server { .. }
+            | ModelError::RateLimited { permanent: false, .. }
+            | ModelError::Unreachable { .. }),
+            Some(heard),
+        ) => cut(error.to_string(), heard),
+        (error, _) => error,
+    }
+}
+
+fn cut(reason: String, heard: String) -> ModelError {
+    let partial = if heard.is_empty() { AssistantMessage::default() } else { heard.into() };
+    ModelError::Truncated { reason, partial: Box::new(partial) }
 }
 
 impl From<Delta> for RunEvent {

@@ -253,6 +253,29 @@ async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far(
     }
 }
 
+/// A server that gives up in the middle of its reply broke it off; one that never began has been asked often enough by its model.
+#[tokio::test]
+async fn an_error_in_the_middle_of_a_stream_breaks_the_reply_off() {
+    let overloaded = || ModelError::Server { status: None, body: "overloaded".to_owned(), retry_after: None };
+    let agent = |model| ReactAgent::new(model, calculator()).unwrap();
+    let breaks = || [delta("It"), Err(overloaded())];
+    let model = ScriptedModel::new().events(breaks()).chunks(["It is ", "42."]);
+    let events: Vec<_> = agent(model).stream("Add.".into()).try_collect().await.unwrap();
+    let refused = "refused: the reply was cut: the model's server failed: overloaded";
+    assert_eq!(told(&events), ["It", refused, "It is ", "42."]);
+
+    let model = ScriptedModel::new().events(breaks()).events(breaks()).events(breaks());
+    let error = agent(model).stream("Add.".into()).try_collect::<Vec<_>>().await.unwrap_err();
+    let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
+        panic!("{error:?}")
+    };
+    assert_eq!(partial.text(), "It");
+
+    let error = agent(ScriptedModel::new().fail(overloaded())).stream("Add.".into()).try_collect::<Vec<_>>();
+    let error = error.await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::Server { .. })), "{error:?}");
+}
+
 #[tokio::test]
 async fn the_last_reply_that_a_limit_allows_is_not_asked_for_again() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(cut("It is".into()));
