@@ -16,19 +16,38 @@ pub(super) enum Kind {
     Limit,
     /// A content filter stopped it.
     Filter,
+    /// The server stopped it, or lost it: it is not whole.
+    Interrupted,
     /// The server failed.
     Failure,
     /// There is no reason, or one that is not known.
     Unknown,
 }
 
-/// The words of OpenAI's two APIs, of gateways to Anthropic and Gemini, and of Mistral, however they are written.
+/// The words of servers, however they are written.
 const REASONS: &[(&[&str], Kind)] = &[
-    (&["stop", "tool_calls", "function_call"], Kind::Complete),
+    // OpenAI's, and those that gateways pass on from Anthropic, Cohere, Hugging Face and Together.
+    (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], Kind::Complete),
+    (&["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"], Kind::Complete),
+    // OpenAI's two APIs, Anthropic, Gemini, Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], Kind::Limit),
-    (&["content_filter"], Kind::Filter),
+    (&["model_context_window_exceeded", "max_length"], Kind::Limit),
+    // OpenAI, Zhipu, Bedrock, Anthropic; then Gemini.
+    (&["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"], Kind::Filter),
+    (&["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"], Kind::Filter),
+    // DeepSeek, vLLM and SGLang, Zhipu, Gemini.
+    (&["insufficient_system_resource", "abort", "aborted", "network_error"], Kind::Interrupted),
+    (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], Kind::Interrupted),
+    (&["malformed_function_call", "unexpected_tool_call"], Kind::Interrupted),
     (&["error"], Kind::Failure),
 ];
+
+impl Kind {
+    pub(super) fn of(reason: &str) -> Self {
+        let is_of = |(words, _): &&(&[&str], Self)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
+        REASONS.iter().find(is_of).map_or(Self::Unknown, |(_, kind)| *kind)
+    }
+}
 
 impl Ending {
     /// Takes the reason of a chunk. Some servers send an empty one with each chunk, which ends nothing.
@@ -51,9 +70,12 @@ impl Ending {
     }
 
     pub(super) fn kind(&self) -> Kind {
-        let reason = self.reason.as_deref().unwrap_or_default();
-        let is_of = |(words, _): &&(&[&str], Kind)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
-        REASONS.iter().find(is_of).map_or(Kind::Unknown, |(_, kind)| *kind)
+        Kind::of(self.reason())
+    }
+
+    /// What the server said.
+    pub(super) fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or_default()
     }
 
     /// The reason in haft's words, for the message that it ended.

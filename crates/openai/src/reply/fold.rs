@@ -147,6 +147,10 @@ impl Fold {
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (cut, how) = match self.ending.kind() {
             Kind::Failure => return Err(self.into_failure()),
+            Kind::Interrupted => {
+                let reason = format!("the server stopped it ({})", self.ending.reason());
+                return Err(self.into_truncated(reason));
+            }
             Kind::Complete if self.ending.is_over() => (None, ""),
             Kind::Limit => (self.calls.stopped(), "a limit of tokens stopped it"),
             Kind::Filter => (self.calls.stopped(), "a content filter stopped it"),

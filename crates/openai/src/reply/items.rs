@@ -6,7 +6,10 @@ use std::mem::replace;
 use haft_core::{ChatResponse, ModelError, Value, json};
 use serde_json::Map;
 
-use super::fold::{Fold, Watch};
+use super::{
+    ending::Kind as Ending,
+    fold::{Fold, Watch},
+};
 use crate::{
     failure::Complaint,
     origin::Origin,
@@ -105,7 +108,14 @@ impl ItemsFold {
         }
         let reason = match status {
             "completed" => "stop",
-            "incomplete" => details.get("reason").and_then(Value::as_str).unwrap_or(status),
+            "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
+                reason if matches!(Ending::of(reason), Ending::Limit | Ending::Filter) => reason,
+                // Whatever else it is, the server says that this is not all.
+                reason => {
+                    let reason = format!("the server says that it is incomplete ({reason})");
+                    return Err(std::mem::take(&mut self.fold).into_truncated(reason));
+                }
+            },
             "failed" => "error",
             "cancelled" | "in_progress" | "queued" => {
                 let reason = format!("the server says that it is {status}");

@@ -2,25 +2,104 @@
 
 use std::time::Duration;
 
-use haft_core::{ChatEvent, FinishReason, ModelError, TimeoutPhase, ToolCall, Value, json};
+use haft_core::{
+    ChatEvent, ChatModel as _, ChatResponse, FinishReason, ModelError, TimeoutPhase, ToolCall, Value, json,
+};
 use haft_openai::Timeouts;
 use tokio::time::timeout;
 
 use crate::{
-    server::{Server, Step, chunks, stream},
+    server::{Server, Step, chunks, fine, hello, ok, stream},
     streams::{add, call_delta, calls, delta, events, finish, last},
 };
 
 /// FAULTS M6: streamed.
 #[tokio::test]
 async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
-    for reason in ["eos_token", ""] {
+    for reason in ["tired", ""] {
         let reply = last(stream(&[delta(json!({"content": "Hi"})), finish(reason)])).await.unwrap();
         assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
         assert_eq!(reply.message.text(), "Hi");
     }
     let error = last(stream(&[delta(json!({"content": "Hi"})), finish("error")])).await.unwrap_err();
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
+}
+
+/// The same reply, whole and streamed.
+async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
+    let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
+    let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
+    let server = Server::replying([ok(&choice)]).await;
+    [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
+}
+
+/// FAULTS M6: whatever the word for it, what the model ended itself is an answer.
+#[tokio::test]
+async fn good_endings_have_many_words() {
+    for reason in
+        ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "end", "COMPLETE", "tool_use"]
+    {
+        for reply in both_ways("Hi", reason).await {
+            assert_eq!(reply.unwrap().finish_reason, FinishReason::Stop, "{reason}");
+        }
+    }
+    for reason in ["end_turn", "tool_use", "tool_call", "eos"] {
+        let call =
+            call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
+        let reply = last(stream([&call, &finish(reason)])).await.unwrap();
+        assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "half a call is the model's own mistake");
+    }
+}
+
+/// FAULTS M11: what the server stopped is no answer, although it says so politely.
+#[tokio::test]
+async fn what_was_interrupted_is_no_answer() {
+    for reason in [
+        "insufficient_system_resource",
+        "abort",
+        "aborted",
+        "network_error",
+        "cancelled",
+        "timeout",
+        "MALFORMED_FUNCTION_CALL",
+        "incomplete",
+    ] {
+        for error in both_ways("Half a", reason).await {
+            let Err(ModelError::Truncated { partial, .. }) = &error else { panic!("{reason}: {error:?}") };
+            assert_eq!(partial.text(), "Half a");
+        }
+    }
+    let nothing = json!({"choices": [{"message": {"content": null}, "finish_reason": "abort"}]});
+    let server = Server::replying([ok(&nothing), fine()]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "asked for again");
+}
+
+/// FAULTS M8: every word for a limit or a filter is one.
+#[tokio::test]
+async fn limits_and_filters_have_many_words() {
+    let limits =
+        ["length", "MAX_TOKENS", "max_output_tokens", "model_length", "model_context_window_exceeded"];
+    let filters = [
+        "content_filter",
+        "content_filtered",
+        "SAFETY",
+        "RECITATION",
+        "PROHIBITED_CONTENT",
+        "BLOCKLIST",
+        "SPII",
+        "sensitive",
+        "refusal",
+    ];
+    let limits = limits.map(|reason| (reason, FinishReason::Length));
+    for (reason, expected) in
+        limits.into_iter().chain(filters.map(|reason| (reason, FinishReason::ContentFilter)))
+    {
+        for content in ["Half a", ""] {
+            for reply in both_ways(content, reason).await {
+                assert_eq!(reply.unwrap().finish_reason, expected, "{reason}");
+            }
+        }
+    }
 }
 
 /// FAULTS M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
@@ -114,7 +193,7 @@ async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
 async fn half_a_call_runs_under_no_reason() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
-    for end in [finish("eos_token"), finish(""), delta(json!({}))] {
+    for end in [finish("tired"), finish(""), delta(json!({}))] {
         let error = last(stream([&half, &end])).await.unwrap_err();
         let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
         assert_eq!(reason, "it ended inside the call of \"add\"");

@@ -206,8 +206,6 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!((cut.finish_reason, cut.message.text().as_str()), (FinishReason::Length, "Once upon"));
     let filtered = both_ways(&incomplete("content_filter", text())).await;
     assert_eq!(filtered.finish_reason, FinishReason::ContentFilter);
-    let new = both_ways(&incomplete("tired", text())).await;
-    assert_eq!(new.finish_reason, FinishReason::Other("tired".into()));
     let refusal = said(json!({"type": "refusal", "refusal": "I can't."}));
     let refused = both_ways(&json!({"id": "r", "status": "completed", "output": refusal})).await;
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
@@ -222,6 +220,20 @@ async fn length_filter_and_refusal_are_three_outcomes() {
         for error in [whole(&body).await.unwrap_err(), last(&events_of(&body)).await.unwrap_err()] {
             let ModelError::Truncated { reason, .. } = &error else { panic!("{error:?}") };
             assert_eq!(reason, "a limit of tokens stopped it inside the call of \"add\"");
+        }
+    }
+}
+
+/// Whatever it says besides, what is incomplete is no answer.
+#[tokio::test]
+async fn what_is_incomplete_is_never_whole() {
+    let said = json!([{"id": "m", "type": "message", "content": [{"type": "output_text", "text": "Half"}]}]);
+    for details in [json!(null), json!({}), json!({"reason": "tired"}), json!({"reason": "stop"}), json!("x")]
+    {
+        let body = json!({"id": "r", "status": "incomplete", "incomplete_details": details, "output": said});
+        for error in [whole(&body).await.unwrap_err(), last(&events_of(&body)).await.unwrap_err()] {
+            let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(partial.text(), "Half", "{details}");
         }
     }
 }
