@@ -74,6 +74,7 @@ impl Complaint {
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
+            429 if self.is_larger_than_its_limit() => ModelError::ContextTooLong(self.message),
             429 => {
                 let permanent = self.is_about_quota();
                 ModelError::RateLimited { message: self.message, retry_after, permanent }
@@ -91,19 +92,49 @@ impl Complaint {
         self.code == "insufficient_quota" || self.kind == "insufficient_quota"
     }
 
+    /// Whether one request has more tokens than a minute may have: no wait makes it smaller.
+    fn is_larger_than_its_limit(&self) -> bool {
+        self.message.starts_with("Request too large")
+    }
+
     /// OpenAI and llama.cpp have words for it, the others sentences.
     fn is_about_length(&self) -> bool {
-        const WORDS: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const SENTENCES: [&str; 9] = [
+        const WORDS: [&str; 5] = [
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "tokens_limit_reached",
+            "model_max_prompt_tokens_exceeded",
+            "request_too_large",
+        ];
+        const SENTENCES: [&str; 27] = [
             "maximum context length",
+            "model's context length",
+            "context length is only",
+            "context length of only",
+            "greater than the context length",
+            "exceeded max context length",
+            "exceed context limit",
             "context window",
             "context size",
-            "context length of only",
-            "exceed context limit",
             "prompt is too long",
+            "prompt too long",
+            "prompt exceeds max length",
+            "input is too long",
+            "too many input tokens",
+            "reduce the length of the",
             "exceeds the maximum number of tokens",
+            "exceeded model token limit",
+            "prompt token count",
             "maximum model length",
             "maximum prompt length",
+            "range of input length should be",
+            "`inputs` must have less than",
+            "`inputs` tokens + `max_new_tokens`",
+            // More at once than a minute may have: waiting cannot help.
+            "request too large for model",
+            "the input or output tokens must be reduced",
+            "please reduce your message size",
+            "number of tokens in the prompt exceeds",
         ];
         let message = self.message.to_lowercase();
         WORDS.contains(&self.code.as_str())

@@ -102,10 +102,50 @@ fn every_sentence_about_the_length_is_known() {
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
         "The prompt is longer than the maximum model length of 4096",
         "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        "You passed 4097 input tokens and requested 0 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 4096 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=4097)",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512 `max_new_tokens`",
+        "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
+        "prompt too long; exceeded max context length by 12 tokens",
+        "Prompt exceeds max length",
+        "Input is too long for requested model.",
+        "invalid params, context window exceeds limit (2013)",
+        "prompt token count of 130000 exceeds the limit of 128000",
+        "Range of input length should be [1, 30720]",
+        "too many tokens: the total number of tokens in the prompt exceeds the limit of 4081",
         "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
     ] {
         assert!(matches!(error(400, sentence), ModelError::ContextTooLong(_)), "{sentence}");
     }
+}
+
+#[test]
+fn every_word_for_the_length_is_known() {
+    for word in
+        ["context_length_exceeded", "exceed_context_size_error", "tokens_limit_reached", "request_too_large"]
+    {
+        for body in [
+            json!({"error": {"message": "no", "code": word}}),
+            json!({"error": {"message": "no", "type": word}}),
+        ] {
+            assert!(matches!(error(413, &body.to_string()), ModelError::ContextTooLong(_)), "{body}");
+        }
+    }
+}
+
+/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever shortens it does not.
+#[test]
+fn a_request_that_is_larger_than_the_rate_is_too_long() {
+    let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});
+    let openai = json!({"error": {"message": "Request too large for gpt-4o in organization o on tokens per min (TPM): Limit 30000, Requested 45000. The input or output tokens must be reduced in order to run successfully.", "type": "tokens", "code": "rate_limit_exceeded"}});
+    for (status, body) in [(413, &groq), (429, &openai), (429, &groq)] {
+        assert!(matches!(error(status, &body.to_string()), ModelError::ContextTooLong(_)), "{status} {body}");
+        assert!(matches!(Complaint::in_band(body), ModelError::ContextTooLong(_)), "{body}");
+    }
+    let busy = json!({"error": {"message": "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 30000, Requested 45. Please try again in 1.2s.", "code": "rate_limit_exceeded"}});
+    assert!(matches!(error(429, &busy.to_string()), ModelError::RateLimited { permanent: false, .. }));
 }
 
 #[test]
