@@ -40,6 +40,9 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 /// some levels around them.
 pub const VALUE_DEPTH: usize = 100;
 
+/// How many calls, or items of another kind, one reply may have.
+pub const REPLY_ITEMS: usize = 4096;
+
 /// How often the model may be asked in one run.
 pub const RUN_REQUESTS: u32 = 50;
 

@@ -104,6 +104,16 @@ pub(crate) struct Choice {
     pub(crate) finish_reason: Loose,
 }
 
+impl Choice {
+    /// Leaves of it the calls, and why it ended.
+    pub(crate) fn forget_text(&mut self) {
+        for message in self.message.iter_mut().chain(&mut self.delta) {
+            let tool_calls = mem::take(&mut message.tool_calls);
+            **message = WireMessage { tool_calls, ..WireMessage::default() };
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireMessage {

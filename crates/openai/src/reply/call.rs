@@ -1,4 +1,9 @@
-use haft_core::{ChatEvent, ModelError, ToolCall, Value, limits::ARGUMENT_BYTES};
+use std::mem::take;
+
+use haft_core::{
+    ChatEvent, ModelError, ToolCall, Value,
+    limits::{ARGUMENT_BYTES, REPLY_ITEMS},
+};
 use serde::de::IgnoredAny;
 use serde_json::Map;
 
@@ -23,6 +28,8 @@ struct Call {
     arguments: String,
     /// Half of a character that ends the arguments so far.
     half: Half,
+    /// Whether arguments are not told yet, which may be none.
+    is_held: bool,
     /// What its server wants back beside it, as Gemini a signature.
     extra: Option<Value>,
 }
@@ -79,8 +86,13 @@ impl Calls {
         let text = piece.arguments.len() + extra;
         let place = if whole { None } else { self.place_of(&piece) };
         let place = place.unwrap_or_else(|| self.begin(&mut piece, whole));
+        if place >= REPLY_ITEMS {
+            return Err(ModelError::InvalidResponse(format!("it has more than {REPLY_ITEMS} calls")));
+        }
         if let Some(call) = self.all.get_mut(place) {
+            call.index = call.index.or(piece.index);
             piece.arguments = call.half.join(piece.arguments, self.is_mended);
+            call.prepare(&mut piece);
             call.extend(piece, place, watch)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
@@ -88,13 +100,18 @@ impl Calls {
 
     /// The call that a piece belongs to: that of its index, else that of its id, else the last one.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
+        let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
-            (Some(_), _) => self.all.iter().rposition(|call| call.index == piece.index)?,
-            (None, Some(id)) => {
-                let known = self.all.iter().rposition(|call| call.wire_id.as_ref() == Some(id));
-                known.or(self.all.len().checked_sub(1))?
+            (Some(_), _) => {
+                let known = self.all.iter().rposition(|call| call.index == piece.index);
+                // Some servers give a number only from the second piece on.
+                let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
+                known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
             }
-            (None, None) => self.all.len().checked_sub(1)?,
+            (None, Some(id)) => {
+                self.all.iter().rposition(|call| call.wire_id.as_ref() == Some(id)).unwrap_or(last)
+            }
+            (None, None) => last,
         };
         self.all.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
     }
@@ -114,15 +131,19 @@ impl Calls {
         self.is_mended = whether;
     }
 
-    /// Ends the arguments of all calls: half a character that is left is told.
+    /// Ends the arguments of all calls, and tells what was kept back of them.
     pub(super) fn end(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        (0..).zip(&mut self.all).try_for_each(|(place, call)| match call.half.end() {
-            Some(rest) => call.extend(Piece::of_arguments(rest), place, watch),
-            None => Ok(()),
-        })
+        for (index, call) in (0..).zip(&mut self.all) {
+            if let Some(rest) = call.half.end() {
+                call.extend(Piece::of_arguments(rest), index, watch)?;
+            }
+            if let Some(events) = watch.as_mut().filter(|_| call.is_held) {
+                events.push_back(ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() });
+            }
+        }
+        Ok(())
     }
 
-    #[cfg(feature = "client")]
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -172,17 +193,42 @@ impl Call {
     /// Whether a piece that seems to belong here begins the next call.
     ///
     /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
-    /// own, or after arguments that are complete, is another call's. Nothing can continue complete JSON.
+    /// own, or after arguments that are complete, is another call's. Nothing can continue complete JSON. An id tells calls
+    /// apart only where it is another one: some servers give all of them the same.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
-        if let (Some(own), Some(other)) = (&self.wire_id, &piece.id) {
-            return own != other;
+        let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
+        if ids.is_some_and(|(own, other)| own != other) {
+            return true;
         }
         let has_other_name = name != &self.name && !self.name.is_empty();
-        let is_over = !piece.arguments.is_empty()
+        if ids.is_some() && !has_other_name && (self.is_begun_by(piece) || self.is_said_again_by(piece)) {
+            return false;
+        }
+        let is_over = !piece.arguments.trim().is_empty()
             && self.arguments.trim_end().ends_with('}')
             && is_complete(&self.arguments);
         is_over || (piece.index.is_none() && has_other_name)
+    }
+
+    /// Whether all that came so far stands for arguments that are still to come: gateways to Anthropic begin with `{}`.
+    fn is_begun_by(&self, piece: &Piece) -> bool {
+        self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
+    }
+
+    /// Whether a piece is the whole call once more, as some servers end a stream.
+    fn is_said_again_by(&self, piece: &Piece) -> bool {
+        let is_known = piece.name.is_some() && self.wire_id.is_some() && self.wire_id == piece.id;
+        is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
+    }
+
+    /// Takes out of a piece, and of what it goes on with, what is no part of the arguments.
+    fn prepare(&mut self, piece: &mut Piece) {
+        if self.is_begun_by(piece) {
+            self.arguments.clear();
+        } else if self.is_said_again_by(piece) {
+            piece.arguments.clear();
+        }
     }
 
     fn extend(&mut self, piece: Piece, index: usize, watch: &mut Watch<'_>) -> Result<(), ModelError> {
@@ -193,17 +239,19 @@ impl Call {
         }
         self.extra = piece.extra.or(self.extra.take());
         let begins = self.name.is_empty();
+        let is_first = begins || take(&mut self.is_held);
         if begins {
             self.name = piece.name.unwrap_or_default();
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = watch.as_mut().filter(|_| !self.name.is_empty()) {
-            let arguments = if begins { self.arguments.clone() } else { piece.arguments };
+            let arguments = if is_first { self.arguments.clone() } else { piece.arguments };
+            self.is_held = is_first && arguments == "{}";
             if begins {
                 let (id, name) = (self.id.clone(), self.name.clone());
                 events.push_back(ChatEvent::ToolCallStarted { index, id, name });
             }
-            if !arguments.is_empty() {
+            if !arguments.is_empty() && !self.is_held {
                 events.push_back(ChatEvent::ToolCallDelta { index, arguments });
             }
         }

@@ -16,6 +16,8 @@ pub(crate) struct ChatFold {
     fold: Fold,
     extras: Extras,
     origin: Origin,
+    /// The number of the choice that is read.
+    choice: Option<i64>,
 }
 
 impl ChatFold {
@@ -46,10 +48,39 @@ impl ChatFold {
         fold.usage = chunk.take_usage().or(fold.usage);
         fold.id = fold.id.take().or_else(|| chunk.id.into_filled());
         fold.model = fold.model.take().or_else(|| chunk.model.into_filled());
-        // Only one reply was asked for.
-        let choice =
-            chunk.choices.into_iter().flatten().find(|choice| choice.index.to_number().unwrap_or(0) == 0);
-        choice.map_or(Ok(()), |choice| self.add_choice(choice, whole, watch))
+        self.add_choices(chunk.choices.unwrap_or_default(), whole, watch)
+    }
+
+    /// Adds the choices of one number: only one reply was asked for. It is 0, or what a server calls its only choice.
+    ///
+    /// Gateways to Anthropic put the text of one reply and each of its calls into choices of their own.
+    fn add_choices(
+        &mut self,
+        choices: Vec<Choice>,
+        whole: bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), ModelError> {
+        let number = |choice: &Choice| choice.index.to_number().unwrap_or(0);
+        let Some(first) = choices.iter().map(number).min_by_key(|number| *number != 0) else { return Ok(()) };
+        let own = *self.choice.get_or_insert(first);
+        let mut others = Vec::new();
+        for mut choice in choices {
+            if number(&choice) != own {
+                others.push(choice);
+                continue;
+            }
+            if whole && !self.fold.text.is_empty() {
+                // Its text would be that of another reply.
+                choice.forget_text();
+            }
+            self.add_choice(choice, whole, watch)?;
+        }
+        if whole && self.fold.calls.is_empty() && self.fold.ending.is_of_calls() {
+            let messages = others.into_iter().filter_map(|choice| choice.message.or(choice.delta));
+            let mut calls = messages.flat_map(|message| message.tool_calls);
+            calls.try_for_each(|call| self.fold.add_call(call, whole, watch))?;
+        }
+        Ok(())
     }
 
     fn add_choice(&mut self, choice: Choice, whole: bool, watch: &mut Watch<'_>) -> Result<(), ModelError> {
@@ -122,7 +153,7 @@ impl ChatFold {
     }
 
     fn with_extras(self) -> Fold {
-        let Self { mut fold, extras, origin } = self;
+        let Self { mut fold, extras, origin, .. } = self;
         extras.keep(&fold.calls.extras(), &origin, &mut fold.provider_data);
         fold
     }

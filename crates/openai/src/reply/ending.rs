@@ -73,6 +73,13 @@ impl Ending {
         Kind::of(self.reason())
     }
 
+    /// Whether the server says that the model made calls.
+    pub(super) fn is_of_calls(&self) -> bool {
+        ["tool_calls", "function_call", "tool_call", "tool_use"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(self.reason()))
+    }
+
     /// What the server said.
     pub(super) fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or_default()

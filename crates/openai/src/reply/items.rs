@@ -3,7 +3,7 @@ mod events;
 
 use std::mem::replace;
 
-use haft_core::{ChatResponse, ModelError, Value, json};
+use haft_core::{ChatResponse, ModelError, Value, json, limits::REPLY_ITEMS};
 use serde_json::Map;
 
 use super::{
@@ -103,6 +103,7 @@ impl ItemsFold {
             for (place, item) in items.into_iter().enumerate() {
                 let index = self.items.get(place).and_then(|item| item.index);
                 let place = self.place_of_item(index.or(i64::try_from(place).ok()), &item);
+                self.bound()?;
                 self.settle(place, item, watch)?;
             }
         }
@@ -137,6 +138,13 @@ impl ItemsFold {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
         by_id().or_else(by_index)
+    }
+
+    fn bound(&self) -> Result<(), ModelError> {
+        if self.items.len() <= REPLY_ITEMS {
+            return Ok(());
+        }
+        Err(ModelError::InvalidResponse(format!("it has more than {REPLY_ITEMS} items")))
     }
 
     fn push(&mut self, index: Option<i64>, id: Option<String>, kind: Kind) -> usize {

@@ -121,6 +121,38 @@ async fn reasoning_is_found_under_both_names() {
     }
 }
 
+/// Gateways to Anthropic put the text and each call into choices of their own.
+#[tokio::test]
+async fn calls_may_be_in_other_choices() {
+    let call =
+        |id: &str| json!([{"id": id, "type": "function", "function": {"name": "add", "arguments": "{}"}}]);
+    let choice = |message: Value| json!({"finish_reason": "tool_calls", "message": message});
+    let numbered = |index: u8, mut choice: Value| {
+        choice["index"] = json!(index);
+        choice
+    };
+    let (text, a, b) = (
+        choice(json!({"content": "Let me look."})),
+        choice(json!({"content": "Another.", "tool_calls": call("a")})),
+        choice(json!({"tool_calls": call("b")})),
+    );
+    for (choices, text, ids) in [
+        (json!([text, a, b]), "Let me look.", vec!["a", "b"]),
+        (
+            json!([numbered(0, text.clone()), numbered(1, a.clone()), numbered(2, b.clone())]),
+            "Let me look.",
+            vec!["a", "b"],
+        ),
+        (json!([numbered(1, text.clone())]), "Let me look.", vec![]),
+        // Other replies than the one that was asked for.
+        (json!([numbered(1, b), numbered(0, a)]), "Another.", vec!["a"]),
+    ] {
+        let message = ask(&json!({"choices": choices})).await.unwrap().message;
+        assert_eq!(message.text(), text);
+        assert_eq!(message.tool_calls.iter().map(|call| &*call.id).collect::<Vec<_>>(), ids, "{choices}");
+    }
+}
+
 /// FAULTS M8: a call that a limit of tokens cut never runs.
 #[tokio::test]
 async fn a_call_cut_by_length_is_no_call() {

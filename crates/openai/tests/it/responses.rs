@@ -8,6 +8,7 @@ use haft_core::{
     AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, Content, DynamicTool,
     FinishReason, Message, MessageBody, ModelError, ModelProfile, ResponseFormat, Schema, ToolCall,
     ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult, Usage, Value, json,
+    limits::REPLY_ITEMS,
 };
 use haft_openai::ChatCompletions;
 
@@ -236,6 +237,19 @@ async fn what_is_incomplete_is_never_whole() {
             assert_eq!(partial.text(), "Half", "{details}");
         }
     }
+}
+
+/// Items without end are refused, streamed or not.
+#[tokio::test]
+async fn endless_items_are_cut() {
+    let many: Value = (0..=REPLY_ITEMS).map(|_| json!(1)).collect();
+    let error = whole(&json!({"status": "completed", "output": many})).await.unwrap_err();
+    assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
+    let added =
+        |index: usize| json!({"type": "response.output_item.added", "output_index": index, "item": {}});
+    let events: Vec<_> = (0..=REPLY_ITEMS + 1).map(added).collect();
+    let error = last(&events).await.unwrap_err();
+    assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
 /// FAULTS M11, M12: cut anywhere before its last event, it is no reply, and no call of it is one.

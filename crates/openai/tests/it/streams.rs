@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::TryStreamExt as _;
 use haft_core::{
     ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json,
-    limits::ARGUMENT_BYTES,
+    limits::{ARGUMENT_BYTES, REPLY_ITEMS},
 };
 use tokio::{sync::oneshot, time::timeout};
 
@@ -182,6 +182,109 @@ async fn one_index_for_two_calls_without_ids_is_understood() {
     assert_eq!(arguments(calls(&pieces).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
     let at_once = call_delta(json!([piece(1), piece(2)]));
     assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
+}
+
+/// FAULTS M7 and M13: some servers give every call the same id.
+#[tokio::test]
+async fn one_id_for_two_calls_is_understood() {
+    let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
+    for id in ["null", "0", "call_0", "add"] {
+        let (one, two) = (piece(id, "add", "{\"x\":1}"), piece(id, "add", "{\"x\":2}"));
+        let numbered = |mut piece: Value| {
+            piece["index"] = json!(0);
+            piece
+        };
+        for pieces in [
+            vec![call_delta(json!([one, two]))],
+            vec![call_delta(json!([one])), call_delta(json!([two]))],
+            vec![call_delta(json!([numbered(one.clone())])), call_delta(json!([numbered(two.clone())]))],
+            // In pieces of which each has the id.
+            vec![
+                call_delta(json!([piece(id, "add", "{\"x\"")])),
+                call_delta(json!([piece(id, "add", ":1}")])),
+                call_delta(json!([two])),
+            ],
+        ] {
+            let calls = calls(&pieces).await;
+            let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_str()).collect();
+            assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#], "{pieces:?}");
+            assert_ne!(calls[0].id, calls[1].id);
+        }
+        let other = call_delta(json!([piece(id, "now", "{}"), piece(id, "add", "{\"x\":1}")]));
+        let names: Vec<_> =
+            calls(&[other]).await.into_iter().map(|call| (call.name, call.arguments)).collect();
+        assert_eq!(names, [("now".into(), "{}".into()), ("add".into(), r#"{"x":1}"#.into())]);
+    }
+}
+
+/// FAULTS M13: the whole call once more, under its id, is no second call.
+#[tokio::test]
+async fn a_call_that_is_said_twice_is_one() {
+    let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
+    let half = |arguments: &str| {
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": arguments}}]))
+    };
+    let whole = call_delta(json!([whole]));
+    assert_eq!(calls(&[whole.clone(), whole.clone()]).await, [add("a", r#"{"x":1}"#)]);
+    assert_eq!(calls(&[half("{\"x\""), half(":1}"), half("\n"), whole]).await, [add("a", "{\"x\":1}\n")]);
+}
+
+/// LiteLLM begins with `{}` and then sends the arguments.
+#[tokio::test]
+async fn arguments_that_begin_with_none_are_those_that_come() {
+    let begun = |arguments: &str| {
+        call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": arguments}}]))
+    };
+    let more = |arguments: &str| call_delta(json!([{"index": 0, "function": {"arguments": arguments}}]));
+    for pieces in [
+        vec![begun("{}"), more("{\"x\""), more(":1}")],
+        vec![begun("{}"), begun("{\"x\":1}")],
+        vec![begun("{}"), more(""), more("{\"x\":1}")],
+    ] {
+        let server = Server::replying([stream(pieces.iter().chain([&finish("tool_calls")]))]).await;
+        let mut events = events(&server.model()).await.unwrap();
+        let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
+        assert_eq!(reply.message.tool_calls, [add("a", r#"{"x":1}"#)]);
+        let told = events.into_iter().filter_map(|event| match event {
+            ChatEvent::ToolCallDelta { arguments, .. } => Some(arguments),
+            _ => None,
+        });
+        assert_eq!(told.collect::<String>(), r#"{"x":1}"#);
+    }
+    assert_eq!(calls(&[begun("{}")]).await, [add("a", "{}")]);
+}
+
+/// The number of a call may come with its second piece.
+#[tokio::test]
+async fn a_call_may_be_numbered_late() {
+    let pieces = [
+        call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": ""}}])),
+        call_delta(json!([{"index": 0, "function": {"arguments": "{\"x\""}}])),
+        call_delta(json!([{"index": 0, "function": {"arguments": ":1}"}}])),
+        call_delta(json!([{"index": 1, "id": "b", "function": {"name": "add", "arguments": "{\"x\":2}"}}])),
+    ];
+    assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
+}
+
+/// Calls and items without end are refused while they come.
+#[tokio::test]
+async fn endless_calls_are_cut() {
+    let piece = |index: usize| json!({"index": index, "function": {"name": "f"}});
+    let many = call_delta((0..=REPLY_ITEMS).map(piece).collect());
+    let error = last(stream([&many])).await.unwrap_err();
+    assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("calls")), "{error:?}");
+}
+
+/// A server may call its only choice what it likes.
+#[tokio::test]
+async fn a_lone_choice_counts_whatever_its_number() {
+    let said =
+        |index: u8, text: &str| json!({"index": index, "delta": {"content": text}, "finish_reason": null});
+    let chunk = |choices: Value| json!({"choices": choices});
+    let reply = last(stream([&chunk(json!([said(1, "H")])), &chunk(json!([said(1, "i")]))])).await.unwrap();
+    assert_eq!(reply.message.text(), "Hi");
+    let both = chunk(json!([said(1, "No"), said(0, "Yes")]));
+    assert_eq!(last(stream([&both, &both])).await.unwrap().message.text(), "YesYes");
 }
 
 #[tokio::test]
