@@ -30,6 +30,7 @@ mod secret;
 mod tests;
 mod violation;
 mod wire;
+mod wrapped;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -41,6 +42,7 @@ use serde_json::{Value, json};
 
 use self::check::{Check, Errors};
 use self::secret::Secrets;
+use crate::rendering::RenderingSlot;
 
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
@@ -94,11 +96,13 @@ struct Compiled {
     /// Whether an object has the members that its schema lists and no others, where that does not say so.
     lists_all: bool,
     secrets: OnceLock<Secrets>,
+    rendering: RenderingSlot,
 }
 
 impl Compiled {
     fn new(value: Value, check: Check) -> Self {
-        Self { value, check, lists_all: false, secrets: OnceLock::new() }
+        let (secrets, rendering) = (OnceLock::new(), RenderingSlot::default());
+        Self { value, check, lists_all: false, secrets, rendering }
     }
 }
 
@@ -248,6 +252,13 @@ impl Schema {
         let is_required = move |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
         let properties = root.get("properties").and_then(Value::as_object).into_iter().flatten();
         properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
+    }
+
+    /// What an adapter made of this schema, such as its form on the wire; made at the first call, and shared by all clones.
+    ///
+    /// One type is kept: that of the adapter which asks first. Any other is made afresh each time.
+    pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.0.rendering.get_or_render(|| render(self))
     }
 
     /// Whether a value fits, or `None` if that takes too much to find out.

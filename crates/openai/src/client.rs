@@ -14,6 +14,7 @@ mod reply;
 mod reply_stream;
 mod responses;
 mod retry;
+mod structured;
 mod transport;
 
 use std::{fmt, pin::pin};
@@ -32,6 +33,7 @@ use self::{
     profile::Habits,
     reply_stream::ReplyStream,
     retry::RetryPolicy,
+    structured::Structured,
     transport::{OpenAi, Transport},
 };
 use crate::{format::Style, reply::Streamed};
@@ -90,7 +92,11 @@ impl<A: Api> Client<A> {
         let attempt = || ask().map_err(|error| self.redact(error));
         // Pinned first: what is put around it then moves a pointer, not the state of all attempts.
         let attempts = pin!(self.retry.run(&clock, attempt));
-        let response = attempts.instrument(span.clone()).await?;
+        let reply = attempts.instrument(span.clone()).await;
+        let response = match Structured::of(request, &self.habits.quirks) {
+            None => reply?,
+            Some(structured) => structured.restore(reply.map_err(|error| structured.cut(error))?),
+        };
         record(&span, &response);
         Ok(response)
     }
@@ -102,11 +108,14 @@ impl<A: Api> Client<A> {
             let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
             self.retry.run(&clock, attempt).await
         };
-        stream::once(opening.instrument(span.clone()))
+        let events = stream::once(opening.instrument(span.clone()))
             .map_ok(move |reply| reply.into_events(span.clone()))
             .try_flatten()
-            .map_err(|error| self.redact(error))
-            .boxed()
+            .map_err(|error| self.redact(error));
+        match Structured::of(request, &self.habits.quirks) {
+            None => events.boxed(),
+            Some(structured) => structured.events(events).boxed(),
+        }
     }
 
     fn profile(&self) -> &ModelProfile {

@@ -3,6 +3,8 @@
 //! Each tool list and each message is put into JSON text once and kept beside the value it was made of, so that a
 //! request is put together from pieces and costs what is new in it.
 
+#[cfg(feature = "client")]
+mod answer;
 mod content;
 mod input;
 mod message;
@@ -18,6 +20,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
+#[cfg(feature = "client")]
+pub(crate) use answer::{AnswerProfile, AnswerSchema, PROPERTY};
 pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
 pub(crate) use message::Arranged;

@@ -2,7 +2,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{Schema, ToolDefinition};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Writes a definition for the client.
 pub(super) fn written(definition: &ToolDefinition) -> Tool {
@@ -33,45 +33,7 @@ pub(super) fn is_object(schema: &Schema) -> bool {
 
 /// The protocol wants a schema of objects: any other becomes the schema of a property `result`.
 fn with_object_root(schema: &Schema) -> Value {
-    let mut inner = schema.as_value().clone();
-    if is_object(schema) {
-        return inner;
-    }
-    let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
-    // Below an `$id` of its own a reference counts from there, and stays right.
-    if inner.get("$id").is_none() {
-        move_references(&mut inner);
-    }
-    match dialect {
-        Some(dialect) => json!({
-            "$schema": dialect, "type": "object", "properties": {"result": inner}, "required": ["result"],
-        }),
-        None => json!({"type": "object", "properties": {"result": inner}, "required": ["result"]}),
-    }
-}
-
-/// Makes references into the document find their places below `result`.
-fn move_references(schema: &mut Value) {
-    match schema {
-        Value::Object(keywords) => {
-            for (keyword, value) in keywords {
-                match (keyword.as_str(), value) {
-                    ("$ref" | "$dynamicRef", Value::String(reference)) => {
-                        if let Some(pointer) =
-                            reference.strip_prefix('#').filter(|it| it.is_empty() || it.starts_with('/'))
-                        {
-                            *reference = format!("#/properties/result{pointer}");
-                        }
-                    }
-                    // Data, not schemas.
-                    ("const" | "enum" | "default" | "examples", _) => {}
-                    (_, value) => move_references(value),
-                }
-            }
-        }
-        Value::Array(schemas) => schemas.iter_mut().for_each(move_references),
-        _ => {}
-    }
+    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped("result") }
 }
 
 fn object(schema: Value) -> Arc<JsonObject> {

@@ -181,7 +181,7 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets what the server can read of the schemas of tools. By default [`OpenAiStrict`](WireProfile::OpenAiStrict) at OpenAI,
+    /// Sets what the server can read of the schemas of tools, and of replies. By default [`OpenAiStrict`](WireProfile::OpenAiStrict) at OpenAI,
     /// but not for a fine-tuned model; [`Gemini`](WireProfile::Gemini) at Google; elsewhere [`OpenAi`](WireProfile::OpenAi).
     /// A small model on a server of your own does better with [`Small`](WireProfile::Small).
     ///
@@ -189,6 +189,9 @@ impl<M> ModelBuilder<M> {
     /// sent without `strict`, with a warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
     /// `null` for an optional argument that it leaves out. The pipeline takes that as absent, unless it has
     /// [`RepairPolicy::Strict`](haft_core::RepairPolicy::Strict): then choose another profile.
+    ///
+    /// A reply that is to be of a schema is asked for by `OpenAiStrict` or `Gemini` in the same way, and otherwise by the schema as it is. Where the
+    /// root must be an object, any other root is put into one, which is taken off the reply.
     #[must_use]
     pub fn tool_schemas(mut self, profile: WireProfile) -> Self {
         self.tool_schemas = Some(profile);

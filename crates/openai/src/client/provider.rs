@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::WireProfile;
 use reqwest::Url;
 
-use crate::format::{CallIds, Reasoning};
+use crate::format::{AnswerProfile, CallIds, Reasoning};
 
 /// What most servers call the reasoning.
 pub(super) const REASONING_FIELD: &str = "reasoning_content";
@@ -99,6 +99,15 @@ pub(super) struct Quirks {
     pub(super) named_choice: bool,
     /// Whether a reply can be made to fit a schema.
     pub(super) json_schema: bool,
+    /// Whether that schema must be of objects, without alternatives at its root: so it is at OpenAI, and at whoever asks it.
+    pub(super) object_replies: bool,
+}
+
+impl Quirks {
+    /// What can be read of the schemas of replies.
+    pub(super) fn answers(&self) -> AnswerProfile {
+        AnswerProfile { schemas: self.tool_schemas, object_root: self.object_replies }
+    }
 }
 
 /// A server of which nothing is known but that it knows the specification.
@@ -111,6 +120,7 @@ const UNKNOWN: Quirks = Quirks {
     call_ids: CallIds::Any,
     named_choice: true,
     json_schema: true,
+    object_replies: false,
 };
 
 /// The sources are the providers' API references, and for what they refuse the errors that users reported.
@@ -122,7 +132,12 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.openai.com/v1"),
         key_variable: Some("OPENAI_API_KEY"),
         domains: &["openai.com"],
-        quirks: Quirks { max_completion_tokens: true, tool_schemas: WireProfile::OpenAiStrict, ..UNKNOWN },
+        quirks: Quirks {
+            max_completion_tokens: true,
+            tool_schemas: WireProfile::OpenAiStrict,
+            object_replies: true,
+            ..UNKNOWN
+        },
     },
     // learn.microsoft.com/azure/ai-foundry/openai/reference
     Preset {
@@ -131,7 +146,7 @@ const PRESETS: &[Preset] = &[
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
         domains: &["openai.azure.com"],
-        quirks: Quirks { max_completion_tokens: true, ..UNKNOWN },
+        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..UNKNOWN },
     },
     // ai.google.dev/gemini-api/docs/openai
     Preset {
@@ -163,7 +178,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://openrouter.ai/api/v1"),
         key_variable: Some("OPENROUTER_API_KEY"),
         domains: &["openrouter.ai"],
-        quirks: UNKNOWN,
+        quirks: Quirks { object_replies: true, ..UNKNOWN },
     },
     // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must be passed back»
     Preset {
@@ -190,7 +205,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variable: Some("GROQ_API_KEY"),
         domains: &["groq.com"],
-        quirks: Quirks { max_completion_tokens: true, ..UNKNOWN },
+        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..UNKNOWN },
     },
     // docs.x.ai/docs/api-reference
     Preset {

@@ -18,5 +18,6 @@ mod requests;
 mod responses;
 mod server;
 mod streams;
+mod structured;
 mod traces;
 mod waits;

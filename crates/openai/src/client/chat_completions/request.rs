@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use haft_core::{ChatRequest, ResponseFormat, Schema, ToolChoice, ToolName, Value};
+use haft_core::{ChatRequest, ResponseFormat, ToolChoice, ToolName, Value};
 use serde::Serialize;
 use serde_json::Map;
 
 use super::{Completions, Delivery};
 use crate::{
     client::{Client, profile::Habits},
-    format::{Arranged, Tools, tool_as, tools_as},
+    format::{AnswerSchema, Arranged, Tools, tool_as, tools_as},
 };
 
 /// The body of a request: new fields around messages and tools that were serialised before.
@@ -89,7 +89,8 @@ enum WireFormat<'a> {
 #[derive(Serialize)]
 struct NamedSchema<'a> {
     name: &'a ToolName,
-    schema: &'a Schema,
+    #[serde(flatten)]
+    schema: Arc<AnswerSchema>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +106,7 @@ impl<'a> Body<'a> {
             model: &client.profile.name,
             messages: Arranged::new(request.all_messages(), &client.style),
             calling: Calling::new(request, habits),
-            response_format: WireFormat::new(&request.response_format),
+            response_format: WireFormat::new(&request.response_format, habits),
             temperature: settings.temperature,
             top_p: settings.top_p,
             max_tokens: settings.max_tokens.filter(|_| form.with_max_tokens),
@@ -145,11 +146,12 @@ impl<'a> Calling<'a> {
 }
 
 impl<'a> WireFormat<'a> {
-    fn new(format: &'a ResponseFormat) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, habits: &Habits) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
+                let schema = AnswerSchema::of(schema, name, habits.quirks.answers());
                 Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
             }
         }

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use haft_core::{ChatRequest, ResponseFormat, Schema, ToolChoice, ToolName, Value};
+use haft_core::{ChatRequest, ResponseFormat, ToolChoice, ToolName, Value};
 use serde::Serialize;
 use serde_json::Map;
 
 use super::{Delivery, Items};
 use crate::{
     client::Client,
-    format::{Input, Shape, Tools, rendered},
+    format::{AnswerSchema, Input, Shape, Tools, rendered},
     reply::ItemsFold,
 };
 
@@ -72,7 +72,11 @@ struct Text<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Format<'a> {
     JsonObject,
-    JsonSchema { name: &'a ToolName, schema: &'a Schema },
+    JsonSchema {
+        name: &'a ToolName,
+        #[serde(flatten)]
+        schema: Arc<AnswerSchema>,
+    },
 }
 
 #[derive(Serialize)]
@@ -107,7 +111,7 @@ impl<'a> Body<'a> {
             input: input.unwrap_or(whole),
             previous_response_id: previous,
             calling: Calling::new(client, request),
-            text: Format::new(&request.response_format).map(|format| Text { format }),
+            text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
             temperature: settings.temperature,
             top_p: settings.top_p,
@@ -138,11 +142,14 @@ impl<'a> Calling<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(format: &'a ResponseFormat) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, client: &Client<Items>) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
-            ResponseFormat::JsonSchema { name, schema } => Some(Self::JsonSchema { name, schema }),
+            ResponseFormat::JsonSchema { name, schema } => {
+                let schema = AnswerSchema::of(schema, name, client.habits.quirks.answers());
+                Some(Self::JsonSchema { name, schema })
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>)
     if let Value::Object(root) = &mut moved {
         root.shift_remove("$schema");
         root.shift_remove("$id");
+        close_empty(root);
     }
     if !references.movable || Schema::new(schema_alone(tool, &moved)).is_err() {
         return json!({"type": "object"});
@@ -25,6 +26,17 @@ pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>)
     }
     definitions.insert(tool.name().to_string(), moved);
     json!({"$ref": references.home})
+}
+
+/// Says of the arguments of a tool that takes none that there are none. Inside another schema, an object of which nothing is said
+/// may have any properties, and a server that takes only what is listed would refuse the whole.
+fn close_empty(root: &mut Map<String, Value>) {
+    let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+    let mut said = root.iter().filter(|(_, value)| !is_empty(value)).map(|(keyword, _)| keyword.as_str());
+    let is_object = root.get("type").is_some_and(|it| it == "object");
+    if is_object && said.all(|keyword| matches!(keyword, "type" | "title" | "description")) {
+        root.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
 }
 
 /// A document with nothing but the moved schema, to see whether it holds there.

@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 use haft_core::{
     AssistantMessage, ChatEvent, ChatResponse, Content, DynamicTool, ResponseFormat, Schema, ToolCall,
-    ToolDefinition, ToolList, ToolName, Value, View, json,
+    ToolDefinition, ToolList, ToolName, Value, View, json, schema::WireProfile,
 };
 use proptest::{collection::vec, prelude::any, prop_assert_eq, proptest, test_runner::Config};
 
@@ -124,6 +124,21 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     let root = schema.as_value();
     let args = &root["anyOf"][0]["properties"]["tool_args"];
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
+}
+
+/// OpenAI constrains a reply only where each object says what it may have.
+#[test]
+fn a_step_is_strict_with_a_tool_without_arguments() {
+    let strict = |arguments| step_schema(arguments).wrapped("value");
+    for (arguments, is_strict) in [
+        (json!({}), true),
+        (json!({"type": "object", "properties": {}, "required": [], "description": "None."}), true),
+        (json!({"additionalProperties": {"type": "string"}}), false),
+        (json!({"required": ["x"]}), false),
+    ] {
+        let schema = Schema::new(strict(arguments.clone())).unwrap();
+        assert_eq!(schema.wire(WireProfile::OpenAiStrict).strict, is_strict, "{arguments}");
+    }
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! The schema that the text of a reply must fit, as a server takes it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_core::{
+    Schema, ToolName,
+    schema::{Wire, WireProfile},
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::raw;
+
+/// The property of a reply that stands in an object only because its server takes no other root.
+pub(crate) const PROPERTY: &str = "value";
+
+/// What a server can read of the schemas of replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AnswerProfile {
+    pub(crate) schemas: WireProfile,
+    /// Whether the root must be an object, and have no alternatives.
+    pub(crate) object_root: bool,
+}
+
+/// The schema of a reply, serialised once.
+#[derive(Serialize)]
+pub(crate) struct AnswerSchema {
+    schema: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    /// Whether the reply is the only [`PROPERTY`] of an object.
+    #[serde(skip)]
+    pub(crate) is_wrapped: bool,
+}
+
+/// What is kept beside a schema.
+#[derive(Default)]
+struct Rendered(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
+
+impl AnswerSchema {
+    /// The form of a schema, made once for each profile. What it loses is in the trace, under the name.
+    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Arc<Self> {
+        let rendered = schema.rendering(|_| Rendered::default());
+        let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
+    }
+
+    /// Whether the server makes sure that the reply fits what it is sent, which says null for what is left out.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict.is_some()
+    }
+
+    fn new(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Self {
+        let wants_object =
+            profile.object_root || matches!(profile.schemas, WireProfile::OpenAiStrict | WireProfile::Gemini);
+        let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
+        let wire = match profile.schemas {
+            WireProfile::OpenAiStrict | WireProfile::Gemini => root.wire(profile.schemas),
+            // A reply is constrained by the schema, not read from it: nothing in it distracts.
+            _ => return Self { schema: raw(&root), strict: None, is_wrapped },
+        };
+        tell(&wire, name);
+        Self { schema: raw(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
+    }
+}
+
+/// A schema of objects, without alternatives at its root: this one, or one around it.
+fn object_root(schema: &Schema) -> (Schema, bool) {
+    const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+    let root = schema.as_value();
+    let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
+    let is_plain = is_object && !REFUSED.iter().any(|keyword| root.get(*keyword).is_some());
+    let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
+    let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
+    let root = if is_plain { typed() } else { wrapped() };
+    // What is too large to be wrapped is sent as it is.
+    root.unwrap_or_else(|| (schema.clone(), false))
+}
+
+fn tell(wire: &Wire, name: &ToolName) {
+    for loss in &wire.losses {
+        tracing::debug!(schema = %name, %loss, "the schema of a reply is not sent as it is");
+    }
+    if let Some(obstacle) = wire.obstacle() {
+        tracing::warn!(schema = %name, %obstacle, "the schema of a reply cannot be sent with `strict`");
+    }
+}

@@ -1,0 +1,162 @@
+//! Replies of a schema: what is sent of it, and that the reply is one of it.
+
+use expect_test::{Expect, expect};
+use futures::TryStreamExt as _;
+use haft_core::{
+    ChatEvent, ChatModel, ChatRequest, ResponseFormat, Schema, ToolName, Value, json, schema::WireProfile,
+};
+use haft_openai::Provider;
+
+use crate::{
+    server::{Server, Step, chunks, hello, ok, stream},
+    streams::{delta, finish},
+};
+
+fn asking(schema: Value) -> ChatRequest {
+    let name = ToolName::new("answer").unwrap();
+    let schema = Schema::new(schema).unwrap();
+    ChatRequest { response_format: ResponseFormat::JsonSchema { name, schema }, ..hello() }
+}
+
+fn point() -> Value {
+    json!({"properties": {"x": {"type": "integer"}, "label": {"type": "string"}}, "required": ["x"]})
+}
+
+/// A step of an agent that speaks JSON: one of several objects.
+fn step() -> Value {
+    let one =
+        |name: &str| json!({"type": "object", "properties": {"tool": {"const": name}}, "required": ["tool"]});
+    json!({"anyOf": [one("add"), one("finish")]})
+}
+
+fn whole(text: &str) -> Vec<u8> {
+    ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
+}
+
+/// What is sent of a schema, and what becomes of a reply that fits what was sent.
+async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
+    let pieces: Vec<_> =
+        reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
+    let server = Server::replying([whole(reply), stream(&pieces)]).await;
+    let builder = server.builder();
+    let model = match provider {
+        Some(provider) => builder.provider(provider),
+        None => builder,
+    };
+    let model = model.build().unwrap();
+    let request = asking(schema);
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), text);
+    let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
+    let Some(ChatEvent::Finished(last)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(last.message.text(), text);
+    for request in server.take_requests() {
+        sent.assert_eq(&request.body["response_format"].to_string());
+    }
+}
+
+/// OpenAI makes sure of a schema only where that is asked for, and then wants everything to be required.
+#[tokio::test]
+async fn openai_is_held_to_the_schema() {
+    check(
+        Some(Provider::OpenAi),
+        point(),
+        r#"{"x":1,"label":null}"#,
+        expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"x":{"type":"integer"},"label":{"type":["string","null"]}},"required":["x","label"],"additionalProperties":false},"strict":true}}"#]],
+        r#"{"x":1}"#,
+    )
+    .await;
+}
+
+/// OpenAI takes no root but an object without alternatives: an object is put around it, and taken off the reply.
+#[tokio::test]
+async fn a_root_that_is_not_taken_is_put_into_an_object() {
+    check(
+        Some(Provider::OpenAi),
+        step(),
+        r#"{ "value": {"tool":"add"} }"#,
+        expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"value":{"anyOf":[{"type":"object","properties":{"tool":{"type":"string","const":"add"}},"required":["tool"],"additionalProperties":false},{"type":"object","properties":{"tool":{"type":"string","const":"finish"}},"required":["tool"],"additionalProperties":false}]}},"required":["value"],"additionalProperties":false},"strict":true}}"#]],
+        r#"{"tool":"add"}"#,
+    )
+    .await;
+    check(
+        Some(Provider::Azure),
+        json!({"type": "array", "items": {"type": "integer"}}),
+        r#"{"value":[1]}"#,
+        expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"value":{"type":"array","items":{"type":"integer"}}},"required":["value"]}}}"#]],
+        "[1]",
+    )
+    .await;
+}
+
+/// FAULTS S4: what cannot be strict is sent without.
+#[tokio::test]
+async fn what_cannot_be_strict_is_sent_without() {
+    check(
+        Some(Provider::OpenAi),
+        json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+        r#"{"a":1}"#,
+        expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}}}"#]],
+        r#"{"a":1}"#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn gemini_is_sent_what_it_knows() {
+    check(
+        Some(Provider::Gemini),
+        step(),
+        r#"{"value":{"tool":"add"}}"#,
+        expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","properties":{"value":{"anyOf":[{"type":"object","properties":{"tool":{"type":"string","format":"enum","enum":["add"]}},"required":["tool"]},{"type":"object","properties":{"tool":{"type":"string","format":"enum","enum":["finish"]}},"required":["tool"]}]}},"required":["value"]}}}"#]],
+        r#"{"tool":"add"}"#,
+    )
+    .await;
+}
+
+/// A server that makes a grammar of the schema is sent all of it, and its reply is left as it is.
+#[tokio::test]
+async fn elsewhere_a_schema_is_sent_as_it_is() {
+    for provider in [None, Some(Provider::LlamaCpp)] {
+        check(
+            provider,
+            step(),
+            r#"{ "tool":"add"}"#,
+            expect![[r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"anyOf":[{"type":"object","properties":{"tool":{"const":"add"}},"required":["tool"]},{"type":"object","properties":{"tool":{"const":"finish"}},"required":["tool"]}]}}}"#]],
+            r#"{ "tool":"add"}"#,
+        )
+        .await;
+    }
+}
+
+/// What is streamed is the reply that was asked for, too, without a letter of the object around it.
+#[tokio::test]
+async fn a_watcher_sees_nothing_of_the_object_around_a_reply() {
+    let pieces = ["{\"va", "lue\": {\"to", "ol\":\"add\"}", "\n}"];
+    let pieces: Vec<_> =
+        pieces.iter().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
+    let cut = Step::Send(chunks(&pieces[..2]));
+    let server = Server::start([vec![Step::Send(stream(&pieces))], vec![cut]]).await;
+    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).max_retries(0).build().unwrap();
+    let request = asking(step());
+    let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
+    let texts = events.iter().filter_map(|event| match event {
+        ChatEvent::TextDelta { text } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(texts.collect::<String>(), r#"{"tool":"add"}"#);
+    let error = model.stream(&request).try_collect::<Vec<_>>().await.unwrap_err();
+    let haft_core::ModelError::Truncated { partial, .. } = error else { panic!("{error:?}") };
+    assert_eq!(partial.text(), "{\"to");
+}
+
+#[tokio::test]
+async fn the_responses_api_is_held_to_the_schema_too() {
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "{\"value\":{\"tool\":\"add\"}}"}]});
+    let server = Server::replying([ok(&json!({"status": "completed", "output": [message]}))]).await;
+    let model = server.responses().provider(Provider::OpenAi).build().unwrap();
+    let reply = model.chat(&asking(step())).await.unwrap();
+    assert_eq!(reply.message.text(), r#"{"tool":"add"}"#);
+    let format = server.take_requests().remove(0).body["text"]["format"].take();
+    assert_eq!(format["strict"], true);
+    assert_eq!(format["schema"]["type"], "object");
+}
