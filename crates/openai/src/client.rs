@@ -10,6 +10,7 @@ mod endpoint;
 mod events;
 mod profile;
 mod provider;
+mod refusals;
 mod reply;
 mod reply_stream;
 mod responses;
@@ -31,6 +32,7 @@ use tracing::{Instrument as _, Span, field};
 use self::{
     clock::Clock,
     profile::Habits,
+    refusals::Refusal,
     reply_stream::ReplyStream,
     retry::RetryPolicy,
     structured::Structured,
@@ -59,8 +61,11 @@ trait Api: Sized + Send + Sync {
     /// The form to begin with.
     fn form(&self, is_streamed: bool) -> Self::Form;
 
-    /// The form without what a server refused by this error; `None` where it was not about the form.
-    fn lesser(&self, form: &Self::Form, error: &ModelError) -> Option<Self::Form>;
+    /// The form without what a server refused; `None` where it was not about the form.
+    fn lesser(&self, form: &Self::Form, refusal: &Refusal) -> Option<Self::Form>;
+
+    /// Remembers what had to be left out of a form that was taken.
+    fn learn(&self, form: &Self::Form);
 
     /// The body of a request, and what will become of the reply. What is not asked for after all is left out of the form.
     fn ask<'a>(
@@ -130,13 +135,22 @@ impl<A: Api> Client<A> {
         clock: &Clock,
     ) -> Result<ReplyStream<A::Fold>, ModelError> {
         let mut form = self.api.form(is_streamed);
+        let mut was_refused = false;
         loop {
             let (body, fold) = A::ask(self, request, &mut form);
-            let error = match self.transport.send::<A>(&body, &clock.attempt()).await {
-                Ok(reply) => return Ok(ReplyStream::new(reply, fold)),
-                Err(error) => error,
+            let refusal = match self.transport.send::<A>(&body, &clock.attempt()).await {
+                Ok(reply) => {
+                    if was_refused {
+                        self.api.learn(&form);
+                    }
+                    return Ok(ReplyStream::new(reply, fold));
+                }
+                Err(refusal) => refusal,
             };
-            form = self.api.lesser(&form, &error).ok_or(error)?;
+            let Some(lesser) = self.api.lesser(&form, &refusal) else { return Err(refusal.error) };
+            let error = self.redact(refusal.error);
+            tracing::info!(%error, "asking again without what the model's server refused");
+            (form, was_refused) = (lesser, true);
         }
     }
 

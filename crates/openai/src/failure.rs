@@ -17,6 +17,8 @@ pub(crate) struct Complaint {
     /// Its `code` and `type`: the two words that programs may rely on, where a server has them.
     code: String,
     kind: String,
+    /// The parameter that it is about, where the server names one.
+    parameter: String,
 }
 
 impl Complaint {
@@ -42,7 +44,18 @@ impl Complaint {
             return None;
         }
         let message = message.map_or_else(|| excerpt(&error.to_string()), excerpt);
-        Some(Self { message, code: code.unwrap_or_default(), kind: kind.unwrap_or_default() })
+        Some(Self {
+            message,
+            code: code.unwrap_or_default(),
+            kind: kind.unwrap_or_default(),
+            parameter: word("param").unwrap_or_default(),
+        })
+    }
+
+    /// The parameter that it is about, where the server names one.
+    #[cfg(feature = "client")]
+    pub(crate) fn take_parameter(&mut self) -> String {
+        std::mem::take(&mut self.parameter)
     }
 
     /// Names the address where nothing was found, in case that it is not the one that was meant.

@@ -42,6 +42,8 @@ pub(crate) struct Style {
     pub(crate) files: bool,
     /// How a model is told what it thought before its calls. The API knows no such field, and some servers require it.
     pub(crate) reasoning: Reasoning,
+    /// Whether the server keeps reasoning that it sent, so that an item which holds none of it means something there.
+    pub(crate) keeps_reasoning: bool,
     /// Whether calls that came from elsewhere need a mark in place of the signature of what was thought before them.
     pub(crate) signatures: bool,
     /// Which ids of calls are taken.
@@ -95,6 +97,7 @@ impl Default for Style {
             audio: true,
             files: true,
             reasoning: Reasoning::default(),
+            keeps_reasoning: true,
             signatures: false,
             call_ids: CallIds::default(),
             origin: Origin::default(),

@@ -1,12 +1,6 @@
 mod request;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
@@ -18,6 +12,7 @@ use self::request::Body;
 use super::{
     Api, Client,
     builder::{BuildError, ModelBuilder},
+    refusals::{Learned, Part, Parts, Refusal},
     transport::OpenAi,
 };
 use crate::reply::ChatFold;
@@ -27,6 +22,9 @@ use crate::reply::ChatFold;
 ///
 /// Failures that may pass (429, 5xx, a connection that breaks before the reply) are tried again, with a growing wait
 /// that is never shorter than the server's `Retry-After`. Every wait has an end: see [`Timeouts`](crate::Timeouts).
+///
+/// Settings that the server does not know, or not for this model (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`), are left out once it says so, which is in the log.
 ///
 /// # Examples
 ///
@@ -79,9 +77,11 @@ impl ModelBuilder<ChatCompletions> {
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
-        let client = self.connect(|quirks| Completions {
-            refuses_usage: AtomicBool::new(!quirks.stream_options),
-            refuses_max_tokens: AtomicBool::new(quirks.max_completion_tokens),
+        let client = self.connect(|quirks| {
+            let refused = Parts::default()
+                .with(Part::StreamOptions, !quirks.stream_options)
+                .with(Part::UserAfterTool, !quirks.user_after_tool);
+            Completions { learned: Learned::from(refused), newer_limit: quirks.max_completion_tokens }
         })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
@@ -108,22 +108,38 @@ impl fmt::Debug for ChatCompletions {
     }
 }
 
-/// The Chat Completions API, with what was learned of the server by its refusals.
+/// The Chat Completions API.
 struct Completions {
-    /// Whether it refuses `stream_options`, as Mistral does.
-    refuses_usage: AtomicBool,
-    /// Whether it refuses `max_tokens`, as gateways to OpenAI's newer models do.
-    refuses_max_tokens: AtomicBool,
+    learned: Learned,
+    /// Whether a limit of tokens is `max_completion_tokens`, unless the server refuses that.
+    newer_limit: bool,
 }
 
 /// How a reply is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Delivery {
     is_streamed: bool,
-    /// With what a stream cost at the end of it.
-    with_usage: bool,
-    /// With a limit of tokens that is called `max_tokens`.
-    with_max_tokens: bool,
+    /// What is left out, or said otherwise.
+    refused: Parts,
+    /// Whether a limit of tokens is `max_completion_tokens`.
+    newer_limit: bool,
+}
+
+/// What is left out where a server refuses it, by the names that it has there.
+const OPTIONAL: [(&str, Part); 7] = [
+    ("stream_options", Part::StreamOptions),
+    ("stop", Part::Stop),
+    ("seed", Part::Seed),
+    ("random_seed", Part::Seed),
+    ("temperature", Part::Temperature),
+    ("top_p", Part::TopP),
+    ("parallel_tool_calls", Part::ParallelToolCalls),
+];
+
+impl Completions {
+    fn delivery(&self, is_streamed: bool, refused: Parts) -> Delivery {
+        Delivery { is_streamed, refused, newer_limit: self.newer_limit != refused.has(Part::TokenLimit) }
+    }
 }
 
 impl Api for Completions {
@@ -132,23 +148,27 @@ impl Api for Completions {
     type Fold = ChatFold;
 
     fn form(&self, is_streamed: bool) -> Delivery {
-        let with_usage = is_streamed && !self.refuses_usage.load(Ordering::Relaxed);
-        let with_max_tokens = !self.refuses_max_tokens.load(Ordering::Relaxed);
-        Delivery { is_streamed, with_usage, with_max_tokens }
+        self.delivery(is_streamed, self.learned.parts())
     }
 
-    fn lesser(&self, form: &Delivery, error: &ModelError) -> Option<Delivery> {
-        let ModelError::Rejected { status: 400 | 422, body } = error else { return None };
-        if form.with_usage && body.contains("stream_options") {
-            self.refuses_usage.store(true, Ordering::Relaxed);
-            return Some(Delivery { with_usage: false, ..form.clone() });
-        }
-        // It says what it wants in place of it.
-        if form.with_max_tokens && body.contains("max_completion_tokens") {
-            self.refuses_max_tokens.store(true, Ordering::Relaxed);
-            return Some(Delivery { with_max_tokens: false, ..form.clone() });
-        }
-        None
+    fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
+        let words = refusal.words()?;
+        let without = |part| (!form.refused.has(part)).then(|| form.refused.with(part, true));
+        let refused = if is_about_order(words) {
+            without(Part::UserAfterTool)
+        } else if !form.newer_limit && words.contains("max_completion_tokens") {
+            // It says what it wants in place of `max_tokens`.
+            without(Part::TokenLimit)
+        } else if form.newer_limit && refusal.is_of("max_completion_tokens") {
+            without(Part::TokenLimit)
+        } else {
+            OPTIONAL.iter().find_map(|(name, part)| without(*part).filter(|_| refusal.is_of(name)))
+        };
+        Some(self.delivery(form.is_streamed, refused?))
+    }
+
+    fn learn(&self, form: &Delivery) {
+        self.learned.add(form.refused);
     }
 
     fn ask<'a>(
@@ -162,4 +182,9 @@ impl Api for Completions {
     async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
         openai.chat().create_byot(()).await
     }
+}
+
+/// Whether a server refuses that a person speaks after a tool, as the templates of Mistral's models do.
+fn is_about_order(words: &str) -> bool {
+    ["after role 'tool'", "after role tool", "after role \"tool\""].iter().any(|order| words.contains(order))
 }

@@ -88,6 +88,8 @@ pub(super) struct Quirks {
     /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
     /// or refuse it.
     pub(super) tool_schemas: WireProfile,
+    /// Whether a person may speak after a tool. Where not, the model is made to say a word between.
+    pub(super) user_after_tool: bool,
     /// Whether a stream may be asked for its usage, which some are known to refuse.
     pub(super) stream_options: bool,
     /// Whether the seed is called `random_seed`.
@@ -115,6 +117,7 @@ const UNKNOWN: Quirks = Quirks {
     max_completion_tokens: false,
     reasoning: Reasoning::Left,
     tool_schemas: WireProfile::OpenAi,
+    user_after_tool: true,
     stream_options: true,
     random_seed: false,
     call_ids: CallIds::Any,
@@ -157,7 +160,8 @@ const PRESETS: &[Preset] = &[
         domains: &["googleapis.com"],
         quirks: Quirks { tool_schemas: WireProfile::Gemini, ..UNKNOWN },
     },
-    // docs.mistral.ai/api, and «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9»
+    // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and «Unexpected role 'user' after
+    // role 'tool'»
     Preset {
         provider: Provider::Mistral,
         name: "mistral",
@@ -165,6 +169,7 @@ const PRESETS: &[Preset] = &[
         key_variable: Some("MISTRAL_API_KEY"),
         domains: &["mistral.ai"],
         quirks: Quirks {
+            user_after_tool: false,
             stream_options: false,
             random_seed: true,
             call_ids: CallIds::NineLetters,

@@ -1,12 +1,6 @@
 mod request;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
@@ -18,6 +12,7 @@ use self::request::Body;
 use super::{
     Api, Client,
     builder::{BuildError, ModelBuilder},
+    refusals::{Learned, Part, Parts, Refusal},
     transport::OpenAi,
 };
 use crate::reply::ItemsFold;
@@ -110,7 +105,7 @@ impl ModelBuilder<Responses> {
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| Items { options, refuses_encrypted: AtomicBool::new(false) })?;
+        let client = self.connect(|_| Items { options, learned: Learned::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -147,8 +142,7 @@ pub(super) struct Options {
 /// The Responses API.
 struct Items {
     options: Options,
-    /// Whether the server was seen to refuse encrypted reasoning, as OpenAI does for a model that does not think.
-    refuses_encrypted: AtomicBool,
+    learned: Learned,
 }
 
 /// How a reply is wanted.
@@ -157,8 +151,23 @@ struct Delivery {
     is_streamed: bool,
     /// With the id of the last response, where there is one that the server keeps.
     with_previous: bool,
-    /// With the reasoning in a form that only the server reads.
-    with_encrypted: bool,
+    /// What is left out.
+    refused: Parts,
+}
+
+/// What is left out where a server refuses it.
+const OPTIONAL: [(&str, Part); 4] = [
+    ("include", Part::Encrypted),
+    ("temperature", Part::Temperature),
+    ("top_p", Part::TopP),
+    ("parallel_tool_calls", Part::ParallelToolCalls),
+];
+
+impl Options {
+    /// Whether the server keeps the responses.
+    pub(super) fn is_stored(&self) -> bool {
+        self.store || self.use_previous
+    }
 }
 
 impl Api for Items {
@@ -167,24 +176,25 @@ impl Api for Items {
     type Fold = ItemsFold;
 
     fn form(&self, is_streamed: bool) -> Delivery {
-        let with_previous = self.options.use_previous;
-        let is_stored = self.options.store || with_previous;
-        let with_encrypted = !is_stored && !self.refuses_encrypted.load(Ordering::Relaxed);
-        Delivery { is_streamed, with_previous, with_encrypted }
+        let refused = self.learned.parts().with(Part::Encrypted, self.options.is_stored());
+        Delivery { is_streamed, with_previous: self.options.use_previous, refused }
     }
 
-    fn lesser(&self, form: &Delivery, error: &ModelError) -> Option<Delivery> {
-        let ModelError::Rejected { status: 400 | 404 | 422, body } = error else { return None };
-        let body = body.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
+    fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
+        let words = refusal.words()?.to_lowercase();
+        let says = |words_of: &[&str]| words_of.iter().any(|word| words.contains(word));
         if form.with_previous && says(&["previous_response", "previous response"]) {
             return Some(Delivery { with_previous: false, ..form.clone() });
         }
-        if form.with_encrypted && says(&["encrypted", "include"]) {
-            self.refuses_encrypted.store(true, Ordering::Relaxed);
-            return Some(Delivery { with_encrypted: false, ..form.clone() });
-        }
-        None
+        let without = |part| (!form.refused.has(part)).then(|| form.refused.with(part, true));
+        let refused = without(Part::Encrypted).filter(|_| says(&["encrypted"])).or_else(|| {
+            OPTIONAL.iter().find_map(|(name, part)| without(*part).filter(|_| refusal.is_of(name)))
+        });
+        Some(Delivery { refused: refused?, ..form.clone() })
+    }
+
+    fn learn(&self, form: &Delivery) {
+        self.learned.add(form.refused);
     }
 
     fn ask<'a>(

@@ -27,6 +27,7 @@ use super::{
     Api,
     clock::Clock,
     endpoint::Endpoint,
+    refusals::Refusal,
     reply::{Reply, root_cause},
 };
 use crate::failure::Complaint;
@@ -93,7 +94,7 @@ impl Transport {
         &self,
         body: impl Serialize + Send,
         clock: &Clock,
-    ) -> Result<Reply, ModelError> {
+    ) -> Result<Reply, Refusal> {
         // Pinned first: what is put around it then moves a pointer, not the state of the exchange.
         let exchange = pin!(self.exchange::<A>(body));
         let response = clock.wait(TimeoutPhase::FirstByte, exchange).await?;
@@ -143,7 +144,7 @@ impl Transport {
     }
 
     /// What a status that is no success means.
-    async fn refusal(&self, mut reply: Reply, path: &str) -> ModelError {
+    async fn refusal(&self, mut reply: Reply, path: &str) -> Refusal {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
@@ -155,7 +156,8 @@ impl Transport {
         if status == 404 {
             complaint.ask_about(&self.endpoint.url(path));
         }
-        complaint.into_error(status, retry_after)
+        let parameter = complaint.take_parameter();
+        Refusal { error: complaint.into_error(status, retry_after), parameter }
     }
 
     fn unsent(&self, error: reqwest::Error, clock: &Clock) -> ModelError {

@@ -124,7 +124,9 @@ fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
     for marker in markers {
         let item = match marker.get("type").and_then(Value::as_str) {
             Some("reasoning") => {
-                thoughts.push(marker.clone());
+                if style.keeps_reasoning || tells_reasoning(marker) {
+                    thoughts.push(marker.clone());
+                }
                 continue;
             }
             Some("message") => rest.message(marker),
@@ -140,6 +142,17 @@ fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
     items.extend(rest.text.take().map(|text| spoken(&text)));
     items.extend(rest.calls.iter().copied().map(called));
     items
+}
+
+/// Whether an item of reasoning says what was thought. One that does not is only a name for what its server keeps, which
+/// refuses the name where it keeps nothing.
+fn tells_reasoning(item: &Value) -> bool {
+    let is_told = |key| match item.get(key) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(parts)) => !parts.is_empty(),
+        _ => false,
+    };
+    is_told("encrypted_content") || is_told("content")
 }
 
 /// What of a message is not said yet.

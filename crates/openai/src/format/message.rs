@@ -56,6 +56,27 @@ impl Arranged {
         Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
     }
 
+    /// The messages for a server that lets nobody but the model speak after a tool: the model says a word there.
+    #[cfg(feature = "client")]
+    pub(crate) fn bridged<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
+        let mut arranged = Vec::new();
+        let mut messages = messages.into_iter().peekable();
+        let mut has_media = false;
+        while let Some(message) = messages.next() {
+            let rendering = Rendering::of(message, style);
+            let is_result = rendering.is_result;
+            has_media = is_result && (has_media || rendering.media.is_some());
+            arranged.push(rendering);
+            let next = messages.peek().map(|next| next.body());
+            let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
+            let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
+            if is_last_result && (has_media || !is_answered) {
+                arranged.push(Arc::new(Rendering::bridge(style)));
+            }
+        }
+        Self(arranged)
+    }
+
     /// The messages in the order in which they are sent: media after the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
@@ -86,6 +107,13 @@ impl Rendering {
             _ => (false, None),
         };
         Self { style: style.clone(), is_result, message: raw(&WireMessage::new(message, style)), media }
+    }
+
+    /// What the model is made to say after the results of a batch, and before their media.
+    #[cfg(feature = "client")]
+    fn bridge(style: &Style) -> Self {
+        let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
+        Self { style: style.clone(), is_result: true, message, media: None }
     }
 }
 

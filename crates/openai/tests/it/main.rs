@@ -13,6 +13,7 @@ mod middleware;
 mod providers;
 mod quirks;
 mod rechunked;
+mod refusals;
 mod replies;
 mod requests;
 mod responses;

@@ -90,6 +90,7 @@ impl<M> ModelBuilder<M> {
             audio: profile.audio,
             files: profile.files,
             reasoning: habits.quirks.reasoning,
+            keeps_reasoning: self.options.is_stored(),
             // Others in front of Gemini have a way of their own.
             signatures: place.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),

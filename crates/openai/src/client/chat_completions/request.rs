@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::{Completions, Delivery};
 use crate::{
-    client::{Client, profile::Habits},
+    client::{Client, profile::Habits, refusals::Part},
     format::{AnswerSchema, Arranged, Tools, tool_as, tools_as},
 };
 
@@ -101,21 +101,28 @@ struct StreamOptions {
 impl<'a> Body<'a> {
     pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, form: &Delivery) -> Self {
         let (settings, habits) = (&request.settings, &client.habits);
+        let takes = |part| !form.refused.has(part);
+        let seed = settings.seed.filter(|_| takes(Part::Seed));
         let is_random_seed = habits.quirks.random_seed;
         Self {
             model: &client.profile.name,
-            messages: Arranged::new(request.all_messages(), &client.style),
-            calling: Calling::new(request, habits),
+            messages: if takes(Part::UserAfterTool) {
+                Arranged::new(request.all_messages(), &client.style)
+            } else {
+                Arranged::bridged(request.all_messages(), &client.style)
+            },
+            calling: Calling::new(request, habits, takes(Part::ParallelToolCalls)),
             response_format: WireFormat::new(&request.response_format, habits),
-            temperature: settings.temperature,
-            top_p: settings.top_p,
-            max_tokens: settings.max_tokens.filter(|_| form.with_max_tokens),
-            max_completion_tokens: settings.max_tokens.filter(|_| !form.with_max_tokens),
-            stop: &settings.stop,
-            seed: settings.seed.filter(|_| !is_random_seed),
-            random_seed: settings.seed.filter(|_| is_random_seed),
+            temperature: settings.temperature.filter(|_| takes(Part::Temperature)),
+            top_p: settings.top_p.filter(|_| takes(Part::TopP)),
+            max_tokens: settings.max_tokens.filter(|_| !form.newer_limit),
+            max_completion_tokens: settings.max_tokens.filter(|_| form.newer_limit),
+            stop: if takes(Part::Stop) { &settings.stop } else { &[] },
+            seed: seed.filter(|_| !is_random_seed),
+            random_seed: seed.filter(|_| is_random_seed),
             stream: form.is_streamed,
-            stream_options: form.with_usage.then_some(StreamOptions { include_usage: true }),
+            stream_options: (form.is_streamed && takes(Part::StreamOptions))
+                .then_some(StreamOptions { include_usage: true }),
             reasoning_effort: habits.effort.as_deref(),
             extra: &habits.extra_body,
         }
@@ -123,7 +130,7 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Calling<'a> {
-    fn new(request: &'a ChatRequest, habits: &Habits) -> Option<Self> {
+    fn new(request: &'a ChatRequest, habits: &Habits, with_parallel: bool) -> Option<Self> {
         let quirks = habits.quirks;
         let (tools, tool_choice) = match &request.tool_choice {
             ToolChoice::Auto => (None, None),
@@ -136,7 +143,7 @@ impl<'a> Calling<'a> {
             }
             ToolChoice::Tool(name) => (None, Some(WireChoice::Tool(NamedTool { function: Named { name } }))),
         };
-        let parallel_tool_calls = request.settings.parallel_tool_calls;
+        let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
             tools: tools.unwrap_or_else(|| Offered::All(tools_as(&request.tools, quirks.tool_schemas))),
             tool_choice,

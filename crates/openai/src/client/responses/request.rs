@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::{Delivery, Items};
 use crate::{
-    client::Client,
+    client::{Client, refusals::Part},
     format::{AnswerSchema, Input, Shape, Tools, rendered},
     reply::ItemsFold,
 };
@@ -96,6 +96,8 @@ impl<'a> Body<'a> {
     ) -> (Self, ItemsFold) {
         let (settings, options) = (&request.settings, &client.api.options);
         let (effort, summary) = (client.habits.effort.as_deref(), options.summary.as_deref());
+        let refused = form.refused;
+        let takes = |part| !refused.has(part);
         let whole = Input::new(request.messages.iter(), &client.style);
         // Only who may be asked for what comes after it needs to know what the server knows.
         let stored = options.use_previous.then(|| whole.digest());
@@ -110,14 +112,14 @@ impl<'a> Body<'a> {
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
             previous_response_id: previous,
-            calling: Calling::new(client, request),
+            calling: Calling::new(client, request, takes(Part::ParallelToolCalls)),
             text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
-            temperature: settings.temperature,
-            top_p: settings.top_p,
+            temperature: settings.temperature.filter(|_| takes(Part::Temperature)),
+            top_p: settings.top_p.filter(|_| takes(Part::TopP)),
             max_output_tokens: settings.max_tokens,
-            store: options.store || options.use_previous,
-            include: form.with_encrypted.then_some(["reasoning.encrypted_content"]),
+            store: options.is_stored(),
+            include: takes(Part::Encrypted).then_some(["reasoning.encrypted_content"]),
             stream: form.is_streamed,
             extra: &client.habits.extra_body,
         };
@@ -126,7 +128,7 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Calling<'a> {
-    fn new(client: &Client<Items>, request: &'a ChatRequest) -> Option<Self> {
+    fn new(client: &Client<Items>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some(Choice::Mode("none")),
@@ -136,7 +138,7 @@ impl<'a> Calling<'a> {
         (!request.tools.is_empty()).then(|| Self {
             tools: rendered(&request.tools, Shape::Responses, client.habits.quirks.tool_schemas),
             tool_choice,
-            parallel_tool_calls: request.settings.parallel_tool_calls,
+            parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })
     }
 }

@@ -1,0 +1,207 @@
+//! What a server refuses of a request that can do without it.
+
+use haft_core::{
+    AssistantMessage, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelError,
+    Schema, ToolCall, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult, Value, json,
+};
+use haft_openai::Provider;
+
+use crate::server::{Server, fine, hello, ok, reply};
+
+fn refusal(error: Value) -> Vec<u8> {
+    reply("400 Bad Request", "", &json!({"error": error}).to_string())
+}
+
+fn settings() -> ChatSettings {
+    ChatSettings {
+        temperature: Some(0.5),
+        top_p: Some(0.9),
+        max_tokens: Some(9),
+        stop: vec!["END".into()],
+        seed: Some(7),
+        parallel_tool_calls: Some(false),
+    }
+}
+
+fn with_settings() -> ChatRequest {
+    let definition = ToolDefinition::new(ToolName::new("now").unwrap(), Schema::object());
+    let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async { "noon" })]);
+    ChatRequest { settings: settings(), ..hello().with_tools(tools) }
+}
+
+/// Asks twice, and tells of each request whether it had the parameter.
+async fn asked(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
+    for _ in 0..2 {
+        model.chat(&with_settings()).await.unwrap();
+    }
+    server.take_requests().iter().map(|request| request.body.get(parameter).is_some()).collect()
+}
+
+/// OpenAI's models that think refuse settings of those that do not. The request goes without, and so do all later ones.
+#[tokio::test]
+async fn what_a_model_refuses_is_left_out() {
+    let openai = |name: &str| {
+        let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
+        json!({"message": message, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"})
+    };
+    let value = json!({"message": "Unsupported value: 'temperature' does not support 0.5 with this model.", "param": "temperature"});
+    let grok = json!("Model grok-4 does not support parameter stop.");
+    let cases = [("stop", grok), ("temperature", value)].into_iter().chain(
+        ["stop", "seed", "temperature", "top_p", "parallel_tool_calls"].map(|name| (name, openai(name))),
+    );
+    for (name, error) in cases {
+        let server = Server::replying([refusal(error), fine(), fine()]).await;
+        let model = server.builder().max_retries(0).build().unwrap();
+        assert_eq!(asked(&server, &model, name).await, [true, false, false], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_responses_api_refuses_is_left_out() {
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let fine = ok(&json!({"status": "completed", "output": [message]}));
+    for name in ["temperature", "top_p", "parallel_tool_calls", "include"] {
+        let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
+        let refusal = refusal(json!({"message": message, "param": name}));
+        let server = Server::replying([refusal, fine.clone(), fine.clone()]).await;
+        let model = server.responses().max_retries(0).build().unwrap();
+        assert_eq!(asked(&server, &model, name).await, [true, false, false], "{name}");
+    }
+}
+
+/// A value that is wrong is told to whoever set it.
+#[tokio::test]
+async fn a_wrong_value_is_an_error() {
+    let error = json!({"message": "Invalid 'stop': array too long. Expected an array with maximum length 4.", "param": "stop"});
+    let server = Server::replying([refusal(error), fine()]).await;
+    let error = server.model().chat(&with_settings()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
+}
+
+/// What did not help was not what was refused.
+#[tokio::test]
+async fn only_what_helped_is_remembered() {
+    let refused = || refusal(json!({"message": "Encrypted content is not supported with this model."}));
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let fine = || ok(&json!({"status": "completed", "output": [message]}));
+    for (replies, expected) in [
+        (vec![refused(), refused(), fine()], [true, false, true]),
+        (vec![refused(), fine(), fine()], [true, false, false]),
+    ] {
+        let server = Server::replying(replies).await;
+        let model = server.responses().max_retries(0).build().unwrap();
+        let _ = model.chat(&hello()).await;
+        model.chat(&hello()).await.unwrap();
+        let sent = server.take_requests().into_iter().map(|it| it.body.get("include").is_some());
+        assert_eq!(sent.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// The word is none of the parameter's.
+#[tokio::test]
+async fn reasoning_stays_encrypted_after_another_refusal() {
+    let other = || refusal(json!({"message": "Please include a user message", "param": "input"}));
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let server = Server::replying([other(), ok(&json!({"status": "completed", "output": [message]}))]).await;
+    let model = server.responses().max_retries(0).build().unwrap();
+    assert!(model.chat(&hello()).await.is_err());
+    model.chat(&hello()).await.unwrap();
+    let sent: Vec<_> = server.take_requests().into_iter().map(|it| it.body["include"].is_array()).collect();
+    assert_eq!(sent, [true, true]);
+}
+
+/// A server that keeps nothing refuses a name for what it does not keep.
+#[tokio::test]
+async fn reasoning_that_nobody_keeps_is_not_sent_back() {
+    let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
+    let empty = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let open = json!({"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]});
+    let locked = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
+    let output = [empty.clone(), open, locked, call];
+    let first = ok(&json!({"id": "r", "status": "completed", "output": output}));
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let last = ok(&json!({"status": "completed", "output": [message]}));
+    for (stored, expected) in [(false, vec!["rs_2", "rs_3"]), (true, vec!["rs_1", "rs_2", "rs_3"])] {
+        let server = Server::replying([first.clone(), last.clone()]).await;
+        let model = server.responses().store(stored).build().unwrap();
+        let said = model.chat(&hello()).await.unwrap().message;
+        let result = Message::tool(ToolResult::done("a", "now", "noon".into()));
+        model
+            .chat(&ChatRequest::new([Message::user("Hello"), Message::assistant(said), result]))
+            .await
+            .unwrap();
+        let sent = server.take_requests().pop().unwrap().body["input"].take();
+        let ids = sent.as_array().unwrap().iter().filter_map(|item| item["id"].as_str());
+        assert_eq!(ids.collect::<Vec<_>>(), expected);
+    }
+}
+
+fn roles(body: &Value) -> Vec<&str> {
+    body["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
+}
+
+/// A conversation in which two tools returned something, one of them a picture, and a person goes on.
+fn drawn() -> ChatRequest {
+    let tool_calls = vec![ToolCall::new("a", "draw", "{}"), ToolCall::new("b", "now", "{}")];
+    let picture = ToolOutput { content: vec![Content::blob(*b"cat", "image/png")], ..ToolOutput::default() };
+    let called =
+        || Message::assistant(AssistantMessage { tool_calls: tool_calls.clone(), ..Default::default() });
+    ChatRequest::new([
+        Message::user("Draw."),
+        called(),
+        Message::tool(ToolResult::done("a", "draw", picture)),
+        Message::tool(ToolResult::done("b", "now", "noon".into())),
+        Message::assistant("A cat."),
+        Message::user("Again."),
+        called(),
+        Message::tool(ToolResult::done("a", "draw", "no".into())),
+        Message::tool(ToolResult::done("b", "now", "noon".into())),
+        Message::user("Thanks."),
+    ])
+}
+
+const BRIDGED: [&str; 13] = [
+    "user",
+    "assistant",
+    "tool",
+    "tool",
+    "assistant",
+    "user",
+    "assistant",
+    "user",
+    "assistant",
+    "tool",
+    "tool",
+    "assistant",
+    "user",
+];
+
+/// BEHAVIOUR D38: Mistral lets nobody but the model speak after a tool.
+#[tokio::test]
+async fn at_mistral_the_model_speaks_after_a_tool() {
+    let server = Server::replying([fine()]).await;
+    let builder = haft_openai::ChatCompletions::builder("pixtral-large").base_url(&server.base_url);
+    builder.provider(Provider::Mistral).build().unwrap().chat(&drawn()).await.unwrap();
+    let body = server.take_requests().remove(0).body;
+    assert_eq!(roles(&body), BRIDGED);
+    assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
+}
+
+/// The same models are served by others, who say so.
+#[tokio::test]
+async fn the_order_of_speakers_is_learned() {
+    let refusal = refusal(
+        json!({"message": "Unexpected role 'user' after role 'tool'", "type": "BadRequestError", "code": 400}),
+    );
+    let server = Server::replying([refusal, fine(), fine()]).await;
+    let builder = haft_openai::ChatCompletions::builder("pixtral-12b").base_url(&server.base_url);
+    let model = builder.max_retries(0).build().unwrap();
+    for _ in 0..2 {
+        model.chat(&drawn()).await.unwrap();
+    }
+    let requests = server.take_requests();
+    assert!(roles(&requests[0].body).windows(2).any(|pair| pair == ["tool", "user"]));
+    for request in &requests[1..] {
+        assert_eq!(roles(&request.body), BRIDGED);
+    }
+}
