@@ -16,7 +16,7 @@ use serde::Deserialize;
 pub(crate) use event::Event;
 pub(crate) use half::Half;
 pub(crate) use loose::{Loose, Object};
-pub(crate) use usage::{WireUsage, usage_of};
+pub(crate) use usage::{WireUsage, later, usage_of};
 
 /// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +27,8 @@ pub(crate) struct Completion {
     /// `None` where the body is no reply at all.
     pub(crate) choices: Option<Vec<Choice>>,
     usage: Object<WireUsage>,
+    /// Where Groq says in a stream what it cost.
+    x_groq: Object<Groq>,
     error: Loose,
     /// What some servers put beside an error that is only text.
     code: Loose,
@@ -90,8 +92,16 @@ impl Completion {
 
     /// What the reply cost; `None` where the numbers make no sense, too.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
-        self.usage.take()?.into_usage()
+        let choices = self.choices.iter_mut().flatten();
+        let usage = self.usage.take().or_else(|| self.x_groq.take()?.usage.take());
+        usage.or_else(|| choices.into_iter().find_map(|choice| choice.usage.take()))?.into_usage()
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Groq {
+    usage: Object<WireUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,6 +112,8 @@ pub(crate) struct Choice {
     pub(crate) message: Option<Box<WireMessage>>,
     pub(crate) delta: Option<Box<WireMessage>>,
     pub(crate) finish_reason: Loose,
+    /// Where Moonshot says in a stream what it cost.
+    usage: Object<WireUsage>,
 }
 
 impl Choice {

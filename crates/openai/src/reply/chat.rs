@@ -7,7 +7,7 @@ use super::{
 use crate::{
     failure::Complaint,
     origin::Origin,
-    wire::{Choice, Completion, Loose, WireMessage},
+    wire::{Choice, Completion, Loose, WireMessage, later},
 };
 
 /// A reply of the Chat Completions API: from its chunks, or from the one piece of a reply that was not streamed.
@@ -45,7 +45,7 @@ impl ChatFold {
         let fold = &mut self.fold;
         fold.expect_halves(chunk.is_mended);
         self.extras.expect_halves(chunk.is_mended);
-        fold.usage = chunk.take_usage().or(fold.usage);
+        fold.usage = later(fold.usage, chunk.take_usage());
         fold.id = fold.id.take().or_else(|| chunk.id.into_filled());
         fold.model = fold.model.take().or_else(|| chunk.model.into_filled());
         self.add_choices(chunk.choices.unwrap_or_default(), whole, watch)

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     failure::Complaint,
     origin::Origin,
-    wire::{Loose, WireCall, WireFunction, usage_of},
+    wire::{Loose, WireCall, WireFunction, later, usage_of},
 };
 
 /// Under which name they are kept beside a message.
@@ -94,7 +94,7 @@ impl ItemsFold {
     fn end(&mut self, mut response: Value, status: &str, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         self.name(&response);
         let mut take = |key| response.get_mut(key).map(Value::take).unwrap_or_default();
-        self.fold.usage = usage_of(take("usage")).or(self.fold.usage);
+        self.fold.usage = later(self.fold.usage, usage_of(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
             return Err(Complaint::in_band(&error));

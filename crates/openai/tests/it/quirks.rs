@@ -208,6 +208,57 @@ async fn usage_is_read_in_the_words_of_each() {
     }
 }
 
+/// Output has the tokens of reasoning in it: xAI and gateways to Gemini count them beside.
+#[tokio::test]
+async fn reasoning_is_output_however_it_is_counted() {
+    let beside = [
+        json!({"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}}),
+        json!({"prompt_tokens": 12, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 317}}),
+        json!({"input_tokens": 12, "output_tokens": 2, "total_tokens": 331, "output_tokens_details": {"reasoning_tokens": 317}}),
+    ];
+    let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
+    // Fewer thoughts than words, and the total tells.
+    let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
+    let silent = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
+    let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
+    for usage in beside.iter().chain([&within, &few, &silent]) {
+        let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
+        let server = Server::replying([ok(&body)]).await;
+        let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
+        assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (12, 319), "{usage}");
+    }
+    let server =
+        Server::replying([ok(&json!({"choices": [{"message": {"content": "Hi"}}], "usage": absurd}))]).await;
+    server.builder().build().unwrap().chat(&hello()).await.unwrap();
+}
+
+/// Where servers say in a stream what it cost; what they say last may be nothing.
+#[tokio::test]
+async fn usage_is_found_wherever_a_stream_says_it() {
+    let usage = json!({"prompt_tokens": 19, "completion_tokens": 13});
+    let nothing = json!({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}});
+    let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
+    let moonshot = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]});
+    let groq =
+        json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "x_groq": {"id": "r", "usage": usage}});
+    let openai = json!({"choices": [], "usage": usage});
+    let half = json!({"choices": [], "usage": {"prompt_tokens": 19}});
+    let other = json!({"choices": [], "usage": {"completion_tokens": 13}});
+    for chunks in [
+        vec![&text, &moonshot],
+        vec![&text, &groq],
+        vec![&text, &end, &openai],
+        vec![&text, &end, &openai, &nothing],
+        vec![&half, &text, &end, &other],
+    ] {
+        let server = Server::replying([stream(chunks)]).await;
+        let events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
+        let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
+        assert_eq!(reply.usage, Usage::of_request(19, 13));
+    }
+}
+
 /// What a person and a tool show: as it is where the model takes it, and else described.
 #[tokio::test]
 async fn pictures_sounds_and_documents_are_sent() {
