@@ -185,7 +185,11 @@ impl Calls {
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
-        self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call).collect()
+        let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
+        // Not in the place of the pieces, which is larger: a message lives long.
+        let mut kept = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
+        kept.extend(calls);
+        kept
     }
 }
 
