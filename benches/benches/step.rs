@@ -1,29 +1,24 @@
 //! One step of a run, a request and a call: of our agent with everything on, and of two loops written by hand.
 
-use std::{error::Error, hint::black_box, process::ExitCode, sync::Arc};
+// A part of the program, as it would be of one without haft.
+#[path = "../src/by_hand.rs"]
+mod by_hand;
 
-use async_openai::{
-    Client,
-    config::OpenAIConfig,
-    types::chat::{
-        ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
-        ChatCompletionRequestToolMessage, ChatCompletionRequestUserMessage, ChatCompletionTool,
-        ChatCompletionTools, CreateChatCompletionRequest, FunctionObject,
-    },
-};
+use std::{hint::black_box, process::ExitCode};
+
 use futures::StreamExt as _;
 use haft_benches::{Case, ModelServer, STEPS, Work, asynchronous, run};
 use haft_core::{
-    Agent as _, DynamicTool, Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, Value,
-    from_arguments, json, tool,
+    Agent as _, DynamicTool, Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript,
+    from_arguments, tool,
 };
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+
+use by_hand::{AsyncOpenAiLoop, Failure, ReqwestLoop, Said};
 
 const QUESTION: &str = "What is the sum?";
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 /// Adds two integers.
 #[tool]
@@ -151,143 +146,27 @@ fn transcript(load: Load) -> Transcript {
 
 /// What a program does that knows its server and its one tool.
 fn reqwest_loop(load: Load) -> Work {
-    let url = format!("{}/chat/completions", base_url());
-    let client = reqwest::Client::new();
-    let tool = |name: String| {
-        json!({"type": "function", "function": {
-            "name": name, "description": "Adds two integers.", "parameters": parameters(),
-        }})
-    };
-    let tools: Arc<[_]> = ["add".to_owned()].into_iter().chain(others(load)).map(tool).collect();
+    let by_hand = ReqwestLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| Said::new(role, text)).collect();
     rounds_of(move || {
-        let (client, url, tools, mut messages) =
-            (client.clone(), url.clone(), Arc::clone(&tools), earlier.clone());
+        let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
         messages.push(Said::new("user", QUESTION));
-        async move {
-            loop {
-                let body = serde_json::to_vec(&Asked { model: "mock", messages: &messages, tools: &tools })?;
-                let request = client.post(&url).header("content-type", "application/json").body(body);
-                let reply = request.send().await?.error_for_status()?.bytes().await?;
-                let reply: Replied = serde_json::from_slice(&reply)?;
-                let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
-                let calls = message.tool_calls.clone();
-                if calls.is_empty() {
-                    return Ok(message.content.unwrap_or_default());
-                }
-                messages.push(message);
-                for call in calls {
-                    let Integers { x, y } = serde_json::from_str(&call.function.arguments)?;
-                    let result = Said::new("tool", add(x, y).await.to_string());
-                    messages.push(Said { tool_call_id: Some(call.id), ..result });
-                }
-            }
-        }
+        async move { by_hand.run(messages).await }
     })
-}
-
-#[derive(Serialize)]
-struct Asked<'a> {
-    model: &'a str,
-    messages: &'a [Said],
-    tools: &'a [Value],
-}
-
-#[derive(Deserialize)]
-struct Replied {
-    choices: Vec<Choice>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    message: Said,
-}
-
-#[derive(Clone, Deserialize, Serialize)]
-struct Said {
-    role: String,
-    content: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-}
-
-#[derive(Clone, Deserialize, Serialize)]
-struct Call {
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    function: Function,
-}
-
-#[derive(Clone, Deserialize, Serialize)]
-struct Function {
-    name: String,
-    arguments: String,
-}
-
-impl Said {
-    fn new(role: &str, text: impl Into<String>) -> Self {
-        Self { role: role.to_owned(), content: Some(text.into()), tool_calls: Vec::new(), tool_call_id: None }
-    }
 }
 
 /// The same with the types of async-openai.
 fn async_openai_loop(load: Load) -> Work {
-    let config = OpenAIConfig::new().with_api_base(base_url()).with_api_key("none");
-    let client = Client::with_config(config);
-    let tool = |name: String| {
-        let (description, parameters) = (Some("Adds two integers.".to_owned()), Some(parameters()));
-        let function = FunctionObject { name, description, parameters, strict: None };
-        ChatCompletionTools::Function(ChatCompletionTool { function })
-    };
-    let tools: Vec<_> = ["add".to_owned()].into_iter().chain(others(load)).map(tool).collect();
-    let earlier: Vec<ChatCompletionRequestMessage> = earlier(load)
-        .map(|(role, text)| match role {
-            "user" => ChatCompletionRequestUserMessage::from(text).into(),
-            _ => ChatCompletionRequestAssistantMessage::from(text).into(),
-        })
-        .collect();
+    let by_hand = AsyncOpenAiLoop::new(&base_url(), tools(load));
+    let earlier: Vec<_> = earlier(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
     rounds_of(move || {
-        let (client, tools, mut messages) = (client.clone(), tools.clone(), earlier.clone());
-        messages.push(ChatCompletionRequestUserMessage::from(QUESTION).into());
-        async move {
-            loop {
-                let request = CreateChatCompletionRequest {
-                    model: "mock".to_owned(),
-                    messages: messages.clone(),
-                    tools: Some(tools.clone()),
-                    ..CreateChatCompletionRequest::default()
-                };
-                let reply = client.chat().create(request).await?;
-                let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
-                let Some(calls) = message.tool_calls else {
-                    return Ok(message.content.unwrap_or_default());
-                };
-                messages.push(
-                    ChatCompletionRequestAssistantMessage {
-                        tool_calls: Some(calls.clone()),
-                        ..ChatCompletionRequestAssistantMessage::default()
-                    }
-                    .into(),
-                );
-                for call in calls {
-                    let ChatCompletionMessageToolCalls::Function(call) = call else { continue };
-                    let Integers { x, y } = serde_json::from_str(&call.function.arguments)?;
-                    let content = add(x, y).await.to_string().into();
-                    messages.push(ChatCompletionRequestToolMessage { content, tool_call_id: call.id }.into());
-                }
-            }
-        }
+        let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
+        messages.push(AsyncOpenAiLoop::message("user", QUESTION.to_owned()));
+        async move { by_hand.run(messages).await }
     })
 }
 
-fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
-        "required": ["x", "y"],
-        "additionalProperties": false,
-    })
+/// The names of all tools.
+fn tools(load: Load) -> impl Iterator<Item = String> {
+    ["add".to_owned()].into_iter().chain(others(load))
 }

@@ -49,17 +49,17 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
         stream.read_exact(&mut body).await?;
         let reply = reply(&serde_json::from_slice(&body)?);
         sleep(LATENCY).await;
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
-            reply.len()
-        );
+        let (kind, reply) = reply;
+        let length = reply.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all((head + &reply).as_bytes()).await?;
         stream.flush().await?;
     }
 }
 
-/// The next step of a run, whose number is the question: two calls with the numbers of the run and of the step.
-fn reply(request: &Value) -> String {
+/// The next step of a run, whose number is the question: two calls with the numbers of the run and of the step. With its media type,
+/// which depends on whether it is to be streamed.
+fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
     let run: u64 = of("user").find_map(|it| it["content"].as_str()?.parse().ok()).unwrap_or(0);
@@ -74,12 +74,20 @@ fn reply(request: &Value) -> String {
     } else {
         (json!({"content": format!("{run} is done.")}), "stop")
     };
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    if request["stream"] != true {
+        let mut message = delta;
+        message["role"] = json!("assistant");
+        let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason});
+        let body = json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "mock", "choices": [choice], "usage": usage});
+        return ("application/json", body.to_string());
+    }
     let chunk = |choices: Value, usage: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "mock", "choices": choices, "usage": usage});
     let events = [
         chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null),
         chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish_reason}]), Value::Null),
-        chunk(json!([]), json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15})),
+        chunk(json!([]), usage),
     ];
     let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    lines + "data: [DONE]\n\n"
+    ("text/event-stream", lines + "data: [DONE]\n\n")
 }

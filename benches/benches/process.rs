@@ -1,0 +1,187 @@
+//! What a process takes: its memory with 512 runs at a time, each of ten steps with two calls, and the time from its start until
+//! the model sees its first request. Each of the agent and the two loops by hand is in a process of its own, and so is the model.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench speaks to people")]
+
+#[path = "../src/by_hand.rs"]
+mod by_hand;
+
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _},
+    net::TcpListener,
+    process::{Child, Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use haft_benches::mock;
+use haft_core::{Agent as _, Toolset, tool};
+use haft_openai::ChatCompletions;
+use haft_react::ReactAgent;
+
+use by_hand::{AsyncOpenAiLoop, Failure, ReqwestLoop, Said};
+
+/// How many runs there are at a time.
+const RUNS: u64 = 512;
+
+/// How much memory they may take, in MiB.
+const MEMORY: f64 = 50.0;
+
+/// How soon the first request may come.
+const SOON: Duration = Duration::from_millis(15);
+
+/// How often a process is started, for the median.
+const STARTS: usize = 41;
+
+/// What this program is started for by itself.
+const SERVE: &str = "--serve";
+const RUN: &str = "--run";
+
+const LOOPS: [&str; 3] = ["haft", "reqwest by hand", "async-openai by hand"];
+
+/// Adds two integers.
+#[tool]
+async fn add(x: i64, y: i64) -> i64 {
+    x + y
+}
+
+/// Adds two integers as well, by another name.
+#[tool]
+async fn multiply(x: i64, y: i64) -> i64 {
+    x + y
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        [SERVE] => in_runtime(async { Ok(mock::serve().await?) }),
+        [RUN, name, base_url, runs] => in_runtime(run(name, base_url, runs)),
+        // Its instructions differ from run to run.
+        _ if words.contains(&"--check") || words.contains(&"--update") => Ok(()),
+        _ => measure(),
+    };
+    done.map_or_else(
+        |error| {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+fn measure() -> Result<(), Failure> {
+    println!("{RUNS} runs at a time, and the first request of a process");
+    for name in LOOPS {
+        let (memory, first) = (memory(name)?, first_request(name)?);
+        println!("  {name:20}  {memory:5.1} MiB at most  {:5.1} ms", first.as_secs_f64() * 1_000.0);
+    }
+    println!("  {:20}  {MEMORY:5.1} MiB          {:5.1} ms", "the goal", SOON.as_secs_f64() * 1_000.0);
+    Ok(())
+}
+
+/// The most memory that a process with all runs has, in MiB.
+fn memory(name: &str) -> Result<f64, Failure> {
+    let mut server = this(&[SERVE])?;
+    let base_url = format!("http://127.0.0.1:{}/v1", first_line(&mut server.0)?);
+    let mut runs = this(&[RUN, name, &base_url, &RUNS.to_string()])?;
+    Ok(first_line(&mut runs.0)?.parse()?)
+}
+
+/// The median time from the start of a process until its first request.
+fn first_request(name: &str) -> Result<Duration, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let base_url = format!("http://{}/v1", listener.local_addr()?);
+    let mut times = Vec::with_capacity(STARTS);
+    for _ in 0..STARTS {
+        let begun = Instant::now();
+        let _process = this(&[RUN, name, &base_url, "1"])?;
+        let (mut stream, _) = listener.accept()?;
+        stream.read_exact(&mut [0])?;
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
+}
+
+/// Runs so many at a time, and tells the most memory that this process had.
+async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
+    let once = run_of(name, base_url)?;
+    let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
+        .map(|run| {
+            let ended = tokio::spawn(once(run));
+            async move { (run, ended.await) }
+        })
+        .collect();
+    let ended: Vec<_> = runs.collect().await;
+    for (run, answer) in ended {
+        if answer?? != format!("{run} is done.") {
+            return Err(format!("run {run} has a wrong answer").into());
+        }
+    }
+    println!("{}", peak_memory().ok_or("this system does not tell how much memory a process has")?);
+    Ok(())
+}
+
+type Run = Box<dyn Fn(u64) -> BoxFuture<'static, Result<String, Failure>>>;
+
+fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
+    let tools = || ["add", "multiply"].map(str::to_owned);
+    Ok(match name {
+        "haft" => {
+            let model = ChatCompletions::builder("mock").base_url(base_url).build()?;
+            let agent = ReactAgent::new(model, Toolset::new().with(Add).with(Multiply))?;
+            Box::new(move |run| {
+                let agent = agent.clone();
+                Box::pin(async move { Ok(agent.run(run.to_string().into()).await?.text().to_owned()) })
+            })
+        }
+        "reqwest by hand" => {
+            let by_hand = ReqwestLoop::new(base_url, tools());
+            Box::new(move |run| {
+                let by_hand = by_hand.clone();
+                Box::pin(async move { by_hand.run(vec![Said::new("user", run.to_string())]).await })
+            })
+        }
+        _ => {
+            let by_hand = AsyncOpenAiLoop::new(base_url, tools());
+            Box::new(move |run| {
+                let by_hand = by_hand.clone();
+                let question = AsyncOpenAiLoop::message("user", run.to_string());
+                Box::pin(async move { by_hand.run(vec![question]).await })
+            })
+        }
+    })
+}
+
+/// The most that this process has had in memory, in MiB.
+fn peak_memory() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
+/// This program again, which ends with this value.
+struct Process(Child);
+
+fn this(arguments: &[&str]) -> Result<Process, Failure> {
+    Ok(Process(Command::new(env::current_exe()?).args(arguments).stdout(Stdio::piped()).spawn()?))
+}
+
+fn first_line(process: &mut Child) -> Result<String, Failure> {
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().ok_or("it says nothing")?).read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

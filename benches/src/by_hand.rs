@@ -1,0 +1,200 @@
+//! The loops that a program has without haft: with reqwest and serde_json, and with async-openai.
+
+use std::{error::Error, sync::Arc};
+
+use async_openai::{
+    Client,
+    config::OpenAIConfig,
+    types::chat::{
+        ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+        ChatCompletionRequestToolMessage, ChatCompletionRequestUserMessage, ChatCompletionTool,
+        ChatCompletionTools, CreateChatCompletionRequest, FunctionObject,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Whatever goes wrong.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// What both tools of the mock take.
+#[derive(Deserialize)]
+struct Integers {
+    x: i64,
+    y: i64,
+}
+
+/// What every tool of these loops does.
+async fn add(x: i64, y: i64) -> i64 {
+    x + y
+}
+
+/// What a program does that knows its server and its tools. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ReqwestLoop {
+    client: reqwest::Client,
+    url: String,
+    tools: Arc<[Value]>,
+}
+
+impl ReqwestLoop {
+    /// Makes the loop with tools of these names.
+    pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
+        let tool = |name: String| {
+            json!({"type": "function", "function": {
+                "name": name, "description": "Adds two integers.", "parameters": parameters(),
+            }})
+        };
+        let url = format!("{base_url}/chat/completions");
+        Self { client: reqwest::Client::new(), url, tools: tools.into_iter().map(tool).collect() }
+    }
+
+    /// Goes on with a conversation until there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails with whatever goes wrong.
+    pub(crate) async fn run(&self, mut messages: Vec<Said>) -> Result<String, Failure> {
+        loop {
+            let asked = Asked { model: "mock", messages: &messages, tools: &self.tools };
+            let body = serde_json::to_vec(&asked)?;
+            let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
+            let reply = request.send().await?.error_for_status()?.bytes().await?;
+            let reply: Replied = serde_json::from_slice(&reply)?;
+            let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
+            let calls = message.tool_calls.clone();
+            if calls.is_empty() {
+                return Ok(message.content.unwrap_or_default());
+            }
+            messages.push(message);
+            for call in calls {
+                let Integers { x, y } = serde_json::from_str(&call.function.arguments)?;
+                let result = Said::new("tool", add(x, y).await.to_string());
+                messages.push(Said { tool_call_id: Some(call.id), ..result });
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    model: &'a str,
+    messages: &'a [Said],
+    tools: &'a [Value],
+}
+
+#[derive(Deserialize)]
+struct Replied {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Said,
+}
+
+/// A message, as it is sent.
+#[derive(Clone, Deserialize, Serialize)]
+pub(crate) struct Said {
+    role: String,
+    content: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Call {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    function: Function,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Function {
+    name: String,
+    arguments: String,
+}
+
+impl Said {
+    /// Makes a message of text.
+    pub(crate) fn new(role: &str, text: impl Into<String>) -> Self {
+        Self { role: role.to_owned(), content: Some(text.into()), tool_calls: Vec::new(), tool_call_id: None }
+    }
+}
+
+/// The same with the types of async-openai.
+#[derive(Clone)]
+pub(crate) struct AsyncOpenAiLoop {
+    client: Client<OpenAIConfig>,
+    tools: Vec<ChatCompletionTools>,
+}
+
+impl AsyncOpenAiLoop {
+    /// Makes the loop with tools of these names.
+    pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
+        let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
+        let tool = |name: String| {
+            let (description, parameters) = (Some("Adds two integers.".to_owned()), Some(parameters()));
+            let function = FunctionObject { name, description, parameters, strict: None };
+            ChatCompletionTools::Function(ChatCompletionTool { function })
+        };
+        Self { client: Client::with_config(config), tools: tools.into_iter().map(tool).collect() }
+    }
+
+    /// What a person says, or else a model.
+    pub(crate) fn message(role: &str, text: String) -> ChatCompletionRequestMessage {
+        match role {
+            "user" => ChatCompletionRequestUserMessage::from(text).into(),
+            _ => ChatCompletionRequestAssistantMessage::from(text).into(),
+        }
+    }
+
+    /// Goes on with a conversation until there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails with whatever goes wrong.
+    pub(crate) async fn run(
+        &self,
+        mut messages: Vec<ChatCompletionRequestMessage>,
+    ) -> Result<String, Failure> {
+        loop {
+            let request = CreateChatCompletionRequest {
+                model: "mock".to_owned(),
+                messages: messages.clone(),
+                tools: Some(self.tools.clone()),
+                ..CreateChatCompletionRequest::default()
+            };
+            let reply = self.client.chat().create(request).await?;
+            let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
+            let Some(calls) = message.tool_calls else {
+                return Ok(message.content.unwrap_or_default());
+            };
+            messages.push(
+                ChatCompletionRequestAssistantMessage {
+                    tool_calls: Some(calls.clone()),
+                    ..ChatCompletionRequestAssistantMessage::default()
+                }
+                .into(),
+            );
+            for call in calls {
+                let ChatCompletionMessageToolCalls::Function(call) = call else { continue };
+                let Integers { x, y } = serde_json::from_str(&call.function.arguments)?;
+                let content = add(x, y).await.to_string().into();
+                messages.push(ChatCompletionRequestToolMessage { content, tool_call_id: call.id }.into());
+            }
+        }
+    }
+}
+
+fn parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+        "required": ["x", "y"],
+        "additionalProperties": false,
+    })
+}
