@@ -1,11 +1,15 @@
 //! What servers say in place of a reply, as a [`ModelError`].
 
+mod delay;
 #[cfg(all(test, feature = "client"))]
 mod tests;
 
 use std::time::Duration;
 
 use haft_core::{ModelError, Value};
+
+#[cfg(feature = "client")]
+pub(crate) use delay::seconds_of;
 
 /// How much of what a server says goes into an error, in bytes: with the mark of the cut at most 1 kB.
 const EXCERPT: usize = 1000;
@@ -18,7 +22,12 @@ pub(crate) struct Complaint {
     code: String,
     kind: String,
     /// The parameter that it is about, where the server names one.
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "it is for who can ask without it"))]
     parameter: String,
+    /// How long the server wants us to wait, as far as the body says.
+    delay: Option<Duration>,
+    /// Whether the server says that the same request may succeed at once or later, or that it never will.
+    will_pass: Option<bool>,
 }
 
 impl Complaint {
@@ -26,7 +35,10 @@ impl Complaint {
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
         let said = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
-        said.unwrap_or_else(|| Self { message: excerpt(body), ..Self::default() })
+        said.unwrap_or_else(|| {
+            let delay = delay::asked(&Value::Null, body);
+            Self { message: excerpt(body), delay, ..Self::default() }
+        })
     }
 
     /// Reads `{"error": …}` and the like; `None` for JSON that says nothing.
@@ -43,9 +55,12 @@ impl Complaint {
         if message.is_none() && code.is_none() && kind.is_none() {
             return None;
         }
+        let delay = delay::asked(error, message.unwrap_or_default());
         let message = message.map_or_else(|| excerpt(&error.to_string()), excerpt);
         Some(Self {
             message,
+            delay,
+            will_pass: delay::is_daily(error).then_some(false),
             code: code.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
             parameter: word("param").unwrap_or_default(),
@@ -56,6 +71,12 @@ impl Complaint {
     #[cfg(feature = "client")]
     pub(crate) fn take_parameter(&mut self) -> String {
         std::mem::take(&mut self.parameter)
+    }
+
+    /// Takes the server's word for whether to try again.
+    #[cfg(feature = "client")]
+    pub(crate) fn will_pass(&mut self, whether: Option<bool>) {
+        self.will_pass = whether.or(self.will_pass);
     }
 
     /// Names the address where nothing was found, in case that it is not the one that was meant.
@@ -73,7 +94,10 @@ impl Complaint {
         match complaint.status() {
             Some(status) => complaint.into_error(status, None),
             None if complaint.is_about_length() => ModelError::ContextTooLong(complaint.message),
-            None => ModelError::Server { status: None, body: complaint.message, retry_after: None },
+            None => {
+                let retry_after = complaint.delay;
+                ModelError::Server { status: None, body: complaint.message, retry_after }
+            }
         }
     }
 
@@ -84,25 +108,41 @@ impl Complaint {
     }
 
     /// The error that a status means. The status decides: what the body says only tells variants of one status apart.
+    /// A wait that a header asks for counts more than the one that the body does.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
+        let never = self.will_pass == Some(false);
+        let retry_after = if never { Some(Duration::MAX) } else { retry_after.or(self.delay) };
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
             429 if self.is_larger_than_its_limit() => ModelError::ContextTooLong(self.message),
             429 => {
-                let permanent = self.is_about_quota();
+                let permanent = never || self.is_about_quota();
                 ModelError::RateLimited { message: self.message, retry_after, permanent }
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
-            // The server gave up waiting, or met another request: the same request may succeed.
-            408 | 409 => ModelError::Server { status: Some(status), body: self.message, retry_after },
-            300..500 => ModelError::Rejected { status, body: self.message },
+            // The server gave up waiting, met another request, came too early (RFC 8470), or had no room (Groq): the same request
+            // may succeed.
+            408 | 409 | 425 | 498 => {
+                ModelError::Server { status: Some(status), body: self.message, retry_after }
+            }
+            300..=499 if self.will_pass == Some(true) => {
+                ModelError::Server { status: Some(status), body: self.message, retry_after }
+            }
+            // What a server does not know today it will not know in a second.
+            300..=499 | 501 | 505 => ModelError::Rejected { status, body: self.message },
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
         }
     }
 
     fn is_about_quota(&self) -> bool {
-        self.code == "insufficient_quota" || self.kind == "insufficient_quota"
+        const WORDS: [&str; 4] = [
+            "insufficient_quota",
+            "exceeded_current_quota_error",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+        ];
+        WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
     /// Whether one request has more tokens than a minute may have: no wait makes it smaller.
@@ -163,7 +203,10 @@ fn status_of(word: &str) -> Option<u16> {
         "invalid_api_key" | "authentication_error" => Some(401),
         "permission_error" => Some(403),
         "model_not_found" => Some(404),
-        "insufficient_quota" | "rate_limit_exceeded" | "rate_limit_error" => Some(429),
+        "insufficient_quota"
+        | "exceeded_current_quota_error"
+        | "rate_limit_exceeded"
+        | "rate_limit_error" => Some(429),
         _ => None,
     }
 }

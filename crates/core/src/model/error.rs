@@ -178,8 +178,8 @@ impl ModelError {
     /// not where the conversation is too long: an agent shortens it.
     pub fn may_succeed_elsewhere(&self) -> bool {
         match self {
-            // It has moved, wants money, or knows no such model.
-            Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410),
+            // It has moved, wants money, or knows no such model, or nothing of what is asked.
+            Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,
             Self::NoneReplied { failures } => {
                 failures.last().is_none_or(|failure| failure.error.may_succeed_elsewhere())

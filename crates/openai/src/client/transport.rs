@@ -30,7 +30,7 @@ use super::{
     refusals::Refusal,
     reply::{Reply, root_cause},
 };
-use crate::failure::Complaint;
+use crate::failure::{Complaint, seconds_of};
 
 /// async-openai, by which requests are put together.
 pub(super) type OpenAi = Client<Arc<dyn Config>>;
@@ -156,6 +156,7 @@ impl Transport {
         if status == 404 {
             complaint.ask_about(&self.endpoint.url(path));
         }
+        complaint.will_pass(should_retry(reply.headers()));
         let parameter = complaint.take_parameter();
         Refusal { error: complaint.into_error(status, retry_after), parameter }
     }
@@ -189,6 +190,11 @@ impl Transport {
     }
 }
 
+/// What OpenAI and others say of trying again.
+fn should_retry(headers: &HeaderMap) -> Option<bool> {
+    headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
+}
+
 /// How long a server wants us to wait: `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3), or OpenAI's
 /// `retry-after-ms`.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -198,7 +204,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = text(RETRY_AFTER.as_str())?;
     match text.parse() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Ok(seconds) => seconds_of(seconds),
         Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
     }
 }

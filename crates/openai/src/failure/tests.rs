@@ -32,10 +32,10 @@ fn what_has_no_message_is_shown_as_it_is() {
 
 #[test]
 fn statuses_that_may_pass() {
-    for status in [408, 409, 429, 500, 502, 503, 504, 529] {
+    for status in [408, 409, 425, 429, 498, 500, 502, 503, 504, 529] {
         assert!(error(status, "no").is_transient(), "{status}");
     }
-    for status in [301, 400, 401, 402, 403, 404, 405, 413, 422] {
+    for status in [301, 400, 401, 402, 403, 404, 405, 413, 422, 501, 505] {
         assert!(!error(status, "no").is_transient(), "{status}");
     }
 }

@@ -39,6 +39,51 @@ async fn every_failure_may_say_when_to_come_back() {
     }
 }
 
+/// Gemini says in the body when to come back, OpenAI in a sentence; in the middle of a stream there is no other place.
+#[tokio::test]
+async fn a_body_may_say_when_to_come_back() {
+    let info = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.024s"});
+    let gemini = json!([{"error": {"code": 429, "message": "You exceeded your quota.", "status": "RESOURCE_EXHAUSTED", "details": [info]}}]);
+    let openai = json!({"error": {"message": "Rate limit reached. Please try again in 1m1.5s.", "code": "rate_limit_exceeded"}});
+    for (body, millis) in [(&gemini, 37_024), (&openai, 61_500)] {
+        for sent in [reply("429 Too Many Requests", "", &body.to_string()), ok(body), stream([body])] {
+            let server = Server::replying([sent]).await;
+            let model = server.builder().max_retries(0).build().unwrap();
+            let error = model.chat(&hello()).await.unwrap_err();
+            assert!(matches!(error, ModelError::RateLimited { permanent: false, .. }), "{error:?}");
+            assert_eq!(error.retry_after(), Some(Duration::from_millis(millis)), "{error:?}");
+        }
+    }
+}
+
+/// The wait is kept, not only known.
+#[tokio::test]
+async fn a_wait_that_the_body_asks_for_is_kept() {
+    let busy = reply("429 Too Many Requests", "", r#"{"error":{"message":"Please try again in 200ms."}}"#);
+    let server = Server::replying([busy, fine()]).await;
+    let started = Instant::now();
+    server.model().chat(&hello()).await.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+/// The server's own word counts more than what its status usually means.
+#[tokio::test]
+async fn a_server_says_whether_to_try_again() {
+    for (status, word, requests) in [
+        ("503 Service Unavailable", "false", 1),
+        ("429 Too Many Requests", "false", 1),
+        ("400 Bad Request", "true", 2),
+        ("425 Too Early", "soon", 2),
+        ("498 Capacity Exceeded", "", 2),
+        ("501 Not Implemented", "", 1),
+    ] {
+        let refusal = reply(status, &format!("x-should-retry: {word}\r\n"), "no");
+        let server = Server::replying([refusal, fine()]).await;
+        assert_eq!(server.model().chat(&hello()).await.is_ok(), requests == 2, "{status} {word}");
+        assert_eq!(server.take_requests().len(), requests, "{status} {word}");
+    }
+}
+
 /// A wait that no clock can hold ends the attempts, not the program.
 #[tokio::test]
 async fn an_absurd_wait_is_no_panic() {
@@ -63,10 +108,15 @@ async fn a_foreign_body_does_not_hide_the_status() {
 /// FAULTS M3: one request, and no key in the error.
 #[tokio::test]
 async fn what_cannot_pass_is_not_tried_again() {
-    let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}}).to_string();
-    let (error, requests) = refused_with("429 Too Many Requests", &quota).await;
-    assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
-    assert_eq!(requests, 1);
+    let used_up = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
+    let used_up = used_up.map(|word| json!({"error": {"message": "pay", "type": word}}));
+    let daily = json!({"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]});
+    let daily = json!([{"error": {"code": 429, "message": "no", "details": [daily, {"retryDelay": "3s"}]}}]);
+    for quota in used_up.iter().chain([&daily]) {
+        let (error, requests) = refused_with("429 Too Many Requests", &quota.to_string()).await;
+        assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
+        assert_eq!(requests, 1);
+    }
 
     for (status, code) in [("400 Bad Request", 400), ("404 Not Found", 404)] {
         let (error, requests) = refused_with(status, "no").await;

@@ -1,0 +1,79 @@
+//! How long a server wants us to wait, where its error says so and no header.
+
+#[cfg(all(test, feature = "client"))]
+mod tests;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haft_core::Value;
+
+/// The wait that an error asks for: in Google's details, in the headers that OpenRouter passes on, or in its words.
+pub(super) fn asked(error: &Value, message: &str) -> Option<Duration> {
+    in_details(error).or_else(|| in_headers(error)).or_else(|| in_words(message))
+}
+
+/// Whether Google says that it is the quota of a day which is used up.
+pub(super) fn is_daily(error: &Value) -> bool {
+    let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+    let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
+    quotas.any(|quota| quota.contains("PerDay"))
+}
+
+fn details(error: &Value) -> impl Iterator<Item = &Value> {
+    error.get("details").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn in_details(error: &Value) -> Option<Duration> {
+    span(details(error).find_map(|detail| detail.get("retryDelay")?.as_str())?)
+}
+
+fn in_headers(error: &Value) -> Option<Duration> {
+    let headers = error.get("metadata")?.get("headers")?.as_object()?;
+    let header = |name: &str| {
+        let (_, value) = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
+        value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
+    };
+    if let Some(seconds) = header("retry-after") {
+        return seconds_of(seconds);
+    }
+    // In milliseconds since 1970.
+    let reset = UNIX_EPOCH.checked_add(seconds_of(header("x-ratelimit-reset")? / 1000.0)?)?;
+    reset.duration_since(SystemTime::now()).ok()
+}
+
+fn in_words(message: &str) -> Option<Duration> {
+    const BEFORE: [&str; 5] =
+        ["try again in ", "retry in ", "retry after ", "try again after ", "please wait "];
+    let message = message.to_lowercase();
+    BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
+}
+
+/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is seconds.
+fn span(text: &str) -> Option<Duration> {
+    let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
+    loop {
+        let (number, after) = split(rest.trim_start(), |it| it.is_ascii_digit() || it == '.');
+        let Ok(number) = number.parse::<f64>() else { break };
+        let (unit, after) = split(after.trim_start(), char::is_alphabetic);
+        let unit = match unit {
+            "ms" | "millisecond" | "milliseconds" => 0.001,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hour" | "hours" => 3600.0,
+            "d" | "day" | "days" => 86400.0,
+            _ if count == 0 => return seconds_of(number),
+            _ => break,
+        };
+        (rest, seconds, count) = (after, seconds + number * unit, count + 1);
+    }
+    (count > 0).then(|| seconds_of(seconds)).flatten()
+}
+
+fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|letter| !is_part(letter)).unwrap_or(text.len()))
+}
+
+/// Seconds as a duration: the longest one where there are more.
+pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
+}
