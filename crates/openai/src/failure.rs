@@ -45,13 +45,16 @@ impl Complaint {
     fn of_value(body: &Value) -> Option<Self> {
         // Gemini puts it into a list of one.
         let body = body.get(0).unwrap_or(body);
-        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
+        // Cloudflare has a list of them, MiniMax a name of its own.
+        let places = ["/error", "/errors/0", "/base_resp"];
+        let error = places.iter().find_map(|place| body.pointer(place).filter(|error| !error.is_null()));
+        let error = error.unwrap_or(body);
         let message = match error {
             Value::String(message) => Some(message.as_str()),
-            _ => ["message", "detail"].iter().find_map(|key| error.get(*key)?.as_str()),
+            _ => ["message", "detail", "status_msg"].iter().find_map(|key| error.get(*key)?.as_str()),
         };
         let word = |key| word(error, key).or_else(|| word(body, key));
-        let (code, kind) = (word("code"), word("type"));
+        let (code, kind) = (word("code").or_else(|| word("status_code")), word("type"));
         if message.is_none() && code.is_none() && kind.is_none() {
             return None;
         }
@@ -89,15 +92,24 @@ impl Complaint {
 
     /// Reads the value of an `error` that stands where a reply should be.
     pub(crate) fn in_band(error: &Value) -> ModelError {
-        let complaint = Self::of_value(error)
-            .unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() });
-        match complaint.status() {
-            Some(status) => complaint.into_error(status, None),
-            None if complaint.is_about_length() => ModelError::ContextTooLong(complaint.message),
-            None => {
-                let retry_after = complaint.delay;
-                ModelError::Server { status: None, body: complaint.message, retry_after }
-            }
+        let said = Self::of_value(error);
+        said.unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() })
+            .without_status()
+    }
+
+    /// Reads what a server says in place of a reply, if it says what went wrong.
+    pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
+        // Its JSON stands for what it does not say.
+        let is_said = |said: &Self| !said.message.is_empty() && !said.message.starts_with('{');
+        Self::of_value(body).filter(is_said).map(Self::without_status)
+    }
+
+    /// The error of a complaint that came without a status of its own.
+    pub(crate) fn without_status(self) -> ModelError {
+        match self.status() {
+            Some(status) => self.into_error(status, None),
+            None if self.is_about_length() => ModelError::ContextTooLong(self.message),
+            None => ModelError::Server { status: None, body: self.message, retry_after: self.delay },
         }
     }
 

@@ -14,7 +14,10 @@ mod tests;
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
 use serde::Deserialize;
 
-use crate::wire::{Completion, WireMessage};
+use crate::{
+    failure::{Complaint, excerpt},
+    wire::{Completion, WireMessage},
+};
 
 pub(crate) use chat::ChatFold;
 pub(crate) use extras::ADAPTER as CHAT_ADAPTER;
@@ -78,7 +81,8 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// Fails with a [`ModelError`] where the reply holds an error, is empty, ends inside a call, or cannot be read.
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini puts an error into a list of one.
-    whole(read::<Completion>(reply.get(0).unwrap_or(reply))?)
+    let reply = reply.get(0).unwrap_or(reply);
+    whole_chat(ChatFold::default(), read::<Completion>(reply)?, || reply.clone())
 }
 
 /// Reads a whole response of the Responses API that was not streamed.
@@ -87,27 +91,32 @@ pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelE
     whole_items(fold, response.clone())
 }
 
-fn whole(reply: Completion) -> Result<ChatResponse, ModelError> {
-    whole_chat(ChatFold::default(), reply)
-}
-
-fn whole_chat(mut fold: ChatFold, reply: Completion) -> Result<ChatResponse, ModelError> {
+/// Puts a reply together. Its JSON is only for what to say where it is none.
+fn whole_chat(
+    mut fold: ChatFold,
+    reply: Completion,
+    json: impl FnOnce() -> Value,
+) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
     fold.add(reply, true, &mut None)?;
-    if has_choices {
-        fold.finish(&mut None)
-    } else {
-        Err(ModelError::InvalidResponse("it has no choices".into()))
-    }
+    if has_choices { fold.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
 }
 
 fn whole_items(mut fold: ItemsFold, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
+    let other = (!has_output).then(|| response.clone());
     fold.add_whole(response)?;
-    if has_output {
-        fold.finish(&mut None)
-    } else {
-        Err(ModelError::InvalidResponse("it has no output".into()))
+    other.map_or_else(|| fold.finish(&mut None), |other| Err(no_reply(&other, "output")))
+}
+
+/// The error of JSON that is no reply: what it says, or that there is nothing in the place of the reply.
+fn no_reply(json: &Value, missing: &str) -> ModelError {
+    if let Some(error) = Complaint::in_place_of_reply(json) {
+        return error;
+    }
+    match json.get(missing) {
+        Some(Value::Null) => ModelError::EmptyResponse,
+        _ => ModelError::InvalidResponse(format!("it has no {missing}: {}", excerpt(&json.to_string()))),
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "client")]
 mod event;
 pub(crate) mod half;
+#[cfg(feature = "client")]
+mod lenient;
 mod lists;
 mod loose;
 mod usage;
@@ -33,6 +35,9 @@ pub(crate) struct Completion {
     /// What some servers put beside an error that is only text.
     code: Loose,
     r#type: Loose,
+    /// What others say in place of an error, and of choices.
+    message: Loose,
+    detail: Loose,
     /// Whether there may be halves of characters in it, for a [`Half`].
     #[serde(skip)]
     pub(crate) is_mended: bool,
@@ -61,7 +66,7 @@ impl Completion {
         read.or_else(|error| {
             // A field that is there twice means what it says last.
             let value: Option<Value> = serde_json::from_slice(data).ok();
-            value.and_then(|value| Self::deserialize(value).ok()).ok_or(error)
+            value.and_then(|value| Self::deserialize(lenient::mended(value)).ok()).ok_or(error)
         })
     }
 
@@ -80,13 +85,17 @@ impl Completion {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
-            Loose::Text(_) | Loose::Absent => None,
-            Loose::Number(error) => Some(Value::Number(error)),
-            Loose::Json(error) => match *error {
-                Value::Bool(false) => None,
-                Value::Object(error) if error.is_empty() => None,
-                error => Some(error),
-            },
+            Loose::Json(error) if !is_none(&error) => Some(*error),
+            Loose::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
+            _ if self.choices.is_none() => {
+                let message = match mem::take(&mut self.message) {
+                    Loose::Text(message) if !message.is_empty() => message,
+                    _ => mem::take(&mut self.detail).into_filled()?,
+                };
+                let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
+                Some(json!({"message": message, "code": code.into_text(), "type": kind.into_text()}))
+            }
+            _ => None,
         }
     }
 
@@ -95,6 +104,16 @@ impl Completion {
         let choices = self.choices.iter_mut().flatten();
         let usage = self.usage.take().or_else(|| self.x_groq.take()?.usage.take());
         usage.or_else(|| choices.into_iter().find_map(|choice| choice.usage.take()))?.into_usage()
+    }
+}
+
+/// Whether it stands for no error: PHP writes `[]` where there is none.
+fn is_none(error: &Value) -> bool {
+    match error {
+        Value::Bool(is_one) => !is_one,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
     }
 }
 
@@ -112,11 +131,21 @@ pub(crate) struct Choice {
     pub(crate) message: Option<Box<WireMessage>>,
     pub(crate) delta: Option<Box<WireMessage>>,
     pub(crate) finish_reason: Loose,
+    /// What went wrong with it, where OpenRouter says so.
+    error: Loose,
     /// Where Moonshot says in a stream what it cost.
     usage: Object<WireUsage>,
 }
 
 impl Choice {
+    pub(crate) fn take_error(&mut self) -> Option<Value> {
+        match mem::take(&mut self.error) {
+            Loose::Text(error) if !error.is_empty() => Some(error.into()),
+            Loose::Json(error) if !is_none(&error) => Some(*error),
+            _ => None,
+        }
+    }
+
     /// Leaves of it the calls, and why it ended.
     pub(crate) fn forget_text(&mut self) {
         for message in self.message.iter_mut().chain(&mut self.delta) {

@@ -1,6 +1,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::mem::{replace, take};
+
 use haft_core::limits::LINE_BYTES;
 use memchr::memchr2;
 
@@ -17,10 +19,20 @@ pub(super) struct EventParser {
     searched: usize,
     data: Vec<u8>,
     has_data: bool,
+    /// Whether the event is named `error`, or is an `error` in place of data.
+    is_error: bool,
     /// A line feed at the beginning belongs to the line end before it.
     after_return: bool,
     /// A byte order mark may stand before the first line.
     has_begun: bool,
+}
+
+/// What a server says at once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ServerEvent {
+    pub(super) data: Vec<u8>,
+    /// Whether it says of itself that it is an error.
+    pub(super) is_error: bool,
 }
 
 /// An event is longer than [`LINE_BYTES`].
@@ -40,23 +52,27 @@ impl EventParser {
         Ok(())
     }
 
-    /// The data of the next event that is complete.
-    pub(super) fn next_event(&mut self) -> Option<Vec<u8>> {
+    /// The next event that is complete.
+    pub(super) fn next_event(&mut self) -> Option<ServerEvent> {
         while let Some((start, end)) = self.next_line() {
             self.take_line(start, end);
-            if start == end && std::mem::take(&mut self.has_data) {
-                return Some(std::mem::take(&mut self.data));
+            if start == end {
+                let is_error = take(&mut self.is_error);
+                if take(&mut self.has_data) {
+                    return Some(ServerEvent { data: take(&mut self.data), is_error });
+                }
             }
         }
         None
     }
 
-    /// The data of an event whose last line ends nowhere. By the specification it is dropped, but servers close
+    /// The event whose last line ends nowhere. By the specification it is dropped, but servers close
     /// after `data: [DONE]`.
-    pub(super) fn last_event(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn last_event(&mut self) -> Option<ServerEvent> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
-        std::mem::take(&mut self.has_data).then(|| std::mem::take(&mut self.data))
+        let is_error = take(&mut self.is_error);
+        take(&mut self.has_data).then(|| ServerEvent { data: take(&mut self.data), is_error })
     }
 
     fn next_line(&mut self) -> Option<(usize, usize)> {
@@ -82,17 +98,29 @@ impl EventParser {
     /// Keeps what a line says, if it says data.
     fn take_line(&mut self, start: usize, end: usize) {
         let mut line = self.bytes.get(start..end).unwrap_or_default();
-        if !std::mem::replace(&mut self.has_begun, true) {
+        if !replace(&mut self.has_begun, true) {
             line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         }
-        let value = match line.strip_prefix(b"data") {
-            Some([]) => &[],
-            Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
-            _ => return,
-        };
-        if std::mem::replace(&mut self.has_data, true) {
+        let value = value(line, b"data").or_else(|| {
+            self.is_error |= value(line, b"event") == Some(b"error");
+            // llama.cpp put errors into a field of their own, until autumn 2025.
+            let error = value(line, b"error");
+            self.is_error |= error.is_some();
+            error
+        });
+        let Some(value) = value else { return };
+        if replace(&mut self.has_data, true) {
             self.data.push(b'\n');
         }
         self.data.extend_from_slice(value);
+    }
+}
+
+/// The value of a line, if it has the name.
+fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    match line.strip_prefix(name)? {
+        [] => Some(&[]),
+        [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
+        _ => None,
     }
 }

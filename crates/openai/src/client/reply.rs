@@ -15,7 +15,7 @@ const ERROR_WAIT: Duration = Duration::from_secs(5);
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// How a stream of events begins, after what is blank.
-const EVENTS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
+const EVENTS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// A reply of which the head has come.
 pub(super) struct Reply {

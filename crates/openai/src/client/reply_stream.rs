@@ -6,13 +6,19 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
 
 use super::{
-    events::{EventParser, TooLong},
+    events::{EventParser, ServerEvent, TooLong},
     reply::Reply,
 };
-use crate::reply::{Streamed, unreadable};
+use crate::{
+    failure::Complaint,
+    reply::{Streamed, unreadable},
+};
 
 /// How long `[DONE]` and the usage may take after the reason to stop: some servers keep the connection without a word.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What a server sends only to show that it is alive.
+const ALIVE: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
 /// A reply that comes in pieces. Nothing is read ahead of who reads it: the server waits.
 pub(super) struct ReplyStream<F> {
@@ -82,8 +88,8 @@ impl<F: Streamed> ReplyStream<F> {
 
     /// Takes the next event of the server.
     async fn advance(&mut self) -> Result<(), ModelError> {
-        if let Some(data) = self.parser.next_event() {
-            return self.take(&data);
+        if let Some(event) = self.parser.next_event() {
+            return self.take(&event);
         }
         let bytes = self.reply.chunk();
         let bytes = if self.fold.is_answered() {
@@ -103,12 +109,15 @@ impl<F: Streamed> ReplyStream<F> {
         }
     }
 
-    fn take(&mut self, data: &[u8]) -> Result<(), ModelError> {
+    fn take(&mut self, event: &ServerEvent) -> Result<(), ModelError> {
+        let data = event.data.as_slice();
         if is_done(data) {
             return self.finish();
         }
-        // A server that only shows that it is alive.
-        if data.trim_ascii().is_empty() {
+        if event.is_error {
+            return Err(Complaint::of_body(&String::from_utf8_lossy(data)).without_status());
+        }
+        if ALIVE.contains(&data.trim_ascii()) {
             return Ok(());
         }
         match F::read(data) {
@@ -121,11 +130,11 @@ impl<F: Streamed> ReplyStream<F> {
     /// Ends with the connection: well only if the server had said so before.
     fn close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
-        if is_done(&last) {
-            return self.finish();
+        if is_done(&last.data) || last.is_error {
+            return self.take(&last);
         }
         // An event that was cut cannot be read; then the reply was cut, and that is the error.
-        if let Ok(event) = F::read(&last) {
+        if let Ok(event) = F::read(&last.data) {
             self.fold.add(event, &mut self.events)?;
         }
         if self.fold.is_finished() {

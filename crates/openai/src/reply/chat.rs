@@ -83,12 +83,21 @@ impl ChatFold {
         Ok(())
     }
 
-    fn add_choice(&mut self, choice: Choice, whole: bool, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    fn add_choice(
+        &mut self,
+        mut choice: Choice,
+        whole: bool,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), ModelError> {
         let size = self.fold.size();
-        let message = if whole { choice.message.or(choice.delta) } else { choice.delta.or(choice.message) };
+        let (message, delta) = (choice.message.take(), choice.delta.take());
+        let message = if whole { message.or(delta) } else { delta.or(message) };
         message.map_or(Ok(()), |message| self.add_message(*message, whole, watch))?;
         if self.fold.size() > size {
             self.fold.ending.goes_on();
+        }
+        if let Some(error) = choice.take_error() {
+            return Err(Complaint::in_band(&error));
         }
         if let Loose::Text(reason) = choice.finish_reason {
             self.fold.ending.take(reason);

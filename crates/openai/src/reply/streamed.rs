@@ -44,7 +44,8 @@ impl Streamed for ChatFold {
     }
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
-        whole_chat(self, Completion::read(body).map_err(|error| unreadable(&error, body))?)
+        let reply = Completion::read(body).map_err(|error| unreadable(&error, body))?;
+        whole_chat(self, reply, || serde_json::from_slice(body).unwrap_or_default())
     }
 
     fn is_finished(&self) -> bool {

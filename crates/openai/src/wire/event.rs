@@ -34,6 +34,13 @@ impl Event {
         Ok(event)
     }
 
+    /// Whether it says what went wrong, and nothing else.
+    pub(crate) fn is_complaint(&self) -> bool {
+        let says = |field: &Loose| *field != Loose::Absent;
+        self.response.is_none()
+            && (says(&self.error) || self.message.as_text().is_some() || says(&self.detail))
+    }
+
     /// What went wrong: an object of its own, or the event itself.
     pub(crate) fn into_error(self) -> Value {
         let is_mended = self.is_mended;

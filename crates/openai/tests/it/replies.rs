@@ -219,6 +219,37 @@ async fn what_is_no_reply_cannot_be_read() {
     }
 }
 
+/// What a server says in place of a reply, with status 200, is told.
+#[tokio::test]
+async fn what_a_server_says_in_place_of_a_reply_is_told() {
+    for body in [
+        json!({"object": "error", "message": "slow down", "code": 500}),
+        json!({"detail": "slow down"}),
+        json!({"base_resp": {"status_code": 1002, "status_msg": "slow down"}, "choices": null}),
+        json!({"success": false, "errors": [{"message": "slow down", "code": 7}], "result": null}),
+        json!({"error": {"message": "slow down"}}),
+    ] {
+        let server = Server::replying([ok(&body), ok(&body)]).await;
+        let chat = server.builder().max_retries(0).build().unwrap().chat(&hello()).await.unwrap_err();
+        let responses = server.responses().max_retries(0).build().unwrap().chat(&hello()).await.unwrap_err();
+        for error in [chat, responses, haft_openai::response(&body).unwrap_err()] {
+            assert!(matches!(&error, ModelError::Server { body, .. } if body == "slow down"), "{error:?}");
+        }
+    }
+    let error = ask(&json!({"object": "list", "data": ["x"]})).await.unwrap_err().to_string();
+    assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
+}
+
+/// FAULTS M10: nothing in the place of the reply is an empty one.
+#[tokio::test]
+async fn no_list_of_choices_is_an_empty_reply() {
+    let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});
+    let server = Server::replying([ok(&nothing), ok(&nothing)]).await;
+    let error = server.builder().max_retries(1).build().unwrap().chat(&hello()).await.unwrap_err();
+    assert!(matches!(error, ModelError::EmptyResponse), "{error:?}");
+    assert_eq!(server.take_requests().len(), 2);
+}
+
 /// What a reply is made of is told by its first byte: some servers name the wrong kind.
 #[tokio::test]
 async fn the_named_kind_of_the_body_does_not_matter() {
@@ -250,7 +281,7 @@ async fn odd_fields_cost_nothing_else() {
     ];
     for (usage, expected) in numbers {
         odd["usage"] = usage;
-        for no_error in [json!(null), json!(""), json!({}), json!(false)] {
+        for no_error in [json!(null), json!(""), json!({}), json!([]), json!(0), json!(false)] {
             odd["error"] = no_error;
             let reply = ask(&odd).await.unwrap();
             assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{odd}");

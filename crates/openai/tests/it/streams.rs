@@ -294,6 +294,65 @@ async fn an_error_within_a_stream_is_an_error() {
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
+/// Servers have many ways to say within a stream that it failed: what they say is told, whatever came before.
+#[tokio::test]
+async fn what_a_server_says_went_wrong_is_told() {
+    let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
+    for said in [
+        "event: error\ndata: {\"message\":\"boom\",\"code\":500}\n\n",
+        "event: error\ndata: boom\n\n",
+        "event: error\ndata: {\"error\":{\"message\":\"boom\"}}",
+        "data: {\"object\":\"error\",\"message\":\"boom\",\"code\":500}\n\n",
+        "data: {\"detail\":\"boom\"}\n\n",
+        "data: {\"error\":\"boom\"}\n\n",
+        "error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n\n",
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"error\",\"error\":{\"code\":500,\"message\":\"boom\"}}]}\n\n",
+    ] {
+        for before in ["", text] {
+            let sent = format!("{STREAM}{before}{said}");
+            let chat = last(sent.clone().into()).await.unwrap_err();
+            assert!(matches!(&chat, ModelError::Server { body, .. } if body == "boom"), "{said}: {chat:?}");
+            if said.contains("choices") {
+                continue;
+            }
+            let server = Server::replying([sent.into_bytes()]).await;
+            let responses = server.responses().max_retries(0).build().unwrap();
+            let error = events(&responses).await.unwrap_err();
+            assert!(matches!(&error, ModelError::Server { body, .. } if body == "boom"), "{said}: {error:?}");
+        }
+    }
+}
+
+/// What a server says went wrong has its kind also within a stream, and as the first event it is not asked again in vain.
+#[tokio::test]
+async fn an_error_within_a_stream_has_its_kind() {
+    let long = "error: {\"code\":400,\"message\":\"x\",\"type\":\"exceed_context_size_error\"}\n\n";
+    let error = last(reply("200 OK", "content-type: text/event-stream\r\n", long)).await.unwrap_err();
+    assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
+    let busy = json!({"choices": [{"delta": {}, "finish_reason": "error", "error": {"code": 429, "message": "slow down"}}]});
+    let error = last(stream([&busy])).await.unwrap_err();
+    assert!(matches!(error, ModelError::RateLimited { permanent: false, .. }), "{error:?}");
+}
+
+/// What only shows that a server is alive, and what is odd beside the reply, costs nothing.
+#[tokio::test]
+async fn odd_events_cost_nothing_else() {
+    let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}});
+    let odd = [
+        json!({"choices": [null]}),
+        json!({"choices": {"delta": {"content": "H"}}}),
+        json!({"choices": "none"}),
+        json!({"choices": [{"delta": "none", "message": null}]}),
+        json!({"choices": [{"delta": {"content": "i", "tool_calls": call}}]}),
+        json!({"choices": [{"delta": {"tool_calls": [null, {"index": 0, "function": "none"}]}}]}),
+        json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "error": []}),
+    ];
+    let alive = "data: null\n\ndata: ping\n\ndata: keep-alive\n\n".as_bytes();
+    let sent = [STREAM.as_bytes(), alive, &stream(&odd)[STREAM.len()..]].concat();
+    let reply = last(sent).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.message.tool_calls), ("Hi", vec![add("a", "{}")]));
+}
+
 #[tokio::test]
 async fn a_server_that_does_not_stream_is_understood() {
     let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});

@@ -12,7 +12,7 @@ fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         events.extend(std::iter::from_fn(|| parser.next_event()));
     }
     events.extend(parser.last_event());
-    events.into_iter().map(|event| String::from_utf8(event).unwrap()).collect()
+    events.into_iter().map(|event| String::from_utf8(event.data).unwrap()).collect()
 }
 
 #[track_caller]

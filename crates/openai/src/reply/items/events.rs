@@ -50,7 +50,7 @@ impl ItemsFold {
 
     /// Adds what an event says of the response as a whole: what it is called, and in the end how it went.
     fn add_response(&mut self, kind: &str, event: Event, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        if kind.is_empty() && event.error != Loose::Absent {
+        if kind.is_empty() && event.is_complaint() {
             return Err(Complaint::in_band(&event.into_error()));
         }
         let Some(response) = event.response else { return Ok(()) };
