@@ -105,7 +105,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the key, which is sent as a bearer token. Many local servers need none.
+    /// Sets the key, which is sent as a bearer token, and at Azure as `api-key` unless it is a token of Entra's. Many local servers
+    /// need none.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(SecretString::from(api_key.into()));

@@ -53,13 +53,13 @@ impl ChatCompletions {
     /// Finds server and key in the environment.
     ///
     /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
-    /// here `GROQ_API_KEY`. Any other is the name of a model at `OPENAI_BASE_URL`, by default OpenAI's, with
-    /// `OPENAI_API_KEY`; where that variable is set, every name is.
+    /// here `GROQ_API_KEY`; at Azure, `AZURE_OPENAI_ENDPOINT` says where it is. A name without a provider is that of a model at
+    /// `OPENAI_BASE_URL`, by default OpenAI's, with `OPENAI_API_KEY`; where that variable is set, every name is.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, or when a server is meant that takes nobody without a key, and there
-    /// is none.
+    /// Fails when a variable holds what cannot be used, when what stands before the `/` is no provider, or when a server is meant
+    /// that takes nobody without a key, and there is none.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }

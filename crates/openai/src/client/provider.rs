@@ -69,6 +69,8 @@ pub struct UnknownProvider(String);
 struct Preset {
     provider: Provider,
     name: &'static str,
+    /// What else it is called.
+    aliases: &'static [&'static str],
     base_url: Option<&'static str>,
     /// Where its users keep their keys; it takes nobody without one.
     key_variable: Option<&'static str>,
@@ -132,6 +134,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::OpenAi,
         name: "openai",
+        aliases: &[],
         base_url: Some("https://api.openai.com/v1"),
         key_variable: Some("OPENAI_API_KEY"),
         domains: &["openai.com"],
@@ -146,15 +149,17 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Azure,
         name: "azure",
+        aliases: &["azure-openai"],
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
-        domains: &["openai.azure.com"],
+        domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
         quirks: Quirks { max_completion_tokens: true, object_replies: true, ..UNKNOWN },
     },
     // ai.google.dev/gemini-api/docs/openai
     Preset {
         provider: Provider::Gemini,
         name: "gemini",
+        aliases: &["google"],
         base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         key_variable: Some("GEMINI_API_KEY"),
         domains: &["googleapis.com"],
@@ -165,6 +170,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Mistral,
         name: "mistral",
+        aliases: &["mistralai"],
         base_url: Some("https://api.mistral.ai/v1"),
         key_variable: Some("MISTRAL_API_KEY"),
         domains: &["mistral.ai"],
@@ -180,6 +186,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::OpenRouter,
         name: "openrouter",
+        aliases: &[],
         base_url: Some("https://openrouter.ai/api/v1"),
         key_variable: Some("OPENROUTER_API_KEY"),
         domains: &["openrouter.ai"],
@@ -189,6 +196,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::DeepSeek,
         name: "deepseek",
+        aliases: &[],
         base_url: Some("https://api.deepseek.com"),
         key_variable: Some("DEEPSEEK_API_KEY"),
         domains: &["deepseek.com"],
@@ -198,6 +206,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Moonshot,
         name: "moonshot",
+        aliases: &["moonshotai", "kimi"],
         base_url: Some("https://api.moonshot.ai/v1"),
         key_variable: Some("MOONSHOT_API_KEY"),
         domains: &["moonshot.ai", "moonshot.cn"],
@@ -207,6 +216,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Groq,
         name: "groq",
+        aliases: &[],
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variable: Some("GROQ_API_KEY"),
         domains: &["groq.com"],
@@ -216,6 +226,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Xai,
         name: "xai",
+        aliases: &["grok"],
         base_url: Some("https://api.x.ai/v1"),
         key_variable: Some("XAI_API_KEY"),
         domains: &["x.ai"],
@@ -225,6 +236,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Together,
         name: "together",
+        aliases: &["togetherai"],
         base_url: Some("https://api.together.xyz/v1"),
         key_variable: Some("TOGETHER_API_KEY"),
         domains: &["together.xyz", "together.ai"],
@@ -234,6 +246,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::LlamaCpp,
         name: "llama.cpp",
+        aliases: &["llama-server"],
         base_url: Some("http://localhost:8080/v1"),
         key_variable: None,
         domains: &[],
@@ -243,6 +256,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Vllm,
         name: "vllm",
+        aliases: &[],
         base_url: Some("http://localhost:8000/v1"),
         key_variable: None,
         domains: &[],
@@ -252,6 +266,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::Ollama,
         name: "ollama",
+        aliases: &[],
         base_url: Some("http://localhost:11434/v1"),
         key_variable: None,
         domains: &[],
@@ -261,6 +276,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         provider: Provider::LmStudio,
         name: "lmstudio",
+        aliases: &[],
         base_url: Some("http://localhost:1234/v1"),
         key_variable: None,
         domains: &[],
@@ -318,7 +334,7 @@ impl Provider {
         PRESETS.iter().find(|preset| preset.provider == self)
     }
 
-    fn names() -> String {
+    pub(super) fn names() -> String {
         PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
     }
 }
@@ -326,10 +342,16 @@ impl Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
+    /// Reads a name, whatever its case, with or without punctuation, and the other names that some of them have.
     fn from_str(name: &str) -> Result<Self, UnknownProvider> {
-        let known = PRESETS.iter().find(|preset| preset.name == name);
+        let is_called = |it: &str| letters(it).eq(letters(name));
+        let known = PRESETS.iter().find(|it| is_called(it.name) || it.aliases.iter().copied().any(is_called));
         known.map(|preset| preset.provider).ok_or_else(|| UnknownProvider(name.to_owned()))
     }
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|it| it.is_alphanumeric()).map(|it| it.to_ascii_lowercase())
 }
 
 impl fmt::Display for Provider {

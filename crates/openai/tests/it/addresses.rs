@@ -17,6 +17,7 @@ async fn the_key_is_sent_and_never_shown() {
     let head = server.take_requests().remove(0).head;
     assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
     assert_eq!(header(&head, "x-team"), Some("sk-other"));
+    assert!(header(&head, "user-agent").unwrap().starts_with("haft/"));
     assert!(!shown.contains("sk-"), "{shown}");
 }
 

@@ -109,21 +109,28 @@ impl<M> ModelBuilder<M> {
         let is_named = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
         if is_named
             && elsewhere.is_none()
-            && let Some((provider, model)) = self.model.split_once('/')
-            && let Ok(provider) = provider.parse()
+            && let Some((prefix, model)) = self.model.split_once('/')
         {
-            self.provider = Some(provider);
+            // OpenAI has no model with such a name: what was meant for another server is not sent there.
+            let unknown = |_| BuildError::UnknownProvider { prefix: prefix.to_owned() };
+            self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
         }
         let base_url = match (&self.base_url, self.provider) {
             (Some(base_url), _) => base_url.as_str(),
             (None, Some(provider)) => {
-                provider.base_url().ok_or(BuildError::NoBaseUrl { provider: provider.name() })?
+                let azure = || environment?.azure.as_deref().filter(|_| provider == Provider::Azure);
+                let base_url = provider.base_url().or_else(azure);
+                base_url.ok_or(BuildError::NoBaseUrl { provider: provider.name() })?
             }
             (None, None) => elsewhere.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default(),
         };
-        let url = read_base_url(base_url)?;
+        let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::at(&url));
+        // So Azure's portal and `AZURE_OPENAI_ENDPOINT` have it.
+        if provider == Some(Provider::Azure) && url.path() == "/" {
+            url.set_path("/openai/v1");
+        }
         let key = self.key(provider);
         let variable = provider.and_then(Provider::key_variable);
         if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
@@ -145,7 +152,7 @@ impl<M> ModelBuilder<M> {
     }
 
     pub(super) fn connection(&self, place: &Place) -> Result<(Endpoint, reqwest::Client), BuildError> {
-        let headers = self.header_map(&place.key)?;
+        let headers = self.header_map(place)?;
         let http = match &self.http_client {
             Some(client) => client.clone(),
             None => self.own_client(&place.url)?,
@@ -160,6 +167,7 @@ impl<M> ModelBuilder<M> {
         // A redirect would turn the request into another one, or take the key elsewhere.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
+        let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
         let proxy = self.proxy.as_ref().map(|proxy| {
             let url = Url::parse(proxy.expose_secret()).ok().filter(Url::has_host);
             let proxy = url.and_then(|url| Proxy::all(url).ok());
@@ -194,10 +202,12 @@ impl<M> ModelBuilder<M> {
         Habits { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
     }
 
-    fn header_map(&self, key: &SecretString) -> Result<HeaderMap, BuildError> {
+    fn header_map(&self, place: &Place) -> Result<HeaderMap, BuildError> {
         let mut headers = HeaderMap::new();
-        let key = key.expose_secret();
-        if !key.is_empty() {
+        let key = place.key.expose_secret();
+        if place.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
+            headers.insert("api-key", secret_value(key).ok_or(BuildError::ApiKey)?);
+        } else if !key.is_empty() {
             let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;
             headers.insert(AUTHORIZATION, value);
         }
@@ -220,6 +230,12 @@ fn credentials(url: &Url) -> Vec<SecretString> {
     let written = url.password().unwrap_or(url.username());
     let meant = percent_decode_str(written).decode_utf8_lossy();
     vec![SecretString::from(written), SecretString::from(meant.as_ref())]
+}
+
+/// Whether a key is a token of Entra's. At Azure a key has a header of its own, which each of its addresses takes; the other one
+/// is for tokens.
+fn is_token(key: &str) -> bool {
+    key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
 /// A value that no log shows.

@@ -7,6 +7,8 @@ use crate::client::provider::Provider;
 pub(super) struct Environment {
     /// What `OPENAI_BASE_URL` says: then every name is one of a model there.
     pub(super) base_url: Option<String>,
+    /// What `AZURE_OPENAI_ENDPOINT` says.
+    pub(super) azure: Option<String>,
     keys: Vec<(Provider, SecretString)>,
 }
 
@@ -16,7 +18,11 @@ impl Environment {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =
             |provider: Provider| Some((provider, SecretString::from(filled(provider.key_variable()?)?)));
-        Self { base_url: filled("OPENAI_BASE_URL"), keys: Provider::all().filter_map(key).collect() }
+        Self {
+            base_url: filled("OPENAI_BASE_URL"),
+            azure: filled("AZURE_OPENAI_ENDPOINT"),
+            keys: Provider::all().filter_map(key).collect(),
+        }
     }
 
     /// The key for a provider; `OPENAI_API_KEY` is for servers of which nothing is known, too.

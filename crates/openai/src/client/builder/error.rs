@@ -1,5 +1,7 @@
 use haft_core::BoxError;
 
+use crate::client::provider::Provider;
+
 /// Why a model cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +15,15 @@ pub enum BuildError {
         base_url: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// The name of a model begins with what is no provider, and there is no other server that could have such a model.
+    #[error(
+        "there is no provider {prefix:?}: known are {}; set OPENAI_BASE_URL for another server",
+        Provider::names()
+    )]
+    UnknownProvider {
+        /// What stands before the first `/`.
+        prefix: String,
     },
     /// The provider has no base URL that is the same for all of its users, and none was given.
     #[error("{provider} has a base URL for each of its users: give yours")]

@@ -129,11 +129,14 @@ fn a_name_before_the_model_means_its_provider() {
         from_variables("ollama/qwen3:8b", &keys),
         expect![[r#"qwen3:8b at http://localhost:11434/v1 (ollama), """#]],
     );
-    // A vendor is no provider, and where a server is named every name is one of its own.
     check(
-        from_variables("meta-llama/x", &keys),
-        expect![[r#"meta-llama/x at https://api.openai.com/v1 (openai), "sk-1""#]],
+        from_variables("LlamaCpp/qwen", &keys),
+        expect![[r#"qwen at http://localhost:8080/v1 (llama.cpp), """#]],
     );
+    // A vendor is no provider, and where a server is named every name is one of its own.
+    let error = from_variables("meta-llama/x", &keys).build().unwrap_err().to_string();
+    assert!(error.starts_with(r#"there is no provider "meta-llama": known are openai, azure,"#), "{error}");
+    assert!(error.ends_with("; set OPENAI_BASE_URL for another server"), "{error}");
     let mine = [("OPENAI_BASE_URL", "http://localhost:1/v1"), ("OPENAI_API_KEY", "sk-1")];
     check(
         from_variables("mistral/small", &mine),
@@ -160,6 +163,28 @@ fn a_provider_is_where_it_is_and_may_be_elsewhere() {
     check(other_keys, expect![[r#"m at http://localhost:11434/v1 (ollama), """#]]);
     let error = at(Provider::Azure).build().unwrap_err();
     assert_eq!(error.to_string(), "azure has a base URL for each of its users: give yours");
+}
+
+/// Azure's keys have a header of their own, and its tokens the usual one.
+#[test]
+fn azure_is_found_and_asked_by_its_key() {
+    let variables =
+        [("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/"), ("AZURE_OPENAI_API_KEY", "azure-key")];
+    check(
+        from_variables("azure/gpt-4o", &variables),
+        expect![[r#"gpt-4o at https://me.openai.azure.com/openai/v1 (azure), "azure-key""#]],
+    );
+    let deployment = "https://me.cognitiveservices.azure.com/openai/deployments/x?api-version=preview";
+    for (base_url, key, header, value) in [
+        ("https://me.openai.azure.com", "azure-key", "api-key", "azure-key"),
+        (deployment, "azure-key", "api-key", "azure-key"),
+        (deployment, "eyJa.b.c", "authorization", "Bearer eyJa.b.c"),
+        ("https://api.openai.com/v1", "sk-1", "authorization", "Bearer sk-1"),
+    ] {
+        let endpoint = endpoint(&builder(base_url).api_key(key));
+        assert_eq!(endpoint.headers()[header], value, "{base_url}");
+        assert_eq!(endpoint.headers().len(), 1);
+    }
 }
 
 #[test]

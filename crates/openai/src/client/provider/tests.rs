@@ -14,6 +14,11 @@ fn who_runs_a_server_is_known_by_its_host() {
     assert_eq!(provider("https://notopenai.com/v1"), None);
     assert_eq!(provider("http://localhost:8080/v1"), None);
     assert_eq!(provider("https://mine.openai.azure.com/openai/v1"), Some(Provider::Azure));
+    assert_eq!(provider("https://mine.services.ai.azure.com/openai/v1"), Some(Provider::Azure));
+    assert_eq!(
+        provider("https://mine.cognitiveservices.azure.com/openai/deployments/x"),
+        Some(Provider::Azure)
+    );
     assert_eq!(provider("https://api.moonshot.cn/v1"), Some(Provider::Moonshot));
     for preset in PRESETS.iter().filter(|preset| !preset.domains.is_empty()) {
         let Some(base_url) = preset.base_url else { continue };
@@ -34,8 +39,19 @@ fn every_preset_can_be_used() {
             assert_eq!(provider.key_variable().is_none(), is_local, "{provider}");
         }
     }
-    let error = "grok".parse::<Provider>().unwrap_err().to_string();
-    assert!(error.starts_with("there is no provider \"grok\": known are openai, azure, gemini,"), "{error}");
+    for (name, provider) in [
+        ("Ollama", Provider::Ollama),
+        ("llamacpp", Provider::LlamaCpp),
+        ("LLAMA-CPP", Provider::LlamaCpp),
+        ("lm-studio", Provider::LmStudio),
+        ("grok", Provider::Xai),
+        ("x-ai", Provider::Xai),
+        ("Google", Provider::Gemini),
+    ] {
+        assert_eq!(name.parse::<Provider>().unwrap(), provider);
+    }
+    let error = "acme".parse::<Provider>().unwrap_err().to_string();
+    assert!(error.starts_with("there is no provider \"acme\": known are openai, azure, gemini,"), "{error}");
 }
 
 /// Azure has the models that refuse `max_tokens`, too.
