@@ -170,6 +170,10 @@ impl Options {
     }
 }
 
+/// How servers say that they do not know the response any longer: OpenAI, vLLM and others.
+const FORGOTTEN: [&str; 5] =
+    ["previous_response", "previous response", "response with id", "response id", "response not found"];
+
 impl Api for Items {
     const PATH: &'static str = "/responses";
     type Form = Delivery;
@@ -183,7 +187,7 @@ impl Api for Items {
     fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
         let words = refusal.words()?.to_lowercase();
         let says = |words_of: &[&str]| words_of.iter().any(|word| words.contains(word));
-        if form.with_previous && says(&["previous_response", "previous response"]) {
+        if form.with_previous && (says(&FORGOTTEN) || refusal.parameter == "previous_response_id") {
             return Some(Delivery { with_previous: false, ..form.clone() });
         }
         let without = |part| (!form.refused.has(part)).then(|| form.refused.with(part, true));

@@ -509,6 +509,25 @@ async fn a_forgotten_response_is_told_again() {
     assert!(matches!(refused, ModelError::Rejected { .. }), "nothing can be left out: {refused:?}");
 }
 
+/// Servers say in many ways that they forgot a response.
+#[tokio::test]
+async fn a_forgotten_response_has_many_names() {
+    for (status, error) in [
+        (
+            "404 Not Found",
+            json!({"message": "Response with id 'resp_1' not found.", "type": "invalid_request_error", "param": "response_id", "code": 404}),
+        ),
+        ("400 Bad Request", json!({"message": "no", "param": "previous_response_id"})),
+        ("404 Not Found", json!({"message": "Response not found", "type": "not_found_error"})),
+    ] {
+        let forgotten = reply(status, "", &json!({"error": error}).to_string());
+        let server = Server::replying([ok(&recorded()), forgotten, said("1")]).await;
+        let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
+        let first = model.chat(&hello()).await.unwrap().message;
+        assert_eq!(model.chat(&ChatRequest::new(after(first))).await.unwrap().message.text(), "1", "{error}");
+    }
+}
+
 /// What one server encrypted is not sent to another, and a conversation goes on with any API.
 #[tokio::test]
 async fn a_conversation_goes_on_elsewhere_and_comes_back() {
