@@ -150,7 +150,8 @@ impl Choice {
     pub(crate) fn forget_text(&mut self) {
         for message in self.message.iter_mut().chain(&mut self.delta) {
             let tool_calls = mem::take(&mut message.tool_calls);
-            **message = WireMessage { tool_calls, ..WireMessage::default() };
+            let function_call = mem::take(&mut message.function_call);
+            **message = WireMessage { tool_calls, function_call, ..WireMessage::default() };
         }
     }
 }
@@ -172,9 +173,21 @@ pub(crate) struct WireMessage {
     pub(crate) extra_content: Loose,
     #[serde(deserialize_with = "lists::list_or_nothing")]
     pub(crate) tool_calls: Vec<WireCall>,
+    /// What was there before `tool_calls`, and is still at some servers.
+    pub(crate) function_call: Object<WireFunction>,
+    /// What was said aloud.
+    pub(crate) audio: Object<WireAudio>,
 }
 
 impl WireMessage {
+    /// Its calls, and what stands for one at servers that have not heard of them.
+    pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
+        let calls = mem::take(&mut self.tool_calls);
+        let older = self.function_call.take().filter(|_| calls.is_empty());
+        let older = older.map(|function| WireCall { function: Some(*function), ..WireCall::default() });
+        calls.into_iter().chain(older)
+    }
+
     /// Whether its text is what the model thinks: Gemini says so where it was asked to show its thoughts.
     pub(crate) fn is_thought(&self) -> bool {
         match &self.extra_content {
@@ -182,6 +195,12 @@ impl WireMessage {
             _ => false,
         }
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireAudio {
+    pub(crate) transcript: Loose,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -77,7 +77,7 @@ impl ChatFold {
         }
         if whole && self.fold.calls.is_empty() && self.fold.ending.is_of_calls() {
             let messages = others.into_iter().filter_map(|choice| choice.message.or(choice.delta));
-            let mut calls = messages.flat_map(|message| message.tool_calls);
+            let mut calls = messages.flat_map(|mut message| message.take_calls());
             calls.try_for_each(|call| self.fold.add_call(call, whole, watch))?;
         }
         Ok(())
@@ -114,6 +114,7 @@ impl ChatFold {
         let kept = self.extras.take(&mut message, whole);
         self.fold.grow(kept)?;
         let is_thought = message.is_thought();
+        let mut calls = message.take_calls();
         let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
         self.fold.add_reasoning(reasoning.unwrap_or_default(), watch)?;
         match message.content {
@@ -131,7 +132,10 @@ impl ChatFold {
             }
         }
         self.fold.add_refusal(message.refusal.into_text().unwrap_or_default())?;
-        message.tool_calls.into_iter().try_for_each(|call| self.fold.add_call(call, whole, watch))
+        if let Some(audio) = message.audio.take() {
+            self.fold.add_text(audio.transcript.into_text().unwrap_or_default(), watch)?;
+        }
+        calls.try_for_each(|call| self.fold.add_call(call, whole, watch))
     }
 
     /// Adds one of the parts that some servers send in place of text.

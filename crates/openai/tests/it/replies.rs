@@ -121,6 +121,51 @@ async fn reasoning_is_found_under_both_names() {
     }
 }
 
+/// FAULTS M7: the call of before there were many of them, whole and in pieces.
+#[tokio::test]
+async fn a_function_call_of_old_is_a_call() {
+    let whole = said(
+        json!({"content": "Adding.", "function_call": {"name": "add", "arguments": "{\"x\":1}"}}),
+        json!("function_call"),
+    );
+    let delta = |function: Value| json!({"choices": [{"delta": {"function_call": function}}]});
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "function_call"}]});
+    let pieces = [
+        delta(json!({"name": "add", "arguments": ""})),
+        delta(json!({"arguments": "{\"x\""})),
+        delta(json!({"arguments": ":1}"})),
+        end,
+    ];
+    for sent in [ok(&whole), stream(&pieces)] {
+        let server = Server::replying([sent]).await;
+        let reply = server.model().chat(&hello()).await.unwrap();
+        let [call] = reply.message.tool_calls.as_slice() else { panic!("{reply:?}") };
+        assert_eq!((&*call.name, &*call.arguments, call.id.is_empty()), ("add", r#"{"x":1}"#, false));
+        assert_eq!(reply.finish_reason, FinishReason::ToolCalls);
+    }
+    let both = json!({"function_call": {"name": "add", "arguments": "{}"},
+        "tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{}"}}]});
+    assert_eq!(
+        ask(&said(both, json!("tool_calls"))).await.unwrap().message.tool_calls,
+        [ToolCall::new("a", "add", "{}")]
+    );
+}
+
+/// What a model says aloud is said, as far as there are words for it.
+#[tokio::test]
+async fn what_is_said_aloud_is_text() {
+    let whole = said(
+        json!({"content": null, "audio": {"id": "a", "data": "UklGRg==", "transcript": "Hello there."}}),
+        json!("stop"),
+    );
+    let delta = |text: &str| json!({"choices": [{"delta": {"audio": {"id": "a", "transcript": text}}}]});
+    let end = json!({"choices": [{"delta": {"audio": null}, "finish_reason": "stop"}]});
+    for sent in [ok(&whole), stream(&[delta("Hello"), delta(" there."), end])] {
+        let server = Server::replying([sent]).await;
+        assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hello there.");
+    }
+}
+
 /// Gateways to Anthropic put the text and each call into choices of their own.
 #[tokio::test]
 async fn calls_may_be_in_other_choices() {
