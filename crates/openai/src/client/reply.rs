@@ -12,6 +12,10 @@ const ERROR_BYTES: usize = 64 << 10;
 /// How long is waited for it. The status is there already.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 
+/// How long is waited for the end of a reply of which all has come that matters, and how much more of it is read.
+const END_WAIT: Duration = Duration::from_millis(50);
+const END_BYTES: usize = 64 << 10;
+
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// How a stream of events begins, after what is blank.
@@ -101,6 +105,22 @@ impl Reply {
                 None => return Ok(body),
             }
         }
+    }
+
+    /// Reads a reply to its end, of which all has come that matters. Servers tell the end in a piece of its own, and only a
+    /// connection whose reply was read to its end is used for the next request.
+    pub(super) async fn end(&mut self) {
+        let mut left = END_BYTES;
+        let reading = async {
+            while let Ok(Some(bytes)) = self.response.chunk().await {
+                match left.checked_sub(bytes.len()) {
+                    Some(less) => left = less,
+                    None => break,
+                }
+            }
+        };
+        // Without its end, the connection is closed.
+        let _ = timeout(END_WAIT, reading).await;
     }
 
     /// The first bytes of an error, as many as come soon.

@@ -89,6 +89,9 @@ impl<F: Streamed> ReplyStream<F> {
     /// Takes the next event of the server.
     async fn advance(&mut self) -> Result<(), ModelError> {
         if let Some(event) = self.parser.next_event() {
+            if is_done(&event.data) {
+                self.reply.end().await;
+            }
             return self.take(&event);
         }
         let bytes = self.reply.chunk();

@@ -4,6 +4,7 @@
 mod addresses;
 mod both;
 mod characters;
+mod connections;
 mod echo;
 mod endings;
 mod failures;
