@@ -10,6 +10,7 @@ mod items;
 mod streamed;
 #[cfg(all(test, feature = "client"))]
 mod tests;
+mod thoughts;
 
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
 use serde::Deserialize;

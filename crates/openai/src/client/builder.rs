@@ -50,6 +50,7 @@ pub struct ModelBuilder<M> {
     environment: Option<Environment>,
     /// What only the Responses API knows.
     pub(super) options: Options,
+    pub(super) keeps_think_tags: bool,
     model_type: PhantomData<fn() -> M>,
 }
 
@@ -74,6 +75,7 @@ impl<M> ModelBuilder<M> {
             tool_schemas: None,
             environment: None,
             options: Options::default(),
+            keeps_think_tags: false,
             model_type: PhantomData,
         }
     }

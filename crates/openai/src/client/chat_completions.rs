@@ -71,17 +71,27 @@ impl ChatCompletions {
 }
 
 impl ModelBuilder<ChatCompletions> {
+    /// Sets whether a block of `<think>…</think>` that a text begins with stays in it. By default it does not: servers that do
+    /// not tell apart what a model thinks and what it says send it so, and it is read as reasoning.
+    #[must_use]
+    pub fn keep_think_tags(mut self, whether: bool) -> Self {
+        self.keeps_think_tags = whether;
+        self
+    }
+
     /// Makes the model. Nothing is sent yet.
     ///
     /// # Errors
     ///
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
+        let keeps_think_tags = self.keeps_think_tags;
         let client = self.connect(|quirks| {
             let refused = Parts::default()
                 .with(Part::StreamOptions, !quirks.stream_options)
                 .with(Part::UserAfterTool, !quirks.user_after_tool);
-            Completions { learned: Learned::from(refused), newer_limit: quirks.max_completion_tokens }
+            let newer_limit = quirks.max_completion_tokens;
+            Completions { learned: Learned::from(refused), newer_limit, keeps_think_tags }
         })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
@@ -113,6 +123,8 @@ struct Completions {
     learned: Learned,
     /// Whether a limit of tokens is `max_completion_tokens`, unless the server refuses that.
     newer_limit: bool,
+    /// Whether thoughts in front of a text stay there.
+    keeps_think_tags: bool,
 }
 
 /// How a reply is wanted.
@@ -176,7 +188,8 @@ impl Api for Completions {
         request: &'a ChatRequest,
         form: &mut Delivery,
     ) -> (impl Serialize + Send + Sync + 'a, ChatFold) {
-        (Body::new(client, request, form), ChatFold::of(client.style.origin.clone()))
+        let fold = ChatFold::of(client.style.origin.clone());
+        (Body::new(client, request, form), fold.with_think_tags(client.api.keeps_think_tags))
     }
 
     async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {

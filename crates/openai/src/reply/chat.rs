@@ -3,6 +3,7 @@ use haft_core::{AssistantMessage, ChatResponse, ModelError, Value};
 use super::{
     extras::Extras,
     fold::{Fold, Watch},
+    thoughts::{Thoughts, Told},
 };
 use crate::{
     failure::Complaint,
@@ -18,6 +19,7 @@ pub(crate) struct ChatFold {
     origin: Origin,
     /// The number of the choice that is read.
     choice: Option<i64>,
+    thoughts: Thoughts,
 }
 
 impl ChatFold {
@@ -25,6 +27,15 @@ impl ChatFold {
     #[cfg(feature = "client")]
     pub(crate) fn of(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
+    }
+
+    /// The same, with a block of thoughts in front of its text as a part of that.
+    #[cfg(feature = "client")]
+    pub(crate) fn with_think_tags(mut self, whether: bool) -> Self {
+        if whether {
+            self.thoughts.ignore();
+        }
+        self
     }
 
     #[cfg(feature = "client")]
@@ -127,7 +138,7 @@ impl ChatFold {
                 if is_thought {
                     self.fold.add_reasoning(text, watch)?;
                 } else {
-                    self.fold.add_text(text, watch)?;
+                    self.say(text, watch)?;
                 }
             }
         }
@@ -146,22 +157,43 @@ impl ChatFold {
                 self.extras.thinks_in_parts();
                 self.fold.add_reasoning(text_of(part.get("thinking")), watch)
             }
-            _ => self.fold.add_text(text_of(Some(part)), watch),
+            _ => self.say(text_of(Some(part)), watch),
         }
     }
 
+    /// Adds text, in which there may be thoughts.
+    fn say(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        let told = self.thoughts.tell(text);
+        self.add_told(told, watch)
+    }
+
+    fn add_told(&mut self, told: Told, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        self.fold.add_reasoning(told.thought, watch)?;
+        self.fold.add_text(told.said, watch)
+    }
+
+    /// Ends all texts: what was kept back of them is told.
+    fn end_texts(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+        let rest = self.thoughts.end();
+        self.add_told(rest, watch)?;
+        self.fold.end_texts(watch)
+    }
+
     /// The message as far as it came, with what its server wants back.
-    pub(super) fn into_message(self) -> AssistantMessage {
+    pub(super) fn into_message(mut self) -> AssistantMessage {
+        // What is too long by what was kept back is left as it is.
+        let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }
 
     pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
-        self.fold.end_texts(watch)?;
+        self.end_texts(watch)?;
         self.with_extras().finish()
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn into_truncated(self, reason: String) -> ModelError {
+    pub(super) fn into_truncated(mut self, reason: String) -> ModelError {
+        let _ = self.end_texts(&mut None);
         self.with_extras().into_truncated(reason)
     }
 

@@ -14,6 +14,9 @@ static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     vec![
         json!({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
         delta(json!({"content": "Grüße"})),
+        delta(json!({"content": "<think>"})),
+        delta(json!({"content": " </think"})),
+        delta(json!({"content": "> "})),
         delta(json!({"content": [{"type": "text", "text": "Hi"}, {"type": "thinking", "thinking": "hm"}]})),
         delta(
             json!({"reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}),

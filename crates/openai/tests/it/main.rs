@@ -21,5 +21,6 @@ mod responses;
 mod server;
 mod streams;
 mod structured;
+mod thoughts;
 mod traces;
 mod waits;

@@ -1,0 +1,87 @@
+//! What a model thinks in front of its answer, where the server does not tell the two apart.
+
+use futures::TryStreamExt as _;
+use haft_core::{ChatEvent, ChatModel, json};
+
+use crate::server::{Server, hello, ok, stream};
+
+/// What is thought and said of a text that comes whole, and in pieces of so many characters.
+async fn check(content: &str, thought: Option<&str>, said: &str) {
+    let whole = ok(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
+    let characters: Vec<_> = content.chars().collect();
+    let streams = [1, 3, 1000].map(|length| {
+        let piece =
+            |piece: &[char]| json!({"choices": [{"delta": {"content": piece.iter().collect::<String>()}}]});
+        let end = json!({"choices": [{"delta": {}, "finish_reason": "length"}]});
+        stream(&characters.chunks(length).map(piece).chain([end]).collect::<Vec<_>>())
+    });
+    for sent in [whole].into_iter().chain(streams) {
+        let server = Server::replying([sent]).await;
+        let mut events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
+        let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
+        assert_eq!(
+            (reply.message.reasoning.as_deref(), reply.message.text().as_str()),
+            (thought, said),
+            "{content}"
+        );
+        let (mut heard_thought, mut heard) = (String::new(), String::new());
+        for event in events {
+            match event {
+                ChatEvent::TextDelta { text } => heard.push_str(&text),
+                ChatEvent::ReasoningDelta { text } => heard_thought.push_str(&text),
+                _ => {}
+            }
+        }
+        assert_eq!((heard_thought.as_str(), heard.as_str()), (thought.unwrap_or_default(), said));
+    }
+}
+
+#[tokio::test]
+async fn thoughts_in_front_of_an_answer_are_reasoning() {
+    check("<think>Hm.</think>\n\nHi", Some("Hm."), "Hi").await;
+    check(
+        "\n<think>\nHm,\n\nso.\n</think>\n\nHi <think>x</think>",
+        Some("Hm,\n\nso."),
+        "Hi <think>x</think>",
+    )
+    .await;
+    check("<think>\n\n</think>\n\nHi", None, "Hi").await;
+    check("<think>1 </ 2 </thin </think>Hi\n", Some("1 </ 2 </thin"), "Hi\n").await;
+}
+
+#[tokio::test]
+async fn thoughts_that_do_not_end_are_no_answer() {
+    check("<think>Hm, so </th", Some("Hm, so </th"), "").await;
+    check("<think>Hm. </think> ", Some("Hm."), "").await;
+}
+
+#[tokio::test]
+async fn other_texts_are_as_they_are() {
+    for text in
+        ["Hi", " \n Hi", "<thin", "<b>Hi</b>", "<thinking>Hm.</thinking>Hi", "I <think>so</think>", " "]
+    {
+        check(text, None, text).await;
+    }
+    let many = " ".repeat(5000) + "<think>";
+    check(&many, None, &many).await;
+    let many = "<think>a".to_owned() + &" ".repeat(5000) + "b</think>";
+    check(&many, Some(&many[7..many.len() - 8]), "").await;
+}
+
+#[tokio::test]
+async fn thoughts_may_stay_where_they_are() {
+    let whole =
+        ok(&json!({"choices": [{"message": {"content": "<think>Hm.</think>Hi"}, "finish_reason": "stop"}]}));
+    let server = Server::replying([whole]).await;
+    let model = server.builder().keep_think_tags(true).build().unwrap();
+    assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "<think>Hm.</think>Hi");
+}
+
+#[test]
+fn a_message_is_read_without_a_client_too() {
+    for (content, said, thought) in [("<think>Hm.</think>Hi", "Hi", Some("Hm.")), ("<think", "<think", None)]
+    {
+        let message = haft_openai::assistant_message(&json!({"content": content})).unwrap();
+        assert_eq!((message.text().as_str(), message.reasoning.as_deref()), (said, thought));
+    }
+}
