@@ -13,6 +13,10 @@ mod tool;
 use std::{
     borrow::Cow,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -50,7 +54,28 @@ pub(crate) struct Style {
     pub(crate) call_ids: CallIds,
     /// Whose replies are echoed with what only their server understands.
     pub(crate) origin: Origin,
+    /// Whether somebody was told of a picture that is only described.
+    pub(crate) described: Told,
 }
+
+/// What is told once, to all who share it. It is no part of how a message looks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told(Arc<AtomicBool>);
+
+impl Told {
+    /// Whether this is the first time.
+    fn is_new(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for Told {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Told {}
 
 /// How a model is told what it thought before its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +126,7 @@ impl Default for Style {
             signatures: false,
             call_ids: CallIds::default(),
             origin: Origin::default(),
+            described: Told::default(),
         }
     }
 }

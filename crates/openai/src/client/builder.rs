@@ -42,6 +42,7 @@ pub struct ModelBuilder<M> {
     timeouts: Timeouts,
     retry: RetryPolicy,
     profile: Option<ModelProfile>,
+    images: Option<bool>,
     max_completion_tokens: Option<bool>,
     reasoning: Option<bool>,
     effort: Option<String>,
@@ -68,6 +69,7 @@ impl<M> ModelBuilder<M> {
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             profile: None,
+            images: None,
             max_completion_tokens: None,
             reasoning: None,
             effort: None,
@@ -144,10 +146,19 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets what the model can do, where its name does not tell.
+    /// Sets what the model can do, its name included. By default that is told by the name, for families that are known; any other
+    /// model takes tools and schemas, and reads text.
     #[must_use]
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = Some(profile);
+        self
+    }
+
+    /// Sets whether the model reads pictures, whatever its profile says. A picture for one that does not is described by its kind
+    /// and size, with a warning the first time.
+    #[must_use]
+    pub fn images(mut self, whether: bool) -> Self {
+        self.images = Some(whether);
         self
     }
 

@@ -46,6 +46,10 @@ const fn hearing(name: &'static str) -> Family {
     Family { audio: true, context_window: Some(128_000), ..text(name) }
 }
 
+const fn claude(name: &'static str) -> Family {
+    Family { context_window: Some(200_000), ..seeing(name) }
+}
+
 /// The first that fits counts.
 const FAMILIES: &[Family] = &[
     hearing("gpt-4o-audio"),
@@ -54,17 +58,49 @@ const FAMILIES: &[Family] = &[
     openai("gpt-5", 400_000),
     openai("gpt-4.1", 1_047_576),
     openai("gpt-4o", 128_000),
+    Family { context_window: Some(128_000), ..seeing("gpt-4-turbo") },
+    seeing("gpt-4-vision"),
     text("gpt-4"),
+    text("o1-mini"),
+    text("o1-preview"),
+    text("o3-mini"),
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
     gemini("gemini-2"),
     gemini("gemini-3"),
+    gemini("gemini-flash"),
+    gemini("gemini-pro-latest"),
+    text("claude-2"),
+    text("claude-instant"),
+    claude("claude-"),
+    seeing("grok-4"),
+    seeing("llama-4"),
+    seeing("llama4"),
+    seeing("kimi-k2.5"),
     seeing("pixtral"),
+    text("mistral-small-2501"),
+    seeing("mistral-small-25"),
+    seeing("mistral-small-3."),
+    seeing("mistral-small3."),
+    seeing("mistral-medium-25"),
+    seeing("mistral-medium-3"),
     seeing("llava"),
     seeing("-vl"),
+    // As Ollama writes them.
+    seeing("qwen2.5vl"),
+    seeing("qwen3vl"),
+    seeing("glm-4.1v"),
+    seeing("glm-4.5v"),
+    seeing("glm-4.6v"),
     seeing("vision"),
-    seeing("gemma-3"),
+    // The smallest read text only.
+    text("gemma-3-1b"),
+    text("gemma3:1b"),
+    text("gemma-3-270m"),
+    text("gemma3:270m"),
+    seeing("gemma-3-"),
+    seeing("gemma3:"),
 ];
 
 /// What is known of a model by its name. A vendor's prefix, as in `openai/gpt-5`, does not matter.

@@ -66,6 +66,8 @@ impl<'a> Medium<'a> {
             "application" if style.files && subtype == "pdf" => {
                 Some(Self::File { data, media_type, name: file_name(uri) })
             }
+            "image" | "audio" => style.describe(media_type),
+            "application" if subtype == "pdf" => style.describe(media_type),
             _ => None,
         }
     }
@@ -73,6 +75,19 @@ impl<'a> Medium<'a> {
     /// The bytes as a URL.
     pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
+    }
+}
+
+impl Style {
+    /// Says once that what a model might have read is only described.
+    fn describe<T>(&self, media_type: &str) -> Option<T> {
+        if self.described.is_new() {
+            tracing::warn!(
+                media_type,
+                "the model is not known to read this, and is told what it is; say what it reads by its profile, or `images(true)`"
+            );
+        }
+        None
     }
 }
 

@@ -6,7 +6,8 @@ use std::{
 };
 
 use haft_core::{
-    ChatModel as _, DynamicTool, Schema, ToolDefinition, ToolList, ToolName, json, schema::WireProfile,
+    ChatModel as _, ChatRequest, Content, DynamicTool, Message, MessageBody, Schema, ToolDefinition,
+    ToolList, ToolName, json, schema::WireProfile,
 };
 use tracing::{
     Event, Metadata, Subscriber,
@@ -15,7 +16,7 @@ use tracing::{
 };
 
 use crate::listen::listen;
-use crate::server::{Server, hello, ok, reply};
+use crate::server::{Server, fine, hello, ok, reply};
 
 /// Keeps the fields of all events, as `name=value`.
 #[derive(Clone, Default)]
@@ -99,4 +100,24 @@ async fn tools_that_cannot_be_strict_are_told_once() {
         let strict = [0, 1].map(|index| request.body["tools"][index]["function"]["strict"].clone());
         assert_eq!(strict, [json!(true), json!(null)]);
     }
+}
+
+/// A picture that the model is not sent is told of once, not in each step; who knows better says so.
+#[tokio::test]
+async fn a_picture_that_is_only_described_is_told_once() {
+    let recorder = Recorder::default();
+    let _guard = listen(recorder.clone());
+    let server = Server::replying([fine(), fine(), fine()]).await;
+    let picture = || vec![Content::blob(*b"cat", "image/png")];
+    let ask = || ChatRequest::new([Message::new(MessageBody::User { content: picture() })]);
+    let model = server.model();
+    for _ in 0..2 {
+        model.chat(&ask()).await.unwrap();
+    }
+    let told = recorder.0.lock().unwrap().iter().filter(|event| event.contains("image/png")).count();
+    assert_eq!(told, 1);
+    server.builder().images(true).build().unwrap().chat(&ask()).await.unwrap();
+    let requests = server.take_requests();
+    let sent: Vec<_> = requests.iter().map(|it| it.body["messages"][0]["content"].is_array()).collect();
+    assert_eq!(sent, [false, false, true]);
 }

@@ -17,7 +17,7 @@ use crate::{
         provider::{Provider, Quirks, REASONING_FIELD},
         transport::{HttpService, Transport},
     },
-    format::{Reasoning, Style},
+    format::{Reasoning, Style, Told},
     origin::Origin,
 };
 
@@ -84,7 +84,8 @@ impl<M> ModelBuilder<M> {
         let (endpoint, http) = self.connection(&place)?;
         let habits = self.habits(place.provider);
         let usual = ModelProfile { json_schema: habits.quirks.json_schema, ..profile_of(&self.model) };
-        let profile = self.profile.unwrap_or(usual);
+        let mut profile = self.profile.unwrap_or(usual);
+        profile.images = self.images.unwrap_or(profile.images);
         let style = Style {
             images: profile.images,
             audio: profile.audio,
@@ -96,6 +97,7 @@ impl<M> ModelBuilder<M> {
                 && needs_signatures(&self.model),
             call_ids: habits.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
+            described: Told::default(),
         };
         let transport = Transport::new(endpoint, http, self.middleware);
         let api = api(&habits.quirks);

@@ -2,12 +2,36 @@ use super::{needs_signatures, profile_of};
 
 #[test]
 fn pictures_are_sent_to_models_that_are_known_to_read_them() {
-    for model in
-        ["gpt-5-mini", "openai/gpt-4o", "o3", "qwen2.5-vl-7b", "google/gemini-2.5-flash", "LLaVA-1.6"]
-    {
+    for model in [
+        "gpt-5-mini",
+        "openai/gpt-4o",
+        "gpt-4-turbo",
+        "o3",
+        "qwen2.5-vl-7b",
+        "qwen2.5vl:7b",
+        "gemma3:12b",
+        "google/gemini-2.5-flash",
+        "gemini-flash-latest",
+        "anthropic/claude-sonnet-4",
+        "meta-llama/Llama-4-Scout",
+        "mistral-small-2506",
+        "grok-4-fast",
+        "LLaVA-1.6",
+    ] {
         assert!(profile_of(model).images, "{model}");
     }
-    for model in ["gpt-4", "qwen2.5-coder", "llama-3.3-70b", "deepseek-r1-0528", "phi-o1"] {
+    for model in [
+        "gpt-4",
+        "o3-mini",
+        "o1-mini",
+        "qwen2.5-coder",
+        "llama-3.3-70b",
+        "deepseek-r1-0528",
+        "phi-o1",
+        "gemma3:1b",
+        "mistral-small-2501",
+        "grok-3",
+    ] {
         assert!(!profile_of(model).images, "{model}");
     }
     assert_eq!(profile_of("openai/gpt-4o").name, "openai/gpt-4o");
