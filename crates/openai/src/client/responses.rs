@@ -90,6 +90,14 @@ impl ModelBuilder<Responses> {
         self
     }
 
+    /// Goes on from a response that the server keeps and this program does not have: each conversation with this model begins behind it.
+    /// Where the server does not know it, that is an error.
+    #[must_use]
+    pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
+        self.options.first = Some(id.into());
+        self
+    }
+
     /// Asks for a summary of what the model thinks, such as `auto` or `detailed`. Without it a model of OpenAI does not
     /// tell its thoughts.
     #[must_use]
@@ -136,6 +144,8 @@ impl fmt::Debug for Responses {
 pub(super) struct Options {
     store: bool,
     use_previous: bool,
+    /// The response behind which conversations begin.
+    first: Option<String>,
     summary: Option<String>,
 }
 

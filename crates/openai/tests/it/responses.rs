@@ -564,3 +564,29 @@ async fn a_conversation_goes_on_elsewhere_and_comes_back() {
     let body = sent(&third, &third.responses().build().unwrap(), messages).await;
     assert!(!body.to_string().contains("gAAA"), "{body}");
 }
+
+/// A conversation may begin behind a response that somebody else asked for, and goes on behind its own.
+#[tokio::test]
+async fn a_conversation_begins_behind_a_response_made_elsewhere() {
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let fine = ok(&json!({"id": "resp_2", "status": "completed", "output": [message]}));
+    for (use_previous, second) in [(false, ("resp_1", 3)), (true, ("resp_2", 1))] {
+        let unknown = json!({"error": {"message": "Previous response with id 'resp_1' not found.", "param": "previous_response_id"}});
+        let unknown = reply("400 Bad Request", "", &unknown.to_string());
+        let server = Server::replying([fine.clone(), fine.clone(), unknown]).await;
+        let builder =
+            server.responses().previous_response_id("resp_1").use_previous_response_id(use_previous);
+        let model = builder.build().unwrap();
+        let said = model.chat(&hello()).await.unwrap().message;
+        let next = [Message::user("Hello"), Message::assistant(said), Message::user("More")];
+        model.chat(&ChatRequest::new(next)).await.unwrap();
+        let sent: Vec<_> = server.take_requests().into_iter().map(|request| request.body).collect();
+        let told =
+            |body: &Value| (body["previous_response_id"].clone(), body["input"].as_array().unwrap().len());
+        assert_eq!(told(&sent[0]), (json!("resp_1"), 1));
+        assert_eq!(told(&sent[1]), (json!(second.0), second.1));
+        // What the server does not know cannot be sent in its place.
+        let error = model.chat(&hello()).await.unwrap_err();
+        assert!(error.to_string().contains("resp_1"), "{error}");
+    }
+}
