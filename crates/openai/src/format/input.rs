@@ -171,7 +171,8 @@ impl<'a> Rest<'a> {
         };
         let lengths: Vec<_> = markers.iter().filter_map(length).filter(|length| *length > 0).collect();
         let separators = SEPARATOR.len() * lengths.len().saturating_sub(1);
-        let is_as_it_came = lengths.iter().sum::<usize>() + separators == text.len();
+        let all = lengths.iter().fold(separators, |all, length| all.saturating_add(*length));
+        let is_as_it_came = all == text.len();
         let text = Some(text).filter(|text| !text.is_empty());
         Self { text, is_as_it_came, calls: said.tool_calls.iter().collect() }
     }
@@ -179,7 +180,8 @@ impl<'a> Rest<'a> {
     /// The next message: so much of the text as it had, or all where the text is another one now.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
-        let length = length(marker).filter(|_| self.is_as_it_came).unwrap_or(text.len());
+        let is_own = |length: &usize| self.is_as_it_came && text.is_char_boundary(*length);
+        let length = length(marker).filter(is_own).unwrap_or(text.len());
         let own = text.get(..length)?;
         if own.is_empty() {
             self.text = Some(text);

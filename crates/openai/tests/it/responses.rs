@@ -225,6 +225,32 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     }
 }
 
+/// The name of the last event counts, where the response in it was not brought up to date.
+#[tokio::test]
+async fn an_end_is_an_end_whatever_its_status() {
+    let mut events = events_of(&recorded());
+    events.last_mut().unwrap()["response"]["status"] = json!("in_progress");
+    assert_eq!(last(&events).await.unwrap(), whole(&recorded()).await.unwrap());
+}
+
+/// What was kept beside a message may not fit it any longer: no word of it is lost.
+#[test]
+fn lengths_that_do_not_fit_lose_no_text() {
+    let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
+    let body = json!({"status": "completed", "output": [message("aé"), message("b")]});
+    for lengths in [[2, 2], [7, 7], [u64::MAX, u64::MAX], [3, 1]] {
+        let mut said = haft_openai::responses::response(&body).unwrap().message;
+        let mut data = said.provider_data.get("responses").unwrap().clone();
+        for (place, length) in lengths.iter().enumerate() {
+            data["items"][place]["length"] = json!(length);
+        }
+        said.provider_data.insert("responses", data);
+        let sent = haft_openai::responses::input([&Arc::new(Message::assistant(said))]);
+        let words: String = sent.iter().filter_map(|item| item["content"].as_str()).collect();
+        assert_eq!(words.replace("\n\n", ""), "aéb", "{lengths:?}");
+    }
+}
+
 /// Whatever it says besides, what is incomplete is no answer.
 #[tokio::test]
 async fn what_is_incomplete_is_never_whole() {

@@ -9,6 +9,9 @@ use crate::{
     wire::{Event, Loose},
 };
 
+/// The events that end a response.
+const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
+
 impl ItemsFold {
     /// Adds an event. What is not known of them changes nothing.
     pub(in crate::reply) fn add(
@@ -54,8 +57,14 @@ impl ItemsFold {
             return Err(Complaint::in_band(&event.into_error()));
         }
         let Some(response) = event.response else { return Ok(()) };
-        let status = response.get("status").and_then(Value::as_str);
-        let status = status.or(kind.strip_prefix("response.")).unwrap_or_default().to_owned();
+        let named = kind.strip_prefix("response.").unwrap_or_default();
+        let status = match response.get("status").and_then(Value::as_str) {
+            // Some servers end with the response as it began.
+            Some("in_progress" | "queued") if ENDS.contains(&named) => named,
+            Some(status) => status,
+            None => named,
+        };
+        let status = status.to_owned();
         match status.as_str() {
             "in_progress" | "queued" | "created" => {
                 self.name(&response);
