@@ -1,7 +1,10 @@
 use std::{error::Error, mem, time::Duration};
 
 use haft_core::{ModelError, TimeoutPhase, limits::LINE_BYTES};
-use reqwest::{Response, StatusCode, header::HeaderMap};
+use reqwest::{
+    Response, StatusCode,
+    header::{CONTENT_ENCODING, HeaderMap},
+};
 use tokio::time::timeout;
 
 use super::clock::Clock;
@@ -46,11 +49,21 @@ impl Reply {
         self.response.headers()
     }
 
+    /// How the body is compressed. Nobody asked for that, but some proxies do it.
+    pub(super) fn compression(&self) -> Option<String> {
+        let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
+        (!encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")).then(|| encoding.to_owned())
+    }
+
     /// Whether the server streams. Some do unasked, some do not although they were asked, and some name the wrong kind:
     /// the first bytes tell. What does not begin like an event is a body: JSON, or a page for people.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
+        }
+        if let Some(encoding) = self.compression() {
+            let reason = format!("it is compressed ({encoding}), which was not asked for");
+            return Err(ModelError::InvalidResponse(reason));
         }
         let is_one = loop {
             self.drop_blanks();

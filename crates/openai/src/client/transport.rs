@@ -148,10 +148,13 @@ impl Transport {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        let mut complaint = match location {
-            Some(location) => Complaint::of_body(&format!("it has moved to {location}")),
+        let mut complaint = match (location, reply.compression()) {
+            (Some(location), _) => Complaint::of_body(&format!("it has moved to {location}")),
+            (None, Some(encoding)) => {
+                Complaint::of_body(&format!("(what it says is compressed: {encoding})"))
+            }
             // The status is known and decides: what breaks while the body is read matters no more.
-            None => Complaint::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
+            (None, None) => Complaint::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
         };
         if status == 404 {
             complaint.ask_about(&self.endpoint.url(path));

@@ -264,6 +264,26 @@ async fn what_is_no_reply_cannot_be_read() {
     }
 }
 
+/// A proxy that compresses unasked is named, in place of what nobody can read.
+#[tokio::test]
+async fn a_compressed_body_is_named() {
+    let packed = "\u{1f}\u{8b}\u{8}";
+    let sent = |status| reply(status, "content-encoding: gzip\r\n", packed);
+    let server = Server::replying([sent("200 OK"), sent("404 Not Found")]).await;
+    let model = server.builder().max_retries(0).build().unwrap();
+    for _ in 0..2 {
+        let error = model.chat(&hello()).await.unwrap_err().to_string();
+        assert!(error.contains("compressed") && error.contains("gzip") && !error.contains(packed), "{error}");
+    }
+    let plain = reply(
+        "200 OK",
+        "content-encoding: identity\r\n",
+        &said(json!({"content": "Hi"}), json!("stop")).to_string(),
+    );
+    let server = Server::replying([plain]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
+}
+
 /// What a server says in place of a reply, with status 200, is told.
 #[tokio::test]
 async fn what_a_server_says_in_place_of_a_reply_is_told() {
