@@ -124,14 +124,15 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets how long a request may take.
+    /// Sets how long a request may take. [`Timeouts`] has the defaults.
     #[must_use]
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets how often a request that failed is tried again: 3 times by default.
+    /// Sets how often a request is tried again that failed by what may pass: 3 times by default. The [limits](crate#limits) say which
+    /// failures those are.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.retry.retries = retries;
