@@ -10,13 +10,14 @@ use super::{Server, agents, answer, at, installed};
 
 fn start() -> Option<Server> {
     let place = installed("aimock")?;
+    // Cut after five units of UTF-16 each, the last character but one comes in halves.
     let fixtures = json!({"fixtures": [
         {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},
         {"match": {"userMessage": "17 plus 25"}, "response": {
             "reasoning": "I had better add.",
             "toolCalls": [{"name": "add", "arguments": {"x": 17, "y": 25}}, {"name": "add", "arguments": {"x": 1, "y": 2}}],
         }},
-        {"match": {"userMessage": "hello"}, "response": {"content": "Grüße, 世界 🌍"}},
+        {"match": {"userMessage": "hello"}, "response": {"content": "Grüße, 世界 und 🌍!"}},
         {"match": {"userMessage": "busy"}, "response": {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429}},
     ]});
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("aimock.json");
@@ -36,7 +37,7 @@ async fn an_agent_calls_and_answers() {
     for agent in agents(&server) {
         for is_watched in [false, true] {
             assert_eq!(answer(&agent, "What is 17 plus 25?", is_watched).await, "It is 42.");
-            assert_eq!(answer(&agent, "Say hello!", is_watched).await, "Grüße, 世界 🌍");
+            assert_eq!(answer(&agent, "Say hello!", is_watched).await, "Grüße, 世界 und 🌍!");
         }
     }
 }
