@@ -22,6 +22,7 @@ mod foreign;
 mod guarded;
 mod listing;
 mod metered;
+mod moved;
 mod preflight;
 mod reference;
 mod repair;
@@ -30,7 +31,6 @@ mod secret;
 mod tests;
 mod violation;
 mod wire;
-mod wrapped;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -46,6 +46,7 @@ use crate::rendering::RenderingSlot;
 
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
+pub use self::moved::Moved;
 pub use self::preflight::SchemaLimits;
 pub(crate) use self::preflight::is_deeper;
 #[cfg(any(test, feature = "testing"))]
