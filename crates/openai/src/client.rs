@@ -18,7 +18,7 @@ mod retry;
 mod structured;
 mod transport;
 
-use std::{fmt, pin::pin};
+use std::{fmt, pin::pin, sync::Arc};
 
 use async_openai::error::OpenAIError;
 use futures::{
@@ -83,7 +83,7 @@ struct Client<A> {
     api: A,
     profile: ModelProfile,
     habits: Habits,
-    style: Style,
+    style: Arc<Style>,
     transport: Transport,
     retry: RetryPolicy,
     timeouts: Timeouts,

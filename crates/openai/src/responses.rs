@@ -105,7 +105,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Ve
 ///
 /// What [`response`] keeps of a reply goes back with it: its reasoning stands before the calls that it led to.
 pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    Input::new(messages, &Style::default()).to_values()
+    Input::new(messages, &Arc::default()).to_values()
 }
 
 /// Reads a whole response that was not streamed.

@@ -25,7 +25,7 @@ pub(crate) struct Input(Vec<Arc<Rendering>>);
 
 /// What is kept beside a message.
 struct Rendering {
-    style: Style,
+    style: Arc<Style>,
     items: Vec<Box<RawValue>>,
     /// What matters where the server keeps the conversation.
     #[cfg(feature = "client")]
@@ -33,7 +33,7 @@ struct Rendering {
 }
 
 impl Input {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
         Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
     }
 
@@ -54,16 +54,16 @@ impl Serialize for Input {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Style) -> Arc<Self> {
+    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
         let kept = message.rendering(|message| Self::new(message, style));
         // Another model with other abilities may have been asked first.
         if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
     }
 
-    fn new(message: &Message, style: &Style) -> Self {
+    fn new(message: &Message, style: &Arc<Style>) -> Self {
         let items: Vec<_> = items(message, style).iter().map(raw).collect();
         Self {
-            style: style.clone(),
+            style: Arc::clone(style),
             #[cfg(feature = "client")]
             kept: Kept::of(message, &items, style),
             items,

@@ -35,7 +35,7 @@ pub fn message(message: &Message) -> Value {
 /// A picture, a sound or a PDF that a tool returned follows the results of its batch as a message of its own, so that each call is
 /// answered before anything else is said.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    let arranged = Arranged::new(messages, &Style::default());
+    let arranged = Arranged::new(messages, &Arc::default());
     arranged.iter().map(|message| json!(message)).collect()
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Arranged(Vec<Arc<Rendering>>);
 
 /// What is kept beside a message.
 struct Rendering {
-    style: Style,
+    style: Arc<Style>,
     is_result: bool,
     message: Box<RawValue>,
     /// What a tool's result has besides text, as a message of its own.
@@ -52,13 +52,16 @@ struct Rendering {
 }
 
 impl Arranged {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
+    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
         Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
     }
 
     /// The messages for a server that lets nobody but the model speak after a tool: the model says a word there.
     #[cfg(feature = "client")]
-    pub(crate) fn bridged<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Style) -> Self {
+    pub(crate) fn bridged<'a>(
+        messages: impl IntoIterator<Item = &'a Arc<Message>>,
+        style: &Arc<Style>,
+    ) -> Self {
         let mut arranged = Vec::new();
         let mut messages = messages.into_iter().peekable();
         let mut has_media = false;
@@ -95,25 +98,25 @@ impl Serialize for Arranged {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Style) -> Arc<Self> {
+    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
         let kept = message.rendering(|message| Self::new(message, style));
         // Another model with other abilities may have been asked first.
         if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
     }
 
-    fn new(message: &Message, style: &Style) -> Self {
+    fn new(message: &Message, style: &Arc<Style>) -> Self {
         let (is_result, media) = match message.body() {
             MessageBody::Tool(result) => (true, media(result, style)),
             _ => (false, None),
         };
-        Self { style: style.clone(), is_result, message: raw(&WireMessage::new(message, style)), media }
+        Self { style: Arc::clone(style), is_result, message: raw(&WireMessage::new(message, style)), media }
     }
 
     /// What the model is made to say after the results of a batch, and before their media.
     #[cfg(feature = "client")]
-    fn bridge(style: &Style) -> Self {
+    fn bridge(style: &Arc<Style>) -> Self {
         let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
-        Self { style: style.clone(), is_result: true, message, media: None }
+        Self { style: Arc::clone(style), is_result: true, message, media: None }
     }
 }
 

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use haft_core::{BoxError, ModelProfile, schema::WireProfile};
 use percent_encoding::percent_decode_str;
 use reqwest::{
@@ -86,7 +88,7 @@ impl<M> ModelBuilder<M> {
         let usual = ModelProfile { json_schema: habits.quirks.json_schema, ..profile_of(&self.model) };
         let mut profile = self.profile.unwrap_or(usual);
         profile.images = self.images.unwrap_or(profile.images);
-        let style = Style {
+        let style = Arc::new(Style {
             images: profile.images,
             audio: profile.audio,
             files: profile.files,
@@ -98,7 +100,7 @@ impl<M> ModelBuilder<M> {
             call_ids: habits.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
             described: Told::default(),
-        };
+        });
         let transport = Transport::new(endpoint, http, self.middleware);
         let api = api(&habits.quirks);
         Ok(Client { api, profile, habits, style, transport, retry: self.retry, timeouts: self.timeouts })

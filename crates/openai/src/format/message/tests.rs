@@ -5,8 +5,8 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json}
 
 use super::{Arranged, Rendering, Style};
 
-fn text_only() -> Style {
-    Style { images: false, ..Style::default() }
+fn text_only() -> Arc<Style> {
+    Arc::new(Style { images: false, ..Style::default() })
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn another_style_is_rendered_afresh() {
     let message = Arc::new(Message::new(MessageBody::User { content }));
     let rendered = |style| serde_json::to_string(&Arranged::new([&message], &style)).unwrap();
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
-    assert!(rendered(Style::default()).contains("data:image/png;base64,"));
+    assert!(rendered(Arc::default()).contains("data:image/png;base64,"));
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
 }
 
