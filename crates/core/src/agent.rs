@@ -6,6 +6,7 @@ mod input;
 mod output;
 mod parked;
 mod resumed;
+mod steps;
 mod tool;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
 pub use parked::{Answer, Answers, Parked};
 pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
+pub use steps::Steps;
 pub use tool::{AgentExt, AgentTool};
 
 /// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it

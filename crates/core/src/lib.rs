@@ -31,7 +31,7 @@ mod transcript;
 pub use advice::{Advice, Lack};
 pub use agent::{
     Agent, AgentError, AgentErrorKind, AgentExt, AgentStep, AgentTool, Answer, Answers, Limit, Parked,
-    Resumed, ResumedCalls, RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, StopReason,
+    Resumed, ResumedCalls, RunAnswer, RunEvent, RunInput, RunLimits, RunOutput, RunStart, Steps, StopReason,
     WrongAnswer,
 };
 pub use async_trait::async_trait;

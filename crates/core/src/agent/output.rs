@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Parked;
+use super::{Parked, Steps};
 use crate::{ToolResult, Transcript, Usage};
 
 /// How a run ended: with an answer, or waiting for one.
@@ -24,7 +24,7 @@ pub struct RunAnswer {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The calls of this run, in order.
-    pub steps: Vec<AgentStep>,
+    pub steps: Steps,
     /// What the run cost.
     pub usage: Usage,
     /// Why it stopped.
@@ -109,7 +109,7 @@ impl RunOutput {
 
     /// The results of a tool by name, in order.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
-        let steps = self.answer().map_or(&[] as &[_], |answer| &answer.steps);
+        let steps = self.answer().map_or(&[] as &[AgentStep], |answer| &answer.steps);
         steps.iter().filter(move |step| step.tool_name == tool).map(|step| &step.result)
     }
 }

@@ -1,6 +1,6 @@
 //! The question back.
 
-use haft_core::{Message, RunAnswer, StopReason, Timestamp, Transcript, Usage};
+use haft_core::{Message, RunAnswer, Steps, StopReason, Timestamp, Transcript, Usage};
 use serde_json::Map;
 
 use super::RouteTable;
@@ -27,7 +27,7 @@ pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage)
     RunAnswer {
         text: question,
         outputs: Map::new(),
-        steps: Vec::new(),
+        steps: Steps::default(),
         usage,
         stop_reason: StopReason::Clarification,
         agent: None,

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, StopReason, Value};
+use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, Steps, StopReason, Value};
 
 use super::{Output, Phase, Run, steps};
 
@@ -18,12 +18,18 @@ impl Run {
         RunAnswer {
             text,
             outputs,
-            steps: steps(messages.get(head.start..).unwrap_or_default()),
+            steps: self.steps(),
             usage: head.usage,
             stop_reason,
             agent: None,
             transcript: self.transcript.clone(),
         }
+    }
+
+    /// The calls of the run, found in the conversation once somebody looks.
+    fn steps(&self) -> Steps {
+        let (transcript, start) = (self.transcript.clone(), self.head.start);
+        Steps::lazy(move || steps(transcript.messages().get(start..).unwrap_or_default()))
     }
 
     /// Ends with what a tool gave, once it is checked.

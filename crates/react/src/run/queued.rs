@@ -7,7 +7,8 @@ use std::{
 };
 
 use haft_core::{
-    AgentErrorKind, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript, limits,
+    AgentErrorKind, AgentStep, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript,
+    limits,
 };
 
 use super::{OpenCalls, Output, Phase, Run, RunError, queued_in};
@@ -106,10 +107,12 @@ impl Run {
         let Output { text, outputs, .. } = self.filled(Output { text, outputs, stop_reason });
         (answer.text, answer.outputs) = (text, outputs);
         let results = &self.placed.results;
-        for step in &mut answer.steps {
-            if let Some(filled) = results.in_result(&step.result) {
-                step.result = filled;
-            }
+        if !results.is_empty() {
+            let shown = answer.steps.iter().map(|step| {
+                let result = results.in_result(&step.result).unwrap_or_else(|| step.result.clone());
+                AgentStep { result, ..step.clone() }
+            });
+            answer.steps = shown.collect();
         }
         answer
     }

@@ -237,7 +237,7 @@ async fn the_next_question_goes_to_who_answered() {
     let second = agents.run(RunInput::following(first.transcript, "And bread.")).await.unwrap();
     let second = second.into_answer().unwrap();
     assert_eq!((&*second.text, second.agent.as_deref()), ("With bread.", Some("kitchen")));
-    assert_eq!(second.steps, []);
+    assert_eq!(*second.steps, []);
 }
 
 /// Only the question and the reason go along where that is asked for; nothing of the transcript is lost.
