@@ -34,9 +34,12 @@ impl Events {
 
     /// Tells of an event, and waits while the reader is behind. Where nobody watches, the event is not made.
     pub(crate) async fn tell(&self, event: impl FnOnce() -> RunEvent) {
-        if let Some(reader) = &self.0 {
-            // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
-            let _ = reader.send(event()).await;
+        // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
+        if let Some(reader) = &self.0
+            && let Ok(place) = reader.reserve().await
+        {
+            // Made only now: it would be kept in the state of every run, several times over.
+            place.send(event());
         }
     }
 }
