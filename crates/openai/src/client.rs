@@ -18,7 +18,7 @@ mod retry;
 mod structured;
 mod transport;
 
-use std::{fmt, pin::pin, sync::Arc};
+use std::{fmt, mem::replace, pin::pin, sync::Arc};
 
 use async_openai::error::OpenAIError;
 use futures::{
@@ -65,7 +65,7 @@ trait Api: Sized + Send + Sync {
     fn lesser(&self, form: &Self::Form, refusal: &Refusal) -> Option<Self::Form>;
 
     /// Remembers what had to be left out of a form that was taken.
-    fn learn(&self, form: &Self::Form);
+    fn learn(&self, form: &Self::Form, before: &Self::Form);
 
     /// The body of a request, and what will become of the reply. What is not asked for after all is left out of the form.
     fn ask<'a>(
@@ -135,13 +135,13 @@ impl<A: Api> Client<A> {
         clock: &Clock,
     ) -> Result<ReplyStream<A::Fold>, ModelError> {
         let mut form = self.api.form(is_streamed);
-        let mut was_refused = false;
+        let mut refused: Option<A::Form> = None;
         loop {
             let (body, fold) = A::ask(self, request, &mut form);
             let refusal = match self.transport.send::<A>(&body, &clock.attempt()).await {
                 Ok(reply) => {
-                    if was_refused {
-                        self.api.learn(&form);
+                    if let Some(refused) = refused {
+                        self.api.learn(&form, &refused);
                     }
                     return Ok(ReplyStream::new(reply, fold));
                 }
@@ -149,8 +149,8 @@ impl<A: Api> Client<A> {
             };
             let Some(lesser) = self.api.lesser(&form, &refusal) else { return Err(refusal.error) };
             let error = self.redact(refusal.error);
-            tracing::info!(%error, "asking again without what the model's server refused");
-            (form, was_refused) = (lesser, true);
+            tracing::warn!(%error, "asking again without what the model's server refused");
+            refused = Some(replace(&mut form, lesser));
         }
     }
 

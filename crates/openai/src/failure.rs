@@ -123,7 +123,7 @@ impl Complaint {
     /// A wait that a header asks for counts more than the one that the body does.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let never = self.will_pass == Some(false);
-        let retry_after = if never { Some(Duration::MAX) } else { retry_after.or(self.delay) };
+        let retry_after = retry_after.or(self.delay);
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
             429 if self.is_larger_than_its_limit() => ModelError::ContextTooLong(self.message),
@@ -132,6 +132,7 @@ impl Complaint {
                 ModelError::RateLimited { message: self.message, retry_after, permanent }
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
+            _ if never && !self.is_about_length() => ModelError::Rejected { status, body: self.message },
             // The server gave up waiting, met another request, came too early (RFC 8470), or had no room (Groq): the same request
             // may succeed.
             408 | 409 | 425 | 498 => {

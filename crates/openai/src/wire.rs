@@ -71,15 +71,17 @@ impl Completion {
     }
 
     /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
-    pub(crate) fn take_error(&mut self) -> Option<Value> {
-        let mut error = self.take_any_error()?;
+    ///
+    /// A whole reply of which only a message is there is an error, too.
+    pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
+        let mut error = self.take_any_error(whole)?;
         if self.is_mended {
             half::make_whole(&mut error);
         }
         Some(error)
     }
 
-    fn take_any_error(&mut self) -> Option<Value> {
+    fn take_any_error(&mut self, whole: bool) -> Option<Value> {
         match mem::take(&mut self.error) {
             Loose::Text(text) if !text.is_empty() => {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
@@ -88,12 +90,14 @@ impl Completion {
             Loose::Json(error) if !is_none(&error) => Some(*error),
             Loose::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
             _ if self.choices.is_none() => {
-                let message = match mem::take(&mut self.message) {
-                    Loose::Text(message) if !message.is_empty() => message,
-                    _ => mem::take(&mut self.detail).into_filled()?,
-                };
-                let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
-                Some(json!({"message": message, "code": code.into_text(), "type": kind.into_text()}))
+                let detail = mem::take(&mut self.detail).into_filled();
+                let message = mem::take(&mut self.message).into_filled();
+                let (code, kind) =
+                    (mem::take(&mut self.code).into_text(), mem::take(&mut self.r#type).into_text());
+                // In the middle of a stream a message may be a word on how far it is.
+                let is_error = whole || detail.is_some() || code.is_some() || kind.is_some();
+                let message = message.or(detail).filter(|_| is_error)?;
+                Some(json!({"message": message, "code": code, "type": kind}))
             }
             _ => None,
         }

@@ -179,8 +179,8 @@ impl Api for Completions {
         Some(self.delivery(form.is_streamed, refused?))
     }
 
-    fn learn(&self, form: &Delivery) {
-        self.learned.add(form.refused);
+    fn learn(&self, form: &Delivery, before: &Delivery) {
+        self.learned.add(form.refused.without(before.refused));
     }
 
     fn ask<'a>(

@@ -45,6 +45,11 @@ impl Parts {
     pub(super) fn with(self, part: Part, whether: bool) -> Self {
         if whether { Self(self.0 | part.bit()) } else { self }
     }
+
+    /// Those that are not among others.
+    pub(super) fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
 }
 
 impl Part {
@@ -102,7 +107,12 @@ impl Refusal {
         ];
         let Some(words) = self.words().map(str::to_lowercase) else { return false };
         let is_refused = REFUSING.iter().any(|word| words.contains(word));
-        is_refused && (is_last(&self.parameter, parameter) || is_named(&words, parameter))
+        // Its words may name others too, such as those that it does support.
+        let is_it = match &*self.parameter {
+            "" => is_named(&words, parameter),
+            path => is_last(path, parameter),
+        };
+        is_refused && is_it
     }
 }
 

@@ -51,8 +51,11 @@ impl Reply {
 
     /// How the body is compressed. Nobody asked for that, but some proxies do it.
     pub(super) fn compression(&self) -> Option<String> {
+        // Others, such as `none` and `utf-8`, say nothing of how to read it.
+        const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
         let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
-        (!encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")).then(|| encoding.to_owned())
+        let is_known = |part: &str| CODINGS.iter().any(|coding| part.trim().eq_ignore_ascii_case(coding));
+        encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
     /// Whether the server streams. Some do unasked, some do not although they were asked, and some name the wrong kind:

@@ -207,8 +207,8 @@ impl Api for Items {
         Some(Delivery { refused: refused?, ..form.clone() })
     }
 
-    fn learn(&self, form: &Delivery) {
-        self.learned.add(form.refused);
+    fn learn(&self, form: &Delivery, before: &Delivery) {
+        self.learned.add(form.refused.without(before.refused));
     }
 
     fn ask<'a>(

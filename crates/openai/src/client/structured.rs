@@ -34,8 +34,8 @@ impl Structured {
     /// A whole reply as it was asked for.
     pub(super) fn restore(&self, mut response: ChatResponse) -> ChatResponse {
         let message = &mut response.message;
+        self.unwrap(message);
         if message.refusal.is_none() && message.tool_calls.is_empty() {
-            self.unwrap(message);
             self.fill_gaps(message);
         }
         response

@@ -147,7 +147,8 @@ impl Transport {
     async fn refusal(&self, mut reply: Reply, path: &str) -> Refusal {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
-        let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
+        let location = location.and_then(|location| location.to_str().ok());
         let mut complaint = match (location, reply.compression()) {
             (Some(location), _) => Complaint::of_body(&format!("it has moved to {location}")),
             (None, Some(encoding)) => {

@@ -82,8 +82,7 @@ impl Calls {
         watch: &mut Watch<'_>,
     ) -> Result<usize, ModelError> {
         let calls = self.all.len();
-        let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
-        let text = piece.arguments.len() + extra;
+        let mut text = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
         let place = if whole { None } else { self.place_of(&piece) };
         let place = place.unwrap_or_else(|| self.begin(&mut piece, whole));
         if place >= REPLY_ITEMS {
@@ -93,6 +92,8 @@ impl Calls {
             call.index = call.index.or(piece.index);
             piece.arguments = call.half.join(piece.arguments, self.is_mended);
             call.prepare(&mut piece);
+            // What is said again is nothing new.
+            text += piece.arguments.len();
             call.extend(piece, place, watch)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
@@ -175,6 +176,9 @@ impl Calls {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
+            // The number tells which call it is. Some servers give it another id at its end: what was told first stays.
+            piece.id = None;
+            piece.name = piece.name.filter(|_| call.name.is_empty());
         }
         self.add_piece(piece, false, watch)
     }

@@ -1,6 +1,7 @@
 use haft_core::{AssistantMessage, ChatResponse, ModelError, Value};
 
 use super::{
+    ending::Kind,
     extras::Extras,
     fold::{Fold, Watch},
     thoughts::{Thoughts, Told},
@@ -50,7 +51,7 @@ impl ChatFold {
         whole: bool,
         watch: &mut Watch<'_>,
     ) -> Result<(), ModelError> {
-        if let Some(error) = chunk.take_error() {
+        if let Some(error) = chunk.take_error(whole) {
             return Err(Complaint::in_band(&error));
         }
         let fold = &mut self.fold;
@@ -187,8 +188,13 @@ impl ChatFold {
     }
 
     pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
+        let is_within = self.thoughts.is_within();
         self.end_texts(watch)?;
-        self.with_extras().finish()
+        let fold = self.with_extras();
+        if is_within && fold.is_silent() && fold.ending.kind() == Kind::Complete {
+            return Err(fold.into_truncated("it ended within its thoughts"));
+        }
+        fold.finish()
     }
 
     #[cfg(feature = "client")]

@@ -52,6 +52,11 @@ impl Fold {
         self.halves.text.forget();
     }
 
+    /// Whether nothing was said, called or declined.
+    pub(super) fn is_silent(&self) -> bool {
+        self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
+    }
+
     /// Ends all texts: half a character that is left is told.
     pub(super) fn end_texts(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
         self.expect_halves(false);

@@ -114,13 +114,13 @@ impl ItemsFold {
                 // Whatever else it is, the server says that this is not all.
                 reason => {
                     let reason = format!("the server says that it is incomplete ({reason})");
-                    return Err(std::mem::take(&mut self.fold).into_truncated(reason));
+                    return Err(self.cut(reason));
                 }
             },
             "failed" => "error",
             "cancelled" | "in_progress" | "queued" => {
                 let reason = format!("the server says that it is {status}");
-                return Err(std::mem::take(&mut self.fold).into_truncated(reason));
+                return Err(self.cut(reason));
             }
             other => other,
         };
@@ -246,9 +246,15 @@ impl ItemsFold {
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn into_truncated(self, reason: String) -> ModelError {
-        // What is not whole is echoed to nobody.
-        self.fold.into_truncated(reason)
+    pub(super) fn into_truncated(mut self, reason: String) -> ModelError {
+        self.cut(reason)
+    }
+
+    /// Ends a reply that is not whole. It is echoed to nobody.
+    fn cut(&mut self, reason: String) -> ModelError {
+        // What is too long by what was kept back is left as it is.
+        let _ = self.fold.end_texts(&mut None);
+        std::mem::take(&mut self.fold).into_truncated(reason)
     }
 
     /// Keeps beside the message what the message does not say: its items in their order, and what the server keeps.

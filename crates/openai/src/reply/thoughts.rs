@@ -55,6 +55,11 @@ impl Thoughts {
         told
     }
 
+    /// Whether a thought has begun and not ended.
+    pub(super) fn is_within(&self) -> bool {
+        matches!(self.place, Place::Opened | Place::Within)
+    }
+
     /// Ends the text: what is left of it.
     pub(super) fn end(&mut self) -> Told {
         let rest = take(&mut self.held);

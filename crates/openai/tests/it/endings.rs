@@ -253,3 +253,12 @@ async fn a_finished_reply_does_not_wait_for_done() {
         assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
     }
 }
+
+/// A call that is said once more behind the end is nothing new: the reply is over.
+#[tokio::test]
+async fn a_call_that_is_said_again_does_not_go_on() {
+    let piece = json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}}]);
+    let reply =
+        last(chunks([&call_delta(piece.clone()), &finish("tool_calls"), &call_delta(piece)])).await.unwrap();
+    assert_eq!(reply.message.tool_calls, [ToolCall::new("a", "add", r#"{"x":1}"#)]);
+}

@@ -205,3 +205,23 @@ async fn the_order_of_speakers_is_learned() {
         assert_eq!(roles(&request.body), BRIDGED);
     }
 }
+
+/// A server may name what it does support, too. Where it says which parameter it means, that alone is left out; else what
+/// did not help is sent the next time.
+#[tokio::test]
+async fn only_what_is_refused_is_left_out() {
+    const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];
+    let words = "'top_p' is not supported with this model. Supported are 'stop', 'seed' and 'temperature'.";
+    for (parameter, refusals) in [(Some("top_p"), 1), (None, 4)] {
+        let refused = refusal(json!({"message": words, "param": parameter}));
+        let replies = vec![refused; refusals].into_iter().chain([fine(), fine()]);
+        let server = Server::replying(replies).await;
+        let model = server.builder().max_retries(0).build().unwrap();
+        for _ in 0..2 {
+            model.chat(&with_settings()).await.unwrap();
+        }
+        let sent = server.take_requests();
+        let last = &sent.last().unwrap().body;
+        assert_eq!(NAMES.map(|name| last.get(name).is_some()), [true, true, true, false], "{parameter:?}");
+    }
+}

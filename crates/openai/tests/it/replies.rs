@@ -389,3 +389,18 @@ async fn a_server_that_streams_unasked_is_understood() {
     let server = Server::replying([stream([&chunk])]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
+
+/// A header that says nothing of how to read the body is no compression, and one that stands beside an error is no move.
+#[tokio::test]
+async fn headers_that_mean_nothing_cost_nothing() {
+    let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();
+    for encoding in ["none", "utf-8", "identity", ""] {
+        let sent = reply("200 OK", &format!("content-encoding: {encoding}\r\n"), &body);
+        let server = Server::replying([sent]).await;
+        assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "{encoding}");
+    }
+    let error = json!({"error": {"message": "bad tools"}}).to_string();
+    let server = Server::replying([reply("400 Bad Request", "location: /v1/chat\r\n", &error)]).await;
+    let error = server.model().chat(&hello()).await.unwrap_err();
+    assert!(matches!(&error, ModelError::Rejected { body, .. } if body == "bad tools"), "{error:?}");
+}

@@ -616,3 +616,20 @@ async fn a_conversation_begins_behind_a_response_made_elsewhere() {
         assert!(error.to_string().contains("resp_1"), "{error}");
     }
 }
+
+/// vLLM gives a call another id at its end: it is one call, by the id that was told first.
+#[tokio::test]
+async fn a_call_that_ends_with_another_id_is_one_call() {
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "add", "arguments": arguments});
+    let item = |kind: &str, item: Value| json!({"type": format!("response.output_item.{kind}"), "output_index": 0, "item": item});
+    let arguments = r#"{"x":1}"#;
+    let told =
+        json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": arguments});
+    let output = json!([call("c", arguments)]);
+    let end = json!({"type": "response.completed", "response": {"status": "completed", "output": output}});
+    let events = streamed(&[item("added", call("a", "")), told, item("done", call("b", arguments)), end])
+        .await
+        .unwrap();
+    let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(reply.message.tool_calls, [ToolCall::new("a", "add", arguments)]);
+}

@@ -1,7 +1,7 @@
 //! What a model thinks in front of its answer, where the server does not tell the two apart.
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatEvent, ChatModel, json};
+use haft_core::{ChatEvent, ChatModel, ModelError, json};
 
 use crate::server::{Server, hello, ok, stream};
 
@@ -84,4 +84,15 @@ fn a_message_is_read_without_a_client_too() {
         let message = haft_openai::assistant_message(&json!({"content": content})).unwrap();
         assert_eq!((message.text().as_str(), message.reasoning.as_deref()), (said, thought));
     }
+}
+
+/// Of a model that says that it is done, and is still thinking, there is no answer: what it thought is not lost.
+#[tokio::test]
+async fn who_ends_within_its_thoughts_has_not_answered() {
+    let choice = json!({"message": {"content": "<think>Hm, it is 4"}, "finish_reason": "stop"});
+    let server = Server::replying([ok(&json!({"choices": [choice]}))]).await;
+    let model = server.builder().max_retries(0).build().unwrap();
+    let error = model.chat(&hello()).await.unwrap_err();
+    let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(partial.reasoning.as_deref(), Some("Hm, it is 4"));
 }

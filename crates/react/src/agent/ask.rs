@@ -52,7 +52,8 @@ impl ReactAgent {
         let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
         run.on_chat(reply)?;
         if let Some(problem) = problem {
-            tracing::warn!(problem, "a reply cannot be used; asking again");
+            // What is wrong may quote what was said.
+            tracing::warn!("a reply broke off or cannot be read; asking again");
             events.tell(|| RunEvent::ReplyRefused { problem }).await;
         }
         Ok(())
