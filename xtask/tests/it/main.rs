@@ -34,7 +34,7 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
         &mut xtask(&["demo", "What", "is"]),
         &expect!["2: error: `demo` takes one question: put it in quotes"],
     );
-    check(&mut xtask(&["ci", "--quick"]), &expect!["2: error: `ci` takes `--checks` or nothing"]);
+    check(&mut xtask(&["ci", "--quick"]), &expect!["2: error: `ci` takes `--checks`, `--counts` or nothing"]);
     check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes no arguments"]);
     check(
         &mut xtask(&["setup", "--models"]),
