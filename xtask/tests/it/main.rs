@@ -38,7 +38,7 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
     check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes no arguments"]);
     check(
         &mut xtask(&["setup", "--models"]),
-        &expect!["2: error: `setup` takes `--model`, `--eval` or nothing"],
+        &expect!["2: error: `setup` takes `--model`, `--eval`, `--judges` or nothing"],
     );
     check(&mut xtask(&["doc", "book"]), &expect!["2: error: `doc` takes `--open` or nothing"]);
     let Output { stderr, stdout, .. } = xtask(&["tets"]).output().expect("xtask starts");
