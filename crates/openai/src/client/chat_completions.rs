@@ -165,22 +165,21 @@ impl Api for Completions {
 
     fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
         let words = refusal.words()?;
-        let without = |part| (!form.refused.has(part)).then(|| form.refused.with(part, true));
         let refused = if is_about_order(words) {
-            without(Part::UserAfterTool)
+            form.refused.and(Part::UserAfterTool)
         } else if !form.newer_limit && words.contains("max_completion_tokens") {
             // It says what it wants in place of `max_tokens`.
-            without(Part::TokenLimit)
+            form.refused.and(Part::TokenLimit)
         } else if form.newer_limit && refusal.is_of("max_completion_tokens") {
-            without(Part::TokenLimit)
+            form.refused.and(Part::TokenLimit)
         } else {
-            OPTIONAL.iter().find_map(|(name, part)| without(*part).filter(|_| refusal.is_of(name)))
+            refusal.beside(form.refused, &OPTIONAL)
         };
         Some(self.delivery(form.is_streamed, refused?))
     }
 
     fn learn(&self, form: &Delivery, before: &Delivery) {
-        self.learned.add(form.refused.without(before.refused));
+        self.learned.add(form.refused, before.refused);
     }
 
     fn ask<'a>(

@@ -46,9 +46,9 @@ impl Parts {
         if whether { Self(self.0 | part.bit()) } else { self }
     }
 
-    /// Those that are not among others.
-    pub(super) fn without(self, others: Self) -> Self {
-        Self(self.0 & !others.0)
+    /// These and another one; `None` where it is among them already.
+    pub(super) fn and(self, part: Part) -> Option<Self> {
+        (!self.has(part)).then(|| self.with(part, true))
     }
 }
 
@@ -71,9 +71,9 @@ impl Learned {
         Parts(self.0.load(Ordering::Relaxed))
     }
 
-    /// Remembers what helped.
-    pub(super) fn add(&self, parts: Parts) {
-        self.0.fetch_or(parts.0, Ordering::Relaxed);
+    /// Remembers what helped: what was left out of the request that was taken, and not of the one before it.
+    pub(super) fn add(&self, taken: Parts, before: Parts) {
+        self.0.fetch_or(taken.0 & !before.0, Ordering::Relaxed);
     }
 }
 
@@ -90,6 +90,11 @@ impl Refusal {
             ModelError::Rejected { status: 400 | 404 | 422, body } => Some(body),
             _ => None,
         }
+    }
+
+    /// What to leave out beside what was, of these by their names in the API.
+    pub(super) fn beside(&self, left_out: Parts, optional: &[(&str, Part)]) -> Option<Parts> {
+        optional.iter().find_map(|(name, part)| left_out.and(*part).filter(|_| self.is_of(name)))
     }
 
     /// Whether the server does not know a parameter, or not for this model. One whose value is wrong is another matter.

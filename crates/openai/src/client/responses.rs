@@ -200,15 +200,13 @@ impl Api for Items {
         if form.with_previous && (says(&FORGOTTEN) || refusal.parameter == "previous_response_id") {
             return Some(Delivery { with_previous: false, ..form.clone() });
         }
-        let without = |part| (!form.refused.has(part)).then(|| form.refused.with(part, true));
-        let refused = without(Part::Encrypted).filter(|_| says(&["encrypted"])).or_else(|| {
-            OPTIONAL.iter().find_map(|(name, part)| without(*part).filter(|_| refusal.is_of(name)))
-        });
+        let encrypted = form.refused.and(Part::Encrypted).filter(|_| says(&["encrypted"]));
+        let refused = encrypted.or_else(|| refusal.beside(form.refused, &OPTIONAL));
         Some(Delivery { refused: refused?, ..form.clone() })
     }
 
     fn learn(&self, form: &Delivery, before: &Delivery) {
-        self.learned.add(form.refused.without(before.refused));
+        self.learned.add(form.refused, before.refused);
     }
 
     fn ask<'a>(
