@@ -1,7 +1,7 @@
 //! Characters that come in halves, or as bytes that are none: one character is at stake, never the reply.
 
 use futures::TryStreamExt as _;
-use haft_core::{AssistantMessage, ChatEvent, ChatModel, ChatResponse};
+use haft_core::{AssistantMessage, ChatEvent, ChatModel, ChatResponse, ModelError};
 
 use crate::server::{STREAM, Server, hello, reply};
 
@@ -179,5 +179,20 @@ async fn an_error_with_half_a_character_is_told() {
         let model = server.responses().max_retries(0).build().unwrap();
         let error = model.chat(&hello()).await.unwrap_err().to_string();
         assert_eq!(error, "the model's server failed: no \u{fffd}");
+    }
+}
+
+/// What is left of a reply that breaks off has a mark for half a character, too.
+#[tokio::test]
+async fn half_a_character_before_a_break_is_told_by_a_mark() {
+    let half = r#"{"type":"response.output_text.delta","output_index":0,"delta":"ab\ud83c"}"#;
+    let broken = r#"{"type":"response.incomplete","response":{"status":"incomplete"}}"#;
+    let sent: String = [half, broken].map(|event| format!("data: {event}\n\n")).concat();
+    for sent in [sent.clone(), format!("data: {half}\n\n")] {
+        let server = Server::replying([format!("{STREAM}{sent}").into_bytes()]).await;
+        let model = server.responses().max_retries(0).build().unwrap();
+        let error = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
+        let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(partial.text(), "ab\u{fffd}");
     }
 }

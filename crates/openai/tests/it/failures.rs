@@ -206,3 +206,13 @@ async fn an_error_with_status_200_may_be_permanent() {
         }
     }
 }
+
+/// Who says that it will never do is not waited for, by nobody: a layer of the user's reads the error, too.
+#[tokio::test]
+async fn never_is_no_long_wait() {
+    for status in ["500 Broken", "503 Down", "409 Conflict"] {
+        let server = Server::replying([reply(status, "x-should-retry: false\r\n", "no")]).await;
+        let error = server.builder().build().unwrap().chat(&hello()).await.unwrap_err();
+        assert!(!error.is_transient() && error.retry_after().is_none(), "{status}: {error:?}");
+    }
+}

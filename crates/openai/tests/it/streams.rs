@@ -422,3 +422,12 @@ async fn an_endless_event_is_cut() {
     let error = events(&server.model()).await.unwrap_err();
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
 }
+
+/// A word on how far a server is, is no part of the reply, and none of its errors.
+#[tokio::test]
+async fn progress_in_the_middle_of_a_stream_costs_nothing() {
+    let queued = json!({"message": "queued"});
+    let reply =
+        last(stream([&queued, &delta(json!({"content": "Hi"})), &queued, &finish("stop")])).await.unwrap();
+    assert_eq!(reply.message.text(), "Hi");
+}

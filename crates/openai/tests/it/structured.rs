@@ -160,3 +160,24 @@ async fn the_responses_api_is_held_to_the_schema_too() {
     assert_eq!(format["strict"], true);
     assert_eq!(format["schema"]["type"], "object");
 }
+
+/// Beside calls, too: what was heard is what the reply says.
+#[tokio::test]
+async fn what_is_heard_beside_a_call_is_the_reply() {
+    let call = json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}}]);
+    let sent = [
+        delta(json!({"content": "{\"value\":{\"tool\":\"add\"}}"})),
+        delta(json!({"tool_calls": call})),
+        finish("tool_calls"),
+    ];
+    let server = Server::replying([stream(&sent)]).await;
+    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).build().unwrap();
+    let events: Vec<_> = model.stream(&asking(step())).try_collect().await.unwrap();
+    let texts = events.iter().filter_map(|event| match event {
+        ChatEvent::TextDelta { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(reply.message.text(), texts.collect::<String>());
+    assert_eq!(reply.message.text(), r#"{"tool":"add"}"#);
+}

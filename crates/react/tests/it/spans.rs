@@ -7,7 +7,7 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Deprecation, RunContext, RunInput, ToolError, ToolExt as _, Toolset, json,
+    Agent as _, Deprecation, ModelError, RunContext, RunInput, ToolError, ToolExt as _, Toolset, json,
     testing::ScriptedModel,
 };
 use haft_react::{OutputError, ReactAgent};
@@ -86,6 +86,7 @@ fn canary(canary: &str, traced: bool) -> ReactAgent {
     });
     let arguments = |fails: bool| json!({"text": canary, "fails": fails}).to_string();
     let model = ScriptedModel::new()
+        .fail(ModelError::InvalidResponse(canary.to_owned()))
         .calls([("a", "echo", &arguments(false)), ("b", "echo", &arguments(true))])
         .calls([("c", "echo", &format!(r#"{{"text":{{"{canary}":1}}}}"#)), ("d", canary, "{}")])
         .text(canary)
@@ -98,7 +99,7 @@ fn canary(canary: &str, traced: bool) -> ReactAgent {
             move |_| std::future::ready(Ok(canary.clone()))
         })
         .output_validator(|output, cx| async move {
-            if cx.step < 4 { Err(OutputError::retry(output.text)) } else { Ok(output) }
+            if cx.step < 5 { Err(OutputError::retry(output.text)) } else { Ok(output) }
         })
         .trace_content(traced)
         .build()
