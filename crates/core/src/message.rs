@@ -49,7 +49,7 @@ pub enum MessageBody {
     /// What the model said.
     Assistant(AssistantMessage),
     /// The result of one call that the model asked for.
-    Tool(Box<ToolResult>),
+    Tool(Arc<ToolResult>),
 }
 
 /// What a model said: text, reasoning and calls, any of which may be absent.
@@ -95,8 +95,8 @@ impl Message {
     }
 
     /// Makes the message that tells a model the result of its call.
-    pub fn tool(result: ToolResult) -> Self {
-        Self::new(MessageBody::Tool(Box::new(result)))
+    pub fn tool(result: impl Into<Arc<ToolResult>>) -> Self {
+        Self::new(MessageBody::Tool(result.into()))
     }
 
     /// Sets when the message was added to the conversation.

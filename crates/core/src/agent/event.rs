@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::RunOutput;
@@ -57,12 +59,12 @@ pub enum RunEvent {
     /// A call ended.
     CallFinished {
         /// What came of it.
-        result: ToolResult,
+        result: Arc<ToolResult>,
     },
     /// A call waits: it did not run, or not to its end.
     CallPending {
         /// What it waits for.
-        pending: PendingCall,
+        pending: Box<PendingCall>,
     },
     /// The run ended; the last event.
     Done {

@@ -1,5 +1,5 @@
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     fmt,
     sync::{
         Arc,
@@ -18,7 +18,7 @@ pub struct ToolList(Arc<Snapshot>);
 struct Snapshot {
     id: u64,
     tools: Vec<Arc<dyn Tool>>,
-    index: HashMap<ToolName, usize>,
+    index: BTreeMap<ToolName, usize>,
     diagnostics: Vec<Diagnostic>,
     rendering: RenderingSlot,
 }
@@ -74,7 +74,7 @@ impl ToolList {
     ) -> Self {
         let mut kept: Vec<Arc<dyn Tool>> = Vec::new();
         let mut labels: Vec<&str> = Vec::new();
-        let mut index: HashMap<ToolName, usize> = HashMap::new();
+        let mut index: BTreeMap<ToolName, usize> = BTreeMap::new();
         for (label, tool) in tools {
             let definition = tool.definition();
             let source_label = label.to_owned();
@@ -102,7 +102,7 @@ impl ToolList {
 
     fn with_index(
         tools: Vec<Arc<dyn Tool>>,
-        index: HashMap<ToolName, usize>,
+        index: BTreeMap<ToolName, usize>,
         diagnostics: Vec<Diagnostic>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -154,7 +154,7 @@ impl ToolList {
 /// No tools.
 impl Default for ToolList {
     fn default() -> Self {
-        Self::with_index(Vec::new(), HashMap::new(), Vec::new())
+        Self::with_index(Vec::new(), BTreeMap::new(), Vec::new())
     }
 }
 

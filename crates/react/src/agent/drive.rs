@@ -183,11 +183,11 @@ impl ReactAgent {
                 CallOutcome::Finished(result) => {
                     let id = result.call_id.clone();
                     let result = run.on_result(&id, result)?;
-                    events.tell(|| RunEvent::CallFinished { result: result.clone() }).await;
+                    events.tell(|| RunEvent::CallFinished { result: Arc::clone(result) }).await;
                 }
                 CallOutcome::Pending(pending) => {
                     run.on_pending(pending.clone())?;
-                    events.tell(|| RunEvent::CallPending { pending }).await;
+                    events.tell(|| RunEvent::CallPending { pending: Box::new(pending) }).await;
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{
     future::{BoxFuture, FutureExt as _},
-    stream::{BoxStream, Stream, StreamExt as _},
+    stream::{BoxStream, FuturesUnordered, Stream, StreamExt as _},
 };
 use haft_core::{AgentError, Progress, ProgressSink, RunEvent, RunOutput};
 use tokio::sync::mpsc;
@@ -69,12 +69,14 @@ where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(WAITING_EVENTS);
-    Watched { events, driver: Some(driver(Events(Some(sender))).boxed()), end: None }.boxed()
+    let driver = FuturesUnordered::from_iter([driver(Events(Some(sender))).boxed()]);
+    Watched { events, driver, end: None }.boxed()
 }
 
 struct Watched<'r> {
     events: mpsc::Receiver<RunEvent>,
-    driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
+    /// One at most. It is polled when something woke it, not with each event that the reader takes.
+    driver: FuturesUnordered<BoxFuture<'r, Result<RunOutput, AgentError>>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
 
@@ -83,10 +85,8 @@ impl Stream for Watched<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         // First of all: however much tools report, deadlines and the token are looked at.
-        if let Some(driver) = &mut self.driver
-            && let Poll::Ready(end) = driver.poll_unpin(cx)
-        {
-            (self.driver, self.end) = (None, Some(end));
+        if let Poll::Ready(Some(end)) = self.driver.poll_next_unpin(cx) {
+            self.end = Some(end);
             // What an abandoned tool still reports is nobody's any more.
             self.events.close();
         }

@@ -139,7 +139,7 @@ impl<'r> Filling<'r> {
                 let content = self.content(&said.content)?;
                 MessageBody::Assistant(AssistantMessage { content, ..said.clone() })
             }
-            MessageBody::Tool(result) => MessageBody::Tool(Box::new(self.result(result)?)),
+            MessageBody::Tool(result) => MessageBody::Tool(self.result(result)?.into()),
         })
     }
 

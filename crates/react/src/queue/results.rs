@@ -27,7 +27,7 @@ pub struct QueuedResults(BTreeMap<String, Queued>);
 #[non_exhaustive]
 pub enum Queued {
     /// Its result.
-    Executed(Box<ToolResult>),
+    Executed(Arc<ToolResult>),
     /// It was not executed, or not to its end.
     Unexecuted {
         /// The tool.
@@ -76,8 +76,8 @@ impl QueuedResults {
         self.0.is_empty()
     }
 
-    pub(crate) fn extend(&mut self, results: impl IntoIterator<Item = ToolResult>) {
-        let results = results.into_iter().map(|it| (it.call_id.clone(), Queued::Executed(Box::new(it))));
+    pub(crate) fn extend(&mut self, results: impl IntoIterator<Item = Arc<ToolResult>>) {
+        let results = results.into_iter().map(|it| (it.call_id.clone(), Queued::Executed(it)));
         self.0.extend(results);
     }
 

@@ -1,6 +1,6 @@
 //! Which calls of a queue can be made together.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use haft_core::{FailureKind, Timestamp, ToolCall, ToolResult, Value};
 
@@ -12,7 +12,7 @@ use crate::run::not_run;
 pub(crate) struct Round {
     pub(crate) calls: Vec<ToolCall>,
     /// Those that are never made, since what they need failed.
-    pub(crate) failed: Vec<ToolResult>,
+    pub(crate) failed: Vec<Arc<ToolResult>>,
 }
 
 /// Takes the calls that can be made out of those that wait, with results in the places of placeholders.

@@ -1,6 +1,6 @@
 //! The calls of a run.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use haft_core::{
     AgentErrorKind, Answer, FailureKind, Limit, Message, PendingCall, ToolCall, ToolList, ToolResult,
@@ -14,7 +14,7 @@ impl Run {
     /// # Errors
     ///
     /// Fails when no call of this id is under way.
-    pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&ToolResult, RunError> {
+    pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let Phase::Calling { calls, queued } = &mut self.head.phase else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };

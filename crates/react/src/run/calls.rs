@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
     Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed, Timestamp,
@@ -36,7 +36,7 @@ enum CallState {
     /// It waits for an answer.
     Waiting { pending: Pending },
     /// It is done.
-    Finished { result: Box<ToolResult> },
+    Finished { result: Arc<ToolResult> },
 }
 
 impl OpenCalls {
@@ -90,7 +90,7 @@ impl OpenCalls {
 
     /// The result that ends the run, if there is one.
     pub(crate) fn fatal(&self) -> Option<&ToolResult> {
-        self.results().find(|result| is(result, FailureKind::Fatal))
+        self.results().map(|result| &**result).find(|result| is(result, FailureKind::Fatal))
     }
 
     /// A call that is under way, and how often in a row its tool may ask for another try.
@@ -114,9 +114,9 @@ impl OpenCalls {
     }
 
     /// The results that there are.
-    pub(crate) fn results(&self) -> impl Iterator<Item = &ToolResult> {
+    pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<ToolResult>> {
         self.0.iter().filter_map(|open| match &open.state {
-            CallState::Finished { result } => Some(&**result),
+            CallState::Finished { result } => Some(result),
             _ => None,
         })
     }
@@ -130,9 +130,9 @@ impl OpenCalls {
     }
 
     /// Takes the result of a call that is under way.
-    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&ToolResult, RunError> {
+    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_under_way(id)?;
-        open.state = CallState::Finished { result: Box::new(result) };
+        open.state = CallState::Finished { result: Arc::new(result) };
         match &open.state {
             CallState::Finished { result } => Ok(result),
             _ => Err(RunError::NotUnderWay(id.to_owned())),
@@ -189,8 +189,7 @@ impl OpenCalls {
             } else {
                 let message =
                     "unconfirmed, it may or may not have happened: the process that made the call is gone";
-                let result = not_run(&open.call, FailureKind::Unconfirmed, message, now);
-                CallState::Finished { result: Box::new(result) }
+                CallState::Finished { result: not_run(&open.call, FailureKind::Unconfirmed, message, now) }
             };
         }
     }
@@ -200,7 +199,7 @@ impl OpenCalls {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
             let result = not_run(&open.call, FailureKind::TimedOut, message, now);
-            open.state = CallState::Finished { result: Box::new(result) };
+            open.state = CallState::Finished { result };
         }
     }
 
@@ -210,9 +209,9 @@ impl OpenCalls {
         kind: FailureKind,
         why: &str,
         now: Timestamp,
-    ) -> impl Iterator<Item = ToolResult> {
+    ) -> impl Iterator<Item = Arc<ToolResult>> {
         self.0.into_iter().map(move |OpenCall { call, state }| match state {
-            CallState::Finished { result } => *result,
+            CallState::Finished { result } => result,
             _ => not_run(&call, kind, why, now),
         })
     }
@@ -237,8 +236,8 @@ pub(crate) fn is(result: &ToolResult, kind: FailureKind) -> bool {
 }
 
 /// The result of a call that was not made, or not to an end that anybody knows.
-pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> ToolResult {
-    ToolResult {
+pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
+    Arc::new(ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
         outcome: Outcome::Failed(Failure { kind, message: why.to_owned() }),
@@ -246,5 +245,5 @@ pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timest
         repairs: Vec::new(),
         started_at: now,
         duration: std::time::Duration::ZERO,
-    }
+    })
 }

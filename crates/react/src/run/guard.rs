@@ -94,7 +94,7 @@ pub(super) fn bound_retry(result: &mut ToolResult, used: u32, budget: u32) {
 
 /// Counts the wishes of the results of one reply, one for each tool. A tool that did its work has its whole budget again.
 pub(super) fn count_retries<'a>(
-    results: impl Iterator<Item = &'a ToolResult>,
+    results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,
 ) {
     let mut wishes = BTreeMap::new();

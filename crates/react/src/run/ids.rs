@@ -1,10 +1,10 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{Message, MessageBody, ToolCall};
 
 /// The ids of all calls of a conversation. Derived from the transcript, never saved.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct CallIds(HashSet<String>);
+pub(super) struct CallIds(BTreeSet<String>);
 
 impl CallIds {
     pub(super) fn of(messages: &[Arc<Message>]) -> Self {

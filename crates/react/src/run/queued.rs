@@ -77,7 +77,7 @@ impl Run {
     }
 
     /// Puts results of the queue into the transcript, behind what is there.
-    pub(super) fn note(&mut self, results: Vec<ToolResult>) {
+    pub(super) fn note(&mut self, results: Vec<Arc<ToolResult>>) {
         let mut note = QueuedResults::default();
         note.extend(results);
         if let Some(note) = note.note() {

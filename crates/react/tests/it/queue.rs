@@ -310,7 +310,7 @@ async fn a_text_is_not_filled_without_end() {
 fn known(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(place(number), "draw", output);
-        (place(number), serde_json::to_value(Queued::Executed(Box::new(result))).unwrap())
+        (place(number), serde_json::to_value(Queued::Executed(result.into())).unwrap())
     });
     serde_json::from_value(results.collect::<serde_json::Map<_, _>>().into()).unwrap()
 }

@@ -62,7 +62,7 @@ impl Broken {
         let mut said = if self.fault == "forgets" { Transcript::new() } else { earlier.clone() };
         said.push(Message::user("Hello."));
         let started = || Ok(RunEvent::CallStarted { call: call() });
-        let finished = || Ok(RunEvent::CallFinished { result: result() });
+        let finished = || Ok(RunEvent::CallFinished { result: result().into() });
         let request = |request| Ok(RunEvent::RequestStarted { request });
         match self.fault {
             "no end" => vec![request(1)],
@@ -83,7 +83,8 @@ impl Broken {
                 request(if is_resumed { 2 } else { 1 }),
                 started(),
                 Ok(RunEvent::CallPending {
-                    pending: PendingCall { call: call(), pending: Pending::new(PendingKind::External) },
+                    pending: PendingCall { call: call(), pending: Pending::new(PendingKind::External) }
+                        .into(),
                 }),
                 Ok(parked(7)),
             ],
