@@ -77,7 +77,9 @@ impl ChatModel for LocalModel {
         let mut events = self.worker.ask(request.clone()).await?;
         while let Some(event) = events.recv().await {
             if let ChatEvent::Finished(response) = event? {
-                return Ok(self.named(response));
+                let mut response = *response;
+                self.name(&mut response);
+                return Ok(response);
             }
         }
         Err(gone())
@@ -92,9 +94,11 @@ impl ChatModel for LocalModel {
                 Err(error) => stream::iter([Err(error)]).boxed(),
             }
         };
-        let named = |event| match event {
-            Ok(ChatEvent::Finished(response)) => Ok(ChatEvent::Finished(self.named(response))),
-            other => other,
+        let named = |mut event| {
+            if let Ok(ChatEvent::Finished(response)) = &mut event {
+                self.name(response);
+            }
+            event
         };
         stream::once(events).flatten().map(named).boxed()
     }
@@ -105,8 +109,8 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    fn named(&self, response: ChatResponse) -> ChatResponse {
-        ChatResponse { model: Some(self.profile.name.clone()), ..response }
+    fn name(&self, response: &mut ChatResponse) {
+        response.model = Some(self.profile.name.clone());
     }
 }
 

@@ -12,6 +12,7 @@ mod profile;
 mod provider;
 mod refusals;
 mod reply;
+mod reply_events;
 mod reply_stream;
 mod responses;
 mod retry;
@@ -23,7 +24,7 @@ use std::{fmt, mem::replace, pin::pin, sync::Arc};
 use async_openai::error::OpenAIError;
 use futures::{
     TryFutureExt as _, TryStreamExt as _,
-    stream::{self, BoxStream, StreamExt as _},
+    stream::{BoxStream, StreamExt as _},
 };
 use haft_core::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use serde::{Serialize, de::IgnoredAny};
@@ -33,6 +34,7 @@ use self::{
     clock::Clock,
     profile::Habits,
     refusals::Refusal,
+    reply_events::ReplyEvents,
     reply_stream::ReplyStream,
     retry::RetryPolicy,
     structured::Structured,
@@ -100,7 +102,11 @@ impl<A: Api> Client<A> {
         let reply = attempts.instrument(span.clone()).await;
         let response = match Structured::of(request, &self.habits.quirks) {
             None => reply?,
-            Some(structured) => structured.restore(reply.map_err(|error| structured.cut(error))?),
+            Some(structured) => {
+                let mut reply = reply.map_err(|error| structured.cut(error))?;
+                structured.restore(&mut reply);
+                reply
+            }
         };
         record(&span, &response);
         Ok(response)
@@ -111,12 +117,9 @@ impl<A: Api> Client<A> {
         let clock = Clock::start(&self.timeouts);
         let opening = async move {
             let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
-            self.retry.run(&clock, attempt).await
+            self.retry.run(&clock, attempt).await.map(Box::new)
         };
-        let events = stream::once(opening.instrument(span.clone()))
-            .map_ok(move |reply| reply.into_events(span.clone()))
-            .try_flatten()
-            .map_err(|error| self.redact(error));
+        let events = ReplyEvents::new(Box::pin(opening), span).map_err(|error| self.redact(error));
         match Structured::of(request, &self.habits.quirks) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),

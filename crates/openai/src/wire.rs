@@ -1,7 +1,10 @@
 //! What servers send, read as tolerantly as their habits demand.
 
 #[cfg(feature = "client")]
+mod chunks;
+#[cfg(feature = "client")]
 mod event;
+mod fields;
 pub(crate) mod half;
 #[cfg(feature = "client")]
 mod lenient;
@@ -12,35 +15,38 @@ mod usage;
 use std::mem;
 
 use haft_core::{Usage, Value, json};
-use serde::Deserialize;
+use serde::Deserialize as _;
 
 #[cfg(feature = "client")]
+pub(crate) use chunks::{Chunk, Chunks, Part, Said};
+#[cfg(feature = "client")]
 pub(crate) use event::Event;
+use fields::object;
 pub(crate) use half::Half;
+use lists::WireCalls;
 pub(crate) use loose::{Loose, Object};
 pub(crate) use usage::{WireUsage, later, usage_of};
 
-/// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Completion {
-    pub(crate) id: Loose,
-    pub(crate) model: Loose,
-    /// `None` where the body is no reply at all.
-    pub(crate) choices: Option<Vec<Choice>>,
-    usage: Object<WireUsage>,
-    /// Where Groq says in a stream what it cost.
-    x_groq: Object<Groq>,
-    error: Loose,
-    /// What some servers put beside an error that is only text.
-    code: Loose,
-    r#type: Loose,
-    /// What others say in place of an error, and of choices.
-    message: Loose,
-    detail: Loose,
-    /// Whether there may be halves of characters in it, for a [`Half`].
-    #[serde(skip)]
-    pub(crate) is_mended: bool,
+object! {
+    /// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
+    pub(crate) struct Completion {
+        pub(crate) id: Loose,
+        pub(crate) model: Loose,
+        /// `None` where the body is no reply at all.
+        pub(crate) choices: Option<Vec<Choice>>,
+        usage: Object<WireUsage>,
+        /// Where Groq says in a stream what it cost.
+        x_groq: Object<Groq>,
+        error: Loose,
+        /// What some servers put beside an error that is only text.
+        code: Loose,
+        kind = "type": Loose,
+        /// What others say in place of an error, and of choices.
+        message: Loose,
+        detail: Loose,
+        @ /// Whether there may be halves of characters in it, for a [`Half`].
+        pub(crate) is_mended: bool,
+    }
 }
 
 impl Completion {
@@ -84,7 +90,7 @@ impl Completion {
     fn take_any_error(&mut self, whole: bool) -> Option<Value> {
         match mem::take(&mut self.error) {
             Loose::Text(text) if !text.is_empty() => {
-                let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.r#type));
+                let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.kind));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
             Loose::Json(error) if !is_none(&error) => Some(*error),
@@ -93,7 +99,7 @@ impl Completion {
                 let detail = mem::take(&mut self.detail).into_filled();
                 let message = mem::take(&mut self.message).into_filled();
                 let (code, kind) =
-                    (mem::take(&mut self.code).into_text(), mem::take(&mut self.r#type).into_text());
+                    (mem::take(&mut self.code).into_text(), mem::take(&mut self.kind).into_text());
                 // In the middle of a stream a message may be a word on how far it is.
                 let is_error = whole || detail.is_some() || code.is_some() || kind.is_some();
                 let message = message.or(detail).filter(|_| is_error)?;
@@ -121,27 +127,32 @@ fn is_none(error: &Value) -> bool {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Groq {
-    usage: Object<WireUsage>,
+object! {
+    struct Groq {
+        usage: Object<WireUsage>,
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Choice {
-    pub(crate) index: Loose,
-    /// In a box, as what else is rare: what is read is moved often.
-    pub(crate) message: Option<Box<WireMessage>>,
-    pub(crate) delta: Option<Box<WireMessage>>,
-    pub(crate) finish_reason: Loose,
-    /// What went wrong with it, where OpenRouter says so.
-    error: Loose,
-    /// Where Moonshot says in a stream what it cost.
-    usage: Object<WireUsage>,
+object! {
+    pub(crate) struct Choice {
+        pub(crate) index: Loose,
+        /// In a box, as what else is rare: what is read is moved often.
+        pub(crate) message: Option<Box<WireMessage>>,
+        pub(crate) delta: Option<Box<WireMessage>>,
+        pub(crate) finish_reason: Loose,
+        /// What went wrong with it, where OpenRouter says so.
+        error: Loose,
+        /// Where Moonshot says in a stream what it cost.
+        usage: Object<WireUsage>,
+    }
 }
 
 impl Choice {
+    /// Which of the choices it is.
+    pub(crate) fn number(&self) -> i64 {
+        self.index.to_number().unwrap_or(0)
+    }
+
     pub(crate) fn take_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
             Loose::Text(error) if !error.is_empty() => Some(error.into()),
@@ -160,33 +171,32 @@ impl Choice {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireMessage {
-    /// Text, null, or a list of parts.
-    pub(crate) content: Loose,
-    /// What DeepSeek, vLLM and llama.cpp call the reasoning.
-    pub(crate) reasoning_content: Loose,
-    /// What Ollama and OpenRouter call it.
-    pub(crate) reasoning: Loose,
-    pub(crate) refusal: Loose,
-    /// The blocks of reasoning that OpenRouter, and gateways to Anthropic, want back as they came.
-    pub(crate) reasoning_details: Loose,
-    pub(crate) thinking_blocks: Loose,
-    /// What Gemini says beside the fields of OpenAI.
-    pub(crate) extra_content: Loose,
-    #[serde(deserialize_with = "lists::list_or_nothing")]
-    pub(crate) tool_calls: Vec<WireCall>,
-    /// What was there before `tool_calls`, and is still at some servers.
-    pub(crate) function_call: Object<WireFunction>,
-    /// What was said aloud.
-    pub(crate) audio: Object<WireAudio>,
+object! {
+    pub(crate) struct WireMessage {
+        /// Text, null, or a list of parts.
+        pub(crate) content: Loose,
+        /// What DeepSeek, vLLM and llama.cpp call the reasoning.
+        pub(crate) reasoning_content: Loose,
+        /// What Ollama and OpenRouter call it.
+        pub(crate) reasoning: Loose,
+        pub(crate) refusal: Loose,
+        /// The blocks of reasoning that OpenRouter, and gateways to Anthropic, want back as they came.
+        pub(crate) reasoning_details: Loose,
+        pub(crate) thinking_blocks: Loose,
+        /// What Gemini says beside the fields of OpenAI.
+        pub(crate) extra_content: Loose,
+        pub(crate) tool_calls: WireCalls,
+        /// What was there before `tool_calls`, and is still at some servers.
+        pub(crate) function_call: Object<WireFunction>,
+        /// What was said aloud.
+        pub(crate) audio: Object<WireAudio>,
+    }
 }
 
 impl WireMessage {
     /// Its calls, and what stands for one at servers that have not heard of them.
     pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
-        let calls = mem::take(&mut self.tool_calls);
+        let calls = self.tool_calls.take();
         let older = self.function_call.take().filter(|_| calls.is_empty());
         let older = older.map(|function| WireCall { function: Some(*function), ..WireCall::default() });
         calls.into_iter().chain(older)
@@ -201,25 +211,25 @@ impl WireMessage {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireAudio {
-    pub(crate) transcript: Loose,
+object! {
+    pub(crate) struct WireAudio {
+        pub(crate) transcript: Loose,
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireCall {
-    pub(crate) index: Loose,
-    pub(crate) id: Loose,
-    pub(crate) extra_content: Option<Box<Value>>,
-    pub(crate) function: Option<WireFunction>,
+object! {
+    pub(crate) struct WireCall {
+        pub(crate) index: Loose,
+        pub(crate) id: Loose,
+        pub(crate) extra_content: Option<Box<Value>>,
+        pub(crate) function: Option<WireFunction>,
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireFunction {
-    pub(crate) name: Loose,
-    /// JSON text; some servers send the object itself, or null.
-    pub(crate) arguments: Loose,
+object! {
+    pub(crate) struct WireFunction {
+        pub(crate) name: Loose,
+        /// JSON text; some servers send the object itself, or null.
+        pub(crate) arguments: Loose,
+    }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::{
     FutureExt as _, TryFutureExt as _,
     future::BoxFuture,
-    stream::{self, BoxStream, StreamExt as _},
+    stream::{self, BoxStream, StreamExt as _, TryStreamExt as _},
 };
 
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelFailure, ModelProfile};
@@ -138,9 +138,8 @@ fn shared(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
 }
 
 /// Says who replied, where the reply does not.
-fn signed(mut response: ChatResponse, model: &dyn ChatModel) -> ChatResponse {
+fn sign(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
-    response
 }
 
 /// A reply that has begun: an error in place of its beginning is one of the whole.
@@ -150,9 +149,11 @@ async fn begun<'a>(
 ) -> Result<BoxStream<'a, Result<ChatEvent, ModelError>>, ModelError> {
     let mut events = model.stream(request);
     let first = events.next().await.ok_or_else(ModelError::without_end)??;
-    let events = stream::iter([Ok(first)]).chain(events).map(|event| match event {
-        Ok(ChatEvent::Finished(response)) => Ok(ChatEvent::Finished(signed(response, model))),
-        other => other,
+    let events = stream::iter([Ok(first)]).chain(events).map_ok(|mut event| {
+        if let ChatEvent::Finished(response) = &mut event {
+            sign(response, model);
+        }
+        event
     });
     Ok(events.boxed())
 }
@@ -160,8 +161,12 @@ async fn begun<'a>(
 #[async_trait]
 impl ChatModel for FallbackModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let whole = |model| async move { Ok(signed(ChatModel::chat(model, request).await?, model)) }.boxed();
-        self.ask(whole).await
+        let whole = |model| async move {
+            let mut response = ChatModel::chat(model, request).await?;
+            sign(&mut response, model);
+            Ok(response)
+        };
+        self.ask(|model| whole(model).boxed()).await
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {

@@ -123,7 +123,7 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
         let mut events = self.stream(request);
         while let Some(event) = events.next().await {
             if let ChatEvent::Finished(response) = event? {
-                return Ok(response);
+                return Ok(*response);
             }
         }
         Err(ModelError::without_end())

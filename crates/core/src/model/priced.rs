@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use futures::stream::{BoxStream, StreamExt as _};
+use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile, Prices};
 
@@ -15,22 +15,25 @@ impl<M: ChatModel> Priced<M> {
         Self { model, prices }
     }
 
-    fn note(&self, mut response: ChatResponse) -> ChatResponse {
-        self.prices.note(&mut response, &self.model.profile().name);
-        response
+    fn note(&self, response: &mut ChatResponse) {
+        self.prices.note(response, &self.model.profile().name);
     }
 }
 
 #[async_trait]
 impl<M: ChatModel> ChatModel for Priced<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        Ok(self.note(self.model.chat(request).await?))
+        let mut response = self.model.chat(request).await?;
+        self.note(&mut response);
+        Ok(response)
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let events = self.model.stream(request).map(|event| match event {
-            Ok(ChatEvent::Finished(response)) => Ok(ChatEvent::Finished(self.note(response))),
-            other => other,
+        let events = self.model.stream(request).map_ok(|mut event| {
+            if let ChatEvent::Finished(response) = &mut event {
+                self.note(response);
+            }
+            event
         });
         events.boxed()
     }

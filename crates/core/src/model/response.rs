@@ -38,7 +38,7 @@ impl ChatResponse {
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
         let text = text.map(|text| ChatEvent::TextDelta { text });
         let calls: Vec<_> = self.message.tool_calls.iter().enumerate().flat_map(call_events).collect();
-        reasoning.into_iter().chain(text).chain(calls).chain([ChatEvent::Finished(self)])
+        reasoning.into_iter().chain(text).chain(calls).chain([ChatEvent::Finished(Box::new(self))])
     }
 }
 
@@ -81,7 +81,7 @@ pub enum ChatEvent {
         arguments: String,
     },
     /// The whole reply; the last event.
-    Finished(ChatResponse),
+    Finished(Box<ChatResponse>),
 }
 
 /// Why a model stopped.

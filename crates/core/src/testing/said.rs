@@ -20,7 +20,7 @@ impl Said {
             Self::Events(events) => {
                 for event in events {
                     if let ChatEvent::Finished(response) = event? {
-                        return Ok(response);
+                        return Ok(*response);
                     }
                 }
                 Err(ModelError::failed("the reply has no end"))

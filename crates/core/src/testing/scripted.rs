@@ -111,7 +111,7 @@ impl ScriptedModel {
     #[must_use]
     pub fn chunks<T: Into<String>>(self, texts: impl IntoIterator<Item = T>) -> Self {
         let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
-        let finished = ChatEvent::Finished(counted(ChatResponse::new(texts.concat())));
+        let finished = ChatEvent::Finished(counted(ChatResponse::new(texts.concat())).into());
         let deltas = texts.into_iter().map(|text| ChatEvent::TextDelta { text });
         self.events(deltas.chain([finished]).map(Ok).collect::<Vec<_>>())
     }

@@ -47,7 +47,7 @@ impl Outlet {
 
     /// Ends the reply.
     pub(crate) fn finish(&self, reply: Result<ChatResponse, ModelError>) {
-        self.send(reply.map(ChatEvent::Finished));
+        self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
     /// Never waits, as a whole reply fits into the channel: a reader that stands still must not hold up the others.

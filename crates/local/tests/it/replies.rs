@@ -107,7 +107,7 @@ async fn a_stream_is_the_reply_in_pieces() {
     let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
     assert_eq!(reply.message.text(), text);
     assert_eq!(
-        *reply,
+        **reply,
         model
             .chat(&request)
             .await

@@ -1,7 +1,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::mem::{replace, take};
+use std::{
+    mem::{replace, take},
+    ops::Range,
+};
 
 use haft_core::limits::LINE_BYTES;
 use memchr::memchr2;
@@ -17,6 +20,9 @@ pub(super) struct EventParser {
     line: usize,
     /// How far that line was searched for its end.
     searched: usize,
+    /// Where the data of the event stands in the bytes, as long as it is one line.
+    one_line: Option<Range<usize>>,
+    /// The data, where it is more than that.
     data: Vec<u8>,
     has_data: bool,
     /// Whether the event is named `error`, or is an `error` in place of data.
@@ -29,8 +35,8 @@ pub(super) struct EventParser {
 
 /// What a server says at once.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ServerEvent {
-    pub(super) data: Vec<u8>,
+pub(super) struct ServerEvent<'p> {
+    pub(super) data: &'p mut [u8],
     /// Whether it says of itself that it is an error.
     pub(super) is_error: bool,
 }
@@ -41,38 +47,65 @@ pub(super) struct TooLong;
 
 impl EventParser {
     /// Takes more bytes. Read the events that they complete before the next ones.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+    pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooLong> {
+        self.keep_line();
         self.bytes.drain(..self.line);
         self.searched -= self.line;
         self.line = 0;
-        if self.bytes.len() + self.data.len() + bytes.len() > LINE_BYTES {
+        let data = if self.has_data { self.data.len() } else { 0 };
+        if self.bytes.len() + data + bytes.len() > LINE_BYTES {
             return Err(TooLong);
         }
-        self.bytes.extend_from_slice(bytes);
+        if self.bytes.is_empty() {
+            self.bytes = bytes;
+        } else {
+            self.bytes.extend(bytes);
+        }
         Ok(())
     }
 
     /// The next event that is complete.
-    pub(super) fn next_event(&mut self) -> Option<ServerEvent> {
+    pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
         while let Some((start, end)) = self.next_line() {
-            self.take_line(start, end);
-            if start == end {
-                let is_error = take(&mut self.is_error);
-                if take(&mut self.has_data) {
-                    return Some(ServerEvent { data: take(&mut self.data), is_error });
-                }
+            if start != end {
+                self.take_line(start, end);
+                continue;
             }
+            self.has_begun = true;
+            if self.has_data {
+                return self.take_event();
+            }
+            self.is_error = false;
         }
         None
     }
 
     /// The event whose last line ends nowhere. By the specification it is dropped, but servers close
     /// after `data: [DONE]`.
-    pub(super) fn last_event(&mut self) -> Option<ServerEvent> {
+    pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
+        self.take_event()
+    }
+
+    fn take_event(&mut self) -> Option<ServerEvent<'_>> {
         let is_error = take(&mut self.is_error);
-        take(&mut self.has_data).then(|| ServerEvent { data: take(&mut self.data), is_error })
+        if !take(&mut self.has_data) {
+            return None;
+        }
+        let data = match self.one_line.take() {
+            Some(line) => self.bytes.get_mut(line)?,
+            None => &mut self.data,
+        };
+        Some(ServerEvent { data, is_error })
+    }
+
+    /// Keeps the one line of data there is, before its bytes go or another line comes.
+    fn keep_line(&mut self) {
+        if let Some(line) = self.one_line.take() {
+            self.data.clear();
+            self.data.extend_from_slice(self.bytes.get(line).unwrap_or_default());
+        }
     }
 
     fn next_line(&mut self) -> Option<(usize, usize)> {
@@ -109,10 +142,14 @@ impl EventParser {
             error
         });
         let Some(value) = value else { return };
-        if replace(&mut self.has_data, true) {
-            self.data.push(b'\n');
+        let value = end - value.len()..end;
+        if !replace(&mut self.has_data, true) {
+            self.one_line = Some(value);
+            return;
         }
-        self.data.extend_from_slice(value);
+        self.keep_line();
+        self.data.push(b'\n');
+        self.data.extend_from_slice(self.bytes.get(value).unwrap_or_default());
     }
 }
 

@@ -1,9 +1,7 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
-use futures::stream::{self, Stream};
 use haft_core::{ChatEvent, ChatResponse, ModelError};
 use tokio::time::{Instant, timeout_at};
-use tracing::{Instrument as _, Span};
 
 use super::{
     events::{EventParser, ServerEvent, TooLong},
@@ -28,13 +26,15 @@ pub(super) struct ReplyStream<F> {
     events: VecDeque<ChatEvent>,
     /// When the wait for what may follow the answer ends.
     farewell: Option<Instant>,
+    /// Whether the server said that this was all.
+    is_done: bool,
     is_over: bool,
 }
 
 impl<F: Streamed> ReplyStream<F> {
     pub(super) fn new(reply: Reply, fold: F) -> Self {
         let (parser, events) = (EventParser::default(), VecDeque::new());
-        Self { reply, parser, fold, events, farewell: None, is_over: false }
+        Self { reply, parser, fold, events, farewell: None, is_done: false, is_over: false }
     }
 
     /// The whole reply. A server that streams although nobody asked for it is read as well.
@@ -44,26 +44,10 @@ impl<F: Streamed> ReplyStream<F> {
         }
         while let Some(event) = self.next().await? {
             if let ChatEvent::Finished(response) = event {
-                return Ok(response);
+                return Ok(*response);
             }
         }
         Err(ModelError::EmptyResponse)
-    }
-
-    /// The events as they come, within a span that is told the end of them.
-    pub(super) fn into_events(self, span: Span) -> impl Stream<Item = Result<ChatEvent, ModelError>> {
-        // In a box, since it is handed on with each event.
-        stream::try_unfold(Box::new(self), move |mut reply| {
-            let within = span.clone();
-            async move {
-                let event = reply.next().await?;
-                if let Some(ChatEvent::Finished(response)) = &event {
-                    super::record(&Span::current(), response);
-                }
-                Ok(event.map(|event| (event, reply)))
-            }
-            .instrument(within)
-        })
     }
 
     /// The next event; `None` after the last.
@@ -75,24 +59,48 @@ impl<F: Streamed> ReplyStream<F> {
     /// Waits until there is an event to take, or none to come.
     pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
-            if self.reply.is_event_stream().await? {
-                self.advance().await?;
-            } else {
-                let response = mem::take(&mut self.fold).whole(&self.reply.body().await?)?;
-                self.events.extend(response.into_events());
-                self.is_over = true;
+            if !self.advance()? {
+                self.wait().await?;
             }
         }
         Ok(())
     }
 
-    /// Takes the next event of the server.
-    async fn advance(&mut self) -> Result<(), ModelError> {
-        if let Some(event) = self.parser.next_event() {
-            if is_done(&event.data) {
-                self.reply.end().await;
-            }
-            return self.take(&event);
+    /// The next event, of what has come of the reply so far.
+    pub(super) fn heard(&mut self) -> Result<Option<ChatEvent>, ModelError> {
+        while self.events.is_empty() && self.advance()? {}
+        Ok(self.events.pop_front())
+    }
+
+    /// Whether there is no event to come.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over && self.events.is_empty()
+    }
+
+    /// Takes the server's next event, if it has come.
+    fn advance(&mut self) -> Result<bool, ModelError> {
+        if self.is_done || self.is_over {
+            return Ok(false);
+        }
+        let Some(event) = self.parser.next_event() else { return Ok(false) };
+        self.is_done = is_done(event.data);
+        if !self.is_done {
+            take(event, &mut self.fold, &mut self.events)?;
+        }
+        Ok(!self.is_done)
+    }
+
+    /// Waits for more of the reply.
+    async fn wait(&mut self) -> Result<(), ModelError> {
+        if !self.reply.is_event_stream().await? {
+            let response = mem::take(&mut self.fold).whole(&self.reply.body().await?)?;
+            self.events.extend(response.into_events());
+            self.is_over = true;
+            return Ok(());
+        }
+        if self.is_done {
+            self.reply.end().await;
+            return self.finish();
         }
         let bytes = self.reply.chunk();
         let bytes = if self.fold.is_answered() {
@@ -103,59 +111,63 @@ impl<F: Streamed> ReplyStream<F> {
             bytes.await
         };
         match bytes {
-            Ok(Some(bytes)) => self.parser.push(&bytes).map_err(|TooLong| too_long()),
+            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long()),
             Ok(None) => self.close(),
             // What broke after the reason to stop had come broke nothing.
             Err(_) if self.fold.is_finished() => self.finish(),
-            Err(ModelError::Truncated { reason, .. }) => Err(self.cut(reason)),
+            Err(ModelError::Truncated { reason, .. }) => Err(cut(&mut self.fold, reason)),
             Err(other) => Err(other),
-        }
-    }
-
-    fn take(&mut self, event: &ServerEvent) -> Result<(), ModelError> {
-        let data = event.data.as_slice();
-        if is_done(data) {
-            return self.finish();
-        }
-        if event.is_error {
-            return Err(Complaint::of_body(&String::from_utf8_lossy(data)).without_status());
-        }
-        if ALIVE.contains(&data.trim_ascii()) {
-            return Ok(());
-        }
-        match F::read(data) {
-            Ok(event) => self.fold.add(event, &mut self.events),
-            Err(error) if error.is_eof() => Err(self.cut(error.to_string())),
-            Err(error) => Err(unreadable(&error, data)),
         }
     }
 
     /// Ends with the connection: well only if the server had said so before.
     fn close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
-        if is_done(&last.data) || last.is_error {
-            return self.take(&last);
+        if is_done(last.data) {
+            return self.finish();
+        }
+        if last.is_error {
+            return take(last, &mut self.fold, &mut self.events);
         }
         // An event that was cut cannot be read; then the reply was cut, and that is the error.
-        if let Ok(event) = F::read(&last.data) {
+        if let Ok(event) = self.fold.read(last.data) {
             self.fold.add(event, &mut self.events)?;
         }
         if self.fold.is_finished() {
             return self.finish();
         }
-        Err(self.cut("the connection was closed in the middle of it"))
+        Err(cut(&mut self.fold, "the connection was closed in the middle of it"))
     }
 
     fn finish(&mut self) -> Result<(), ModelError> {
         self.is_over = true;
         let response = mem::take(&mut self.fold).finish(&mut self.events)?;
-        self.events.push_back(ChatEvent::Finished(response));
+        self.events.push_back(ChatEvent::Finished(response.into()));
         Ok(())
     }
+}
 
-    fn cut(&mut self, reason: impl Into<String>) -> ModelError {
-        mem::take(&mut self.fold).into_truncated(reason.into())
+fn take<F: Streamed>(
+    event: ServerEvent<'_>,
+    fold: &mut F,
+    events: &mut VecDeque<ChatEvent>,
+) -> Result<(), ModelError> {
+    let data = event.data;
+    if event.is_error {
+        return Err(Complaint::of_body(&String::from_utf8_lossy(data)).without_status());
     }
+    if ALIVE.contains(&data.trim_ascii()) {
+        return Ok(());
+    }
+    match fold.read(data) {
+        Ok(event) => fold.add(event, events),
+        Err(error) if error.is_eof() => Err(cut(fold, error.to_string())),
+        Err(error) => Err(unreadable(&error, data)),
+    }
+}
+
+fn cut<F: Streamed>(fold: &mut F, reason: impl Into<String>) -> ModelError {
+    mem::take(fold).into_truncated(reason.into())
 }
 
 fn is_done(data: &[u8]) -> bool {

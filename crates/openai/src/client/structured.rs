@@ -32,13 +32,12 @@ impl Structured {
     }
 
     /// A whole reply as it was asked for.
-    pub(super) fn restore(&self, mut response: ChatResponse) -> ChatResponse {
+    pub(super) fn restore(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
         if message.refusal.is_none() && message.tool_calls.is_empty() {
             self.fill_gaps(message);
         }
-        response
     }
 
     /// The events of a reply as it was asked for. Their text differs from that of the reply where null is taken as absent.
@@ -65,9 +64,10 @@ impl Structured {
     fn take(&mut self, event: ChatEvent) -> impl Iterator<Item = ChatEvent> + use<> {
         let (text, event) = match event {
             ChatEvent::TextDelta { text } if self.sent.is_wrapped => (self.unwrapper.push(&text), None),
-            ChatEvent::Finished(response) => {
+            ChatEvent::Finished(mut response) => {
                 let last = mem::take(&mut self.unwrapper).finish();
-                (last, Some(ChatEvent::Finished(self.restore(response))))
+                self.restore(&mut response);
+                (last, Some(ChatEvent::Finished(response)))
             }
             other => (String::new(), Some(other)),
         };

@@ -23,7 +23,8 @@ struct Call {
     /// What the server tells its calls apart by, where it does.
     index: Option<i64>,
     wire_id: Option<String>,
-    id: String,
+    /// Its id, where the server gave it none, or that of another.
+    made_id: Option<String>,
     name: String,
     arguments: String,
     /// Half of a character that ends the arguments so far.
@@ -84,7 +85,7 @@ impl Calls {
         let calls = self.all.len();
         let mut text = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
         let place = if whole { None } else { self.place_of(&piece) };
-        let place = place.unwrap_or_else(|| self.begin(&mut piece, whole));
+        let place = place.unwrap_or_else(|| self.begin(&mut piece));
         if place >= REPLY_ITEMS {
             return Err(ModelError::InvalidResponse(format!("it has more than {REPLY_ITEMS} calls")));
         }
@@ -117,13 +118,12 @@ impl Calls {
         self.all.get(place).is_some_and(|call| !call.is_followed_by(piece)).then_some(place)
     }
 
-    fn begin(&mut self, piece: &mut Piece, whole: bool) -> usize {
+    fn begin(&mut self, piece: &mut Piece) -> usize {
         let index = piece.index;
-        // In a whole reply there are no more pieces, which would have to be told apart.
-        let wire_id = if whole { None } else { piece.id.clone() };
-        let is_unique = |id: &String| self.all.iter().all(|call| call.id != *id);
-        let id = piece.id.take().filter(is_unique).unwrap_or_else(made_id);
-        self.all.push(Call { index, wire_id, id, ..Call::default() });
+        let wire_id = piece.id.take();
+        let is_unique = |id: &String| self.all.iter().all(|call| call.id() != id);
+        let made_id = (!wire_id.as_ref().is_some_and(is_unique)).then(made_id);
+        self.all.push(Call { index, wire_id, made_id, ..Call::default() });
         self.all.len() - 1
     }
 
@@ -162,7 +162,7 @@ impl Calls {
 
     /// What is wanted back beside the calls, by their ids.
     pub(super) fn extras(&self) -> Map<String, Value> {
-        let extra = |call: &Call| call.extra.clone().map(|extra| (call.id.clone(), extra));
+        let extra = |call: &Call| call.extra.clone().map(|extra| (call.id().to_owned(), extra));
         self.all.iter().filter_map(extra).collect()
     }
 
@@ -185,7 +185,7 @@ impl Calls {
 
     /// The id that the call of an index has in the end.
     pub(super) fn id_of(&self, index: i64) -> Option<&str> {
-        self.all.iter().find(|call| call.index == Some(index)).map(|call| call.id.as_str())
+        self.all.iter().find(|call| call.index == Some(index)).map(Call::id)
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
@@ -198,6 +198,10 @@ impl Calls {
 }
 
 impl Call {
+    fn id(&self) -> &str {
+        self.made_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
+    }
+
     /// Whether a piece that seems to belong here begins the next call.
     ///
     /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
@@ -253,10 +257,12 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = watch.as_mut().filter(|_| !self.name.is_empty()) {
-            let arguments = if is_first { self.arguments.clone() } else { piece.arguments };
+            // What was not told yet comes before the piece.
+            let is_all = self.arguments.len() == piece.arguments.len();
+            let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";
             if begins {
-                let (id, name) = (self.id.clone(), self.name.clone());
+                let (id, name) = (self.id().to_owned(), self.name.clone());
                 events.push_back(ChatEvent::ToolCallStarted { index, id, name });
             }
             if !arguments.is_empty() && !self.is_held {
@@ -273,7 +279,8 @@ impl Call {
 
     fn into_call(self) -> ToolCall {
         let has_none = self.arguments.trim().is_empty();
-        ToolCall::new(self.id, self.name, if has_none { "{}".into() } else { self.arguments })
+        let id = self.made_id.or(self.wire_id).unwrap_or_default();
+        ToolCall::new(id, self.name, if has_none { "{}".into() } else { self.arguments })
     }
 }
 

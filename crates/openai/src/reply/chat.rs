@@ -12,6 +12,9 @@ use crate::{
     wire::{Choice, Completion, Loose, WireMessage, later},
 };
 
+#[cfg(feature = "client")]
+use crate::wire::{Chunks, Part, Said, WireCall};
+
 /// A reply of the Chat Completions API: from its chunks, or from the one piece of a reply that was not streamed.
 #[derive(Debug, Default)]
 pub(crate) struct ChatFold {
@@ -21,6 +24,8 @@ pub(crate) struct ChatFold {
     /// The number of the choice that is read.
     choice: Option<i64>,
     thoughts: Thoughts,
+    #[cfg(feature = "client")]
+    pub(super) chunks: Chunks,
 }
 
 impl ChatFold {
@@ -63,6 +68,27 @@ impl ChatFold {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, watch)
     }
 
+    /// Goes on with a text.
+    #[cfg(feature = "client")]
+    pub(super) fn go_on(
+        &mut self,
+        Said { choice, part }: Said,
+        text: String,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), ModelError> {
+        if self.choice != Some(choice) {
+            return Ok(());
+        }
+        if !text.is_empty() {
+            self.fold.ending.goes_on();
+        }
+        match part {
+            Part::Content => self.say(text, watch),
+            Part::ReasoningContent | Part::Reasoning => self.fold.add_reasoning(text, watch),
+            Part::Arguments(call) => self.fold.add_call(WireCall::more(call, text), false, watch),
+        }
+    }
+
     /// Adds the choices of one number: only one reply was asked for. It is 0, or what a server calls its only choice.
     ///
     /// Gateways to Anthropic put the text of one reply and each of its calls into choices of their own.
@@ -72,12 +98,13 @@ impl ChatFold {
         whole: bool,
         watch: &mut Watch<'_>,
     ) -> Result<(), ModelError> {
-        let number = |choice: &Choice| choice.index.to_number().unwrap_or(0);
-        let Some(first) = choices.iter().map(number).min_by_key(|number| *number != 0) else { return Ok(()) };
+        let Some(first) = choices.iter().map(Choice::number).min_by_key(|number| *number != 0) else {
+            return Ok(());
+        };
         let own = *self.choice.get_or_insert(first);
         let mut others = Vec::new();
         for mut choice in choices {
-            if number(&choice) != own {
+            if choice.number() != own {
                 others.push(choice);
                 continue;
             }
@@ -128,8 +155,9 @@ impl ChatFold {
         let is_thought = message.is_thought();
         let mut calls = message.take_calls();
         let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
-        self.fold.add_reasoning(reasoning.unwrap_or_default(), watch)?;
+        reasoning.map_or(Ok(()), |reasoning| self.fold.add_reasoning(reasoning, watch))?;
         match message.content {
+            Loose::Absent => {}
             Loose::Json(content) if content.is_array() => {
                 let mut parts = content.as_array().into_iter().flatten();
                 parts.try_for_each(|part| self.add_part(part, watch))?;
@@ -143,7 +171,7 @@ impl ChatFold {
                 }
             }
         }
-        self.fold.add_refusal(message.refusal.into_text().unwrap_or_default())?;
+        message.refusal.into_text().map_or(Ok(()), |refusal| self.fold.add_refusal(refusal))?;
         if let Some(audio) = message.audio.take() {
             self.fold.add_text(audio.transcript.into_text().unwrap_or_default(), watch)?;
         }

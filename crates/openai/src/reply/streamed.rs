@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use haft_core::{ChatEvent, ChatResponse, ModelError, Value};
 
 use super::{chat::ChatFold, items::ItemsFold, whole_chat, whole_items};
-use crate::wire::{Completion, Event, half};
+use crate::wire::{Chunk, Completion, Event, half};
 
 /// A reply that is put together from what one API sends: all that differs between their replies.
 pub(crate) trait Streamed: Default + Send {
@@ -11,7 +11,7 @@ pub(crate) trait Streamed: Default + Send {
     type Event;
 
     /// Reads an event of a stream.
-    fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
+    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Self::Event>;
 
     /// Adds an event, and tells what is new.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
@@ -33,14 +33,17 @@ pub(crate) trait Streamed: Default + Send {
 }
 
 impl Streamed for ChatFold {
-    type Event = Completion;
+    type Event = Chunk;
 
-    fn read(data: &[u8]) -> serde_json::Result<Completion> {
-        Completion::read(data)
+    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Chunk> {
+        self.chunks.read(data)
     }
 
-    fn add(&mut self, event: Completion, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
-        self.add(event, false, &mut Some(events))
+    fn add(&mut self, event: Chunk, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
+        match event {
+            Chunk::More(said, text) => self.go_on(said, text, &mut Some(events)),
+            Chunk::Other(chunk) => self.add(chunk, false, &mut Some(events)),
+        }
     }
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
@@ -68,7 +71,7 @@ impl Streamed for ChatFold {
 impl Streamed for ItemsFold {
     type Event = Event;
 
-    fn read(data: &[u8]) -> serde_json::Result<Event> {
+    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Event> {
         Event::read(data)
     }
 

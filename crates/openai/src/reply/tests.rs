@@ -1,5 +1,7 @@
 //! What holds for any events that a server may send.
 
+mod chunks;
+
 use std::{collections::VecDeque, sync::LazyLock};
 
 use haft_core::{ChatEvent, Value, json};
@@ -142,7 +144,7 @@ fn bytes(event: &Value) -> Vec<u8> {
 fn take<F: Streamed>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut fold, mut events) = (F::default(), VecDeque::new());
     for event in sent {
-        let Ok(event) = F::read(&bytes(event)) else { return Ok(()) };
+        let Ok(event) = fold.read(&mut bytes(event)) else { return Ok(()) };
         if fold.add(event, &mut events).is_err() {
             return Ok(());
         }
@@ -192,8 +194,8 @@ fn an_item_that_is_no_object_is_no_item() {
         ];
         let (mut fold, mut events) = (ItemsFold::default(), VecDeque::new());
         for event in sent {
-            Streamed::add(&mut fold, ItemsFold::read(event.to_string().as_bytes()).unwrap(), &mut events)
-                .unwrap();
+            let event = fold.read(event.to_string().into_bytes().as_mut_slice()).unwrap();
+            Streamed::add(&mut fold, event, &mut events).unwrap();
         }
         assert_eq!(Streamed::finish(fold, &mut events).unwrap().message.text(), "Hi");
     }

@@ -1,27 +1,25 @@
 use haft_core::{Value, json};
-use serde::Deserialize;
 
-use super::{Loose, half};
+use super::{Loose, fields::object, half};
 
-/// An event of the Responses API.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Event {
-    pub(crate) r#type: Loose,
-    pub(crate) output_index: Loose,
-    pub(crate) item_id: Loose,
-    pub(crate) content_index: Loose,
-    pub(crate) summary_index: Loose,
-    pub(crate) delta: Loose,
-    pub(crate) item: Option<Value>,
-    pub(crate) response: Option<Value>,
-    pub(crate) error: Loose,
-    code: Loose,
-    message: Loose,
-    detail: Loose,
-    /// Whether there may be halves of characters in its delta, for a [`Half`](super::Half).
-    #[serde(skip)]
-    pub(crate) is_mended: bool,
+object! {
+    /// An event of the Responses API.
+    pub(crate) struct Event {
+        pub(crate) kind = "type": Loose,
+        pub(crate) output_index: Loose,
+        pub(crate) item_id: Loose,
+        pub(crate) content_index: Loose,
+        pub(crate) summary_index: Loose,
+        pub(crate) delta: Loose,
+        pub(crate) item: Option<Value>,
+        pub(crate) response: Option<Value>,
+        pub(crate) error: Loose,
+        code: Loose,
+        message: Loose,
+        detail: Loose,
+        @ /// Whether there may be halves of characters in its delta, for a [`Half`](super::Half).
+        pub(crate) is_mended: bool,
+    }
 }
 
 impl Event {

@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, mem::take};
 
 use serde::{
     Deserialize, Deserializer,
@@ -7,9 +7,24 @@ use serde::{
 
 use super::WireCall;
 
-/// A list; null, `""` and `{}` stand for none.
-pub(super) fn list_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WireCall>, D::Error> {
-    deserializer.deserialize_any(ListVisitor)
+/// The calls of a message; null, `""` and `{}` stand for none.
+#[derive(Debug, Default)]
+pub(crate) struct WireCalls(Vec<WireCall>);
+
+impl WireCalls {
+    pub(super) fn as_slice(&self) -> &[WireCall] {
+        &self.0
+    }
+
+    pub(super) fn take(&mut self) -> Vec<WireCall> {
+        take(&mut self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WireCalls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ListVisitor).map(Self)
+    }
 }
 
 struct ListVisitor;

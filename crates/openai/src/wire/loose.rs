@@ -127,6 +127,12 @@ impl<'de> Visitor<'de> for LooseVisitor {
 pub(crate) struct Object<T>(Option<Box<T>>);
 
 impl<T> Object<T> {
+    /// Whether there is one.
+    #[cfg(feature = "client")]
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn take(&mut self) -> Option<Box<T>> {
         self.0.take()
     }

@@ -1,42 +1,42 @@
 use haft_core::{Usage, Value};
-use serde::Deserialize;
+use serde::Deserialize as _;
 
-use super::{Loose, Object};
+use super::{Loose, Object, fields::object};
 
 /// What a reply cost, in the words of either API; `None` where the numbers make no sense.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
     Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
-/// What a server says of the cost.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireUsage {
-    prompt_tokens: Loose,
-    completion_tokens: Loose,
-    total_tokens: Loose,
-    prompt_tokens_details: Object<InputDetails>,
-    completion_tokens_details: Object<OutputDetails>,
-    /// The words of the Responses API.
-    input_tokens: Loose,
-    output_tokens: Loose,
-    input_tokens_details: Object<InputDetails>,
-    output_tokens_details: Object<OutputDetails>,
-    /// Where DeepSeek and Moonshot say what came from a cache.
-    prompt_cache_hit_tokens: Loose,
-    cached_tokens: Loose,
+object! {
+    /// What a server says of the cost.
+    pub(crate) struct WireUsage {
+        prompt_tokens: Loose,
+        completion_tokens: Loose,
+        total_tokens: Loose,
+        prompt_tokens_details: Object<InputDetails>,
+        completion_tokens_details: Object<OutputDetails>,
+        /// The words of the Responses API.
+        input_tokens: Loose,
+        output_tokens: Loose,
+        input_tokens_details: Object<InputDetails>,
+        output_tokens_details: Object<OutputDetails>,
+        /// Where DeepSeek and Moonshot say what came from a cache.
+        prompt_cache_hit_tokens: Loose,
+        cached_tokens: Loose,
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    cached_tokens: Loose,
+object! {
+    struct InputDetails {
+        cached_tokens: Loose,
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Loose,
+object! {
+    struct OutputDetails {
+        reasoning_tokens: Loose,
+    }
 }
 
 impl WireUsage {

@@ -105,7 +105,7 @@ async fn streamed(api: Api, events: impl IntoIterator<Item = Vec<u8>>) -> ChatRe
     assert_eq!(text, reply.message.text());
     let written = reply.message.tool_calls.first().map(|call| call.arguments.clone()).filter(|it| it != "{}");
     assert!(arguments.is_empty() || written == Some(arguments.clone()), "{arguments} {written:?}");
-    reply
+    *reply
 }
 
 async fn check(pieces: &[&[u8]], expected: &str) {

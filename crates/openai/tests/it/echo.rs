@@ -114,7 +114,7 @@ async fn both_ways(response: &Value) -> [Option<(AssistantMessage, String)>; 2] 
     for event in events {
         match event {
             ChatEvent::TextDelta { text } => heard += &text,
-            ChatEvent::Finished(reply) => streamed = Some(of_any_server(reply).message),
+            ChatEvent::Finished(reply) => streamed = Some(of_any_server(*reply).message),
             _ => {}
         }
     }

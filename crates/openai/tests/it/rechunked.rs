@@ -112,7 +112,7 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     let (model, request) = (api.model(&server), hello());
     let mut events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     if let Some(ChatEvent::Finished(reply)) = events.pop() {
-        events.push(ChatEvent::Finished(of_any_server(reply)));
+        events.push(ChatEvent::Finished(of_any_server(*reply).into()));
     }
     events
 }

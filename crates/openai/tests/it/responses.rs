@@ -110,7 +110,7 @@ async fn streamed(events: &[Value]) -> Result<Vec<ChatEvent>, ModelError> {
 
 async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
     match streamed(events).await?.pop() {
-        Some(ChatEvent::Finished(response)) => Ok(of_any_server(response)),
+        Some(ChatEvent::Finished(response)) => Ok(of_any_server(*response)),
         other => panic!("the last event is {other:?}"),
     }
 }

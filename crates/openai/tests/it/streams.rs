@@ -19,7 +19,7 @@ pub(crate) async fn last(bytes: Vec<u8>) -> Result<ChatResponse, ModelError> {
     let server = Server::replying([bytes]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     match events(&model).await?.pop() {
-        Some(ChatEvent::Finished(response)) => Ok(response),
+        Some(ChatEvent::Finished(response)) => Ok(*response),
         other => panic!("the last event is {other:?}"),
     }
 }

@@ -99,7 +99,7 @@ impl ReactAgent {
                 events.tell(|| delta.into()).await;
             }
             if let ChatEvent::Finished(response) = event {
-                return Ok(response);
+                return Ok(*response);
             }
         }
         Err(cut("the stream ended before the reply".to_owned(), heard.unwrap_or_default()))

@@ -169,7 +169,7 @@ impl ChatModel for Chunked {
             let text: Vec<char> = response.message.text().chars().collect();
             let chunks: Vec<_> =
                 text.chunks(3).map(|chunk| ChatEvent::TextDelta { text: chunk.iter().collect() }).collect();
-            stream::iter(chunks.into_iter().chain([ChatEvent::Finished(response)]).map(Ok))
+            stream::iter(chunks.into_iter().chain([ChatEvent::Finished(response.into())]).map(Ok))
         });
         chunks.boxed()
     }

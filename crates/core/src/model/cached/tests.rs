@@ -97,7 +97,7 @@ async fn only_whole_replies_are_kept() {
         .reply(ChatResponse::new(refusal))
         .text(" ")
         .events([Ok(text.clone()), Err(cut())])
-        .events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length)))])
+        .events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length).into()))])
         .chunks(["Hel", "lo."])
         .text("Hello.");
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));

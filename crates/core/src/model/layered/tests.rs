@@ -42,7 +42,7 @@ impl ChatModel for Slow {
             self.may.acquire().await.unwrap().forget();
             Ok(ChatEvent::TextDelta { text: word.to_owned() })
         });
-        words.chain(stream::iter([Ok(ChatEvent::Finished(ChatResponse::new("one two")))])).boxed()
+        words.chain(stream::iter([Ok(ChatEvent::Finished(ChatResponse::new("one two").into()))])).boxed()
     }
 
     fn profile(&self) -> &ModelProfile {

@@ -8,11 +8,13 @@ fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut parser = EventParser::default();
     let mut events = Vec::new();
     for piece in pieces {
-        parser.push(piece).unwrap();
-        events.extend(std::iter::from_fn(|| parser.next_event()));
+        parser.push(piece.to_vec()).unwrap();
+        while let Some(event) = parser.next_event() {
+            events.push(str::from_utf8(event.data).unwrap().to_owned());
+        }
     }
-    events.extend(parser.last_event());
-    events.into_iter().map(|event| String::from_utf8(event.data).unwrap()).collect()
+    events.extend(parser.last_event().map(|event| str::from_utf8(event.data).unwrap().to_owned()));
+    events
 }
 
 #[track_caller]
@@ -58,11 +60,11 @@ fn the_last_event_needs_no_end() {
 #[test]
 fn an_event_without_an_end_is_refused() {
     let mut parser = EventParser::default();
-    parser.push(b"data: ").unwrap();
+    parser.push(b"data: ".to_vec()).unwrap();
     let piece = vec![b'x'; LINE_BYTES / 2];
-    parser.push(&piece).unwrap();
+    parser.push(piece.clone()).unwrap();
     assert_eq!(parser.next_event(), None);
-    assert_eq!(parser.push(&piece), Err(TooLong));
+    assert_eq!(parser.push(piece), Err(TooLong));
 }
 
 proptest! {

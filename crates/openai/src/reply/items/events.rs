@@ -21,7 +21,7 @@ impl ItemsFold {
     ) -> Result<(), ModelError> {
         self.fold.expect_halves(event.is_mended);
         self.bound()?;
-        let kind = std::mem::take(&mut event.r#type).into_text().unwrap_or_default();
+        let kind = std::mem::take(&mut event.kind).into_text().unwrap_or_default();
         match kind.as_str() {
             "response.output_item.added" => self.begin(&event, watch),
             "response.output_text.delta" => {

@@ -92,7 +92,7 @@ impl ChatModel for Broken {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let finished = || ChatEvent::Finished(response());
+        let finished = || ChatEvent::Finished(response().into());
         let events = match self.fault {
             "no end" => vec![Ok(delta("Hello."))],
             "two ends" => vec![Ok(delta("Hello.")), Ok(finished()), Ok(finished())],
@@ -103,7 +103,7 @@ impl ChatModel for Broken {
                 let (id, name) = ("call_1".to_owned(), "get_weather".to_owned());
                 vec![
                     Ok(ChatEvent::ToolCallStarted { index: 0, id, name }),
-                    Ok(ChatEvent::Finished(ChatResponse { message, ..response() })),
+                    Ok(ChatEvent::Finished(ChatResponse { message, ..response() }.into())),
                 ]
             }
             "other pieces" => vec![Ok(delta("Hel")), Ok(finished())],

@@ -13,7 +13,7 @@ use crate::{Dialect, JsonReact};
 /// What a watcher is told of a reply in these pieces, and of the whole reply at its end.
 fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let chunks: Vec<_> = chunks.into_iter().collect();
-    let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()));
+    let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()).into());
     let mut listener = TextReact.listener(None);
     let (mut thought, mut answer) = (String::new(), String::new());
     for event in chunks.into_iter().map(|text| ChatEvent::TextDelta { text }).chain([end]) {
