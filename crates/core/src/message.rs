@@ -2,7 +2,7 @@
 
 mod provider_data;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,8 +26,9 @@ pub struct Message {
     body: MessageBody,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    metadata: Map<String, Value>,
+    /// In a box, as what is rare: a conversation has many messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Box<Map<String, Value>>>,
     #[serde(skip)]
     rendering: RenderingSlot,
 }
@@ -76,7 +77,7 @@ pub struct AssistantMessage {
 impl Message {
     /// Makes a message without time or metadata.
     pub fn new(body: MessageBody) -> Self {
-        Self { body, created_at: None, metadata: Map::new(), rendering: RenderingSlot::default() }
+        Self { body, created_at: None, metadata: None, rendering: RenderingSlot::default() }
     }
 
     /// Makes instructions.
@@ -109,7 +110,7 @@ impl Message {
     /// Sets the free notes of the host program. Models never see them.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
-        self.metadata = metadata;
+        self.metadata = (!metadata.is_empty()).then(|| Box::new(metadata));
         self
     }
 
@@ -125,7 +126,8 @@ impl Message {
 
     /// The free notes of the host program.
     pub fn metadata(&self) -> &Map<String, Value> {
-        &self.metadata
+        static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        self.metadata.as_deref().unwrap_or(&NONE)
     }
 
     /// The pieces of the message; for a result, those of its output.

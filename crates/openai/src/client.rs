@@ -69,12 +69,12 @@ trait Api: Sized + Send + Sync {
     /// Remembers what had to be left out of a form that was taken.
     fn learn(&self, form: &Self::Form, before: &Self::Form);
 
-    /// The body of a request, and what will become of the reply. What is not asked for after all is left out of the form.
+    /// The body of a request, and what begins to hear the reply. What is not asked for after all is left out of the form.
     fn ask<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
         form: &mut Self::Form,
-    ) -> (impl Serialize + Send + Sync + 'a, Self::Fold);
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Fold + Send + 'a);
 
     /// Lets async-openai send a request, whatever its body.
     fn send(openai: &OpenAi) -> impl Future<Output = Result<IgnoredAny, OpenAIError>> + Send;
@@ -95,7 +95,10 @@ impl<A: Api> Client<A> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let clock = Clock::start(&self.timeouts);
-        let ask = || async { self.send(request, false, &clock).await?.whole().await };
+        let ask = || async {
+            let mut reply = self.send(request, false, &clock).await?;
+            reply.whole().await
+        };
         let attempt = || ask().map_err(|error| self.redact(error));
         // Pinned first: what is put around it then moves a pointer, not the state of all attempts.
         let attempts = pin!(self.retry.run(&clock, attempt));
@@ -140,13 +143,13 @@ impl<A: Api> Client<A> {
         let mut form = self.api.form(is_streamed);
         let mut refused: Option<A::Form> = None;
         loop {
-            let (body, fold) = A::ask(self, request, &mut form);
+            let (body, hear) = A::ask(self, request, &mut form);
             let refusal = match self.transport.send::<A>(&body, &clock.attempt()).await {
                 Ok(reply) => {
                     if let Some(refused) = refused {
                         self.api.learn(&form, &refused);
                     }
-                    return Ok(ReplyStream::new(reply, fold));
+                    return Ok(ReplyStream::new(reply, hear()));
                 }
                 Err(refusal) => refusal,
             };

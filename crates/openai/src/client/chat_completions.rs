@@ -186,9 +186,9 @@ impl Api for Completions {
         client: &'a Client<Self>,
         request: &'a ChatRequest,
         form: &mut Delivery,
-    ) -> (impl Serialize + Send + Sync + 'a, ChatFold) {
-        let fold = ChatFold::of(client.style.origin.clone());
-        (Body::new(client, request, form), fold.with_think_tags(client.api.keeps_think_tags))
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatFold + Send + 'a) {
+        let fold = || ChatFold::of(client.style.origin.clone()).with_think_tags(client.api.keeps_think_tags);
+        (Body::new(client, request, form), fold)
     }
 
     async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {

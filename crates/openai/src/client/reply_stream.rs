@@ -38,11 +38,12 @@ impl<F: Streamed> ReplyStream<F> {
     }
 
     /// The whole reply. A server that streams although nobody asked for it is read as well.
-    pub(super) async fn whole(mut self) -> Result<ChatResponse, ModelError> {
+    pub(super) async fn whole(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
-            return self.fold.whole(&self.reply.body().await?);
+            return self.read_whole().await;
         }
-        while let Some(event) = self.next().await? {
+        // In a box, as what is rare: every request would carry the state of it along.
+        while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);
             }
@@ -54,6 +55,11 @@ impl<F: Streamed> ReplyStream<F> {
     async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         self.fill().await?;
         Ok(self.events.pop_front())
+    }
+
+    async fn read_whole(&mut self) -> Result<ChatResponse, ModelError> {
+        let body = self.reply.body().await?;
+        mem::take(&mut self.fold).whole(&body)
     }
 
     /// Waits until there is an event to take, or none to come.
@@ -93,7 +99,7 @@ impl<F: Streamed> ReplyStream<F> {
     /// Waits for more of the reply.
     async fn wait(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
-            let response = mem::take(&mut self.fold).whole(&self.reply.body().await?)?;
+            let response = self.read_whole().await?;
             self.events.extend(response.into_events());
             self.is_over = true;
             return Ok(());

@@ -213,8 +213,9 @@ impl Api for Items {
         client: &'a Client<Self>,
         request: &'a ChatRequest,
         form: &mut Delivery,
-    ) -> (impl Serialize + Send + Sync + 'a, ItemsFold) {
-        Body::new(client, request, form)
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ItemsFold + Send + 'a) {
+        let (body, fold) = Body::new(client, request, form);
+        (body, || fold)
     }
 
     async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {

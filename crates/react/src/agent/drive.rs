@@ -177,20 +177,28 @@ impl ReactAgent {
         let states = queues.lend(|| self.pushable(&tools), self.0.tools.pipeline());
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
-        while let Some((_, outcome)) = outcomes.next().await {
-            run.on_queued(queues.close(outcome.call_id(), &outcome))?;
-            match outcome {
-                CallOutcome::Finished(result) => {
-                    let id = result.call_id.clone();
-                    let result = run.on_result(&id, result)?;
-                    events.tell(|| RunEvent::CallFinished { result: Arc::clone(result) }).await;
-                }
-                CallOutcome::Pending(pending) => {
-                    run.on_pending(pending.clone())?;
-                    events.tell(|| RunEvent::CallPending { pending: Box::new(pending) }).await;
-                }
-            }
+        loop {
+            // An outcome is large: nothing of it is kept while somebody is told.
+            let event = match outcomes.next().await {
+                Some((_, outcome)) => Self::heed(run, outcome, &queues)?,
+                None => return Ok(()),
+            };
+            events.tell(|| event).await;
         }
-        Ok(())
+    }
+
+    /// Tells a run what came of a call, and what is to be told of it.
+    fn heed(run: &mut Run, outcome: CallOutcome, queues: &Queues) -> Result<RunEvent, AgentErrorKind> {
+        run.on_queued(queues.close(outcome.call_id(), &outcome))?;
+        Ok(match outcome {
+            CallOutcome::Finished(result) => {
+                let id = result.call_id.clone();
+                RunEvent::CallFinished { result: Arc::clone(run.on_result(&id, result)?) }
+            }
+            CallOutcome::Pending(pending) => {
+                run.on_pending(pending.clone())?;
+                RunEvent::CallPending { pending: Box::new(pending) }
+            }
+        })
     }
 }
