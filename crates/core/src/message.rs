@@ -130,6 +130,12 @@ impl Message {
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
+    /// A free note of the host program, by its name. Costs next to nothing where there are none, as on most messages.
+    #[inline]
+    pub fn note(&self, name: &str) -> Option<&Value> {
+        self.metadata.as_ref()?.get(name)
+    }
+
     /// The pieces of the message; for a result, those of its output.
     pub fn content(&self) -> &[Content] {
         match &self.body {
