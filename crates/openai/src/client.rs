@@ -54,6 +54,9 @@ trait Api: Sized + Send + Sync {
     /// Where it is, behind the base URL.
     const PATH: &'static str;
 
+    /// What it puts into the body of a request.
+    const FIELDS: &'static [&'static str];
+
     /// How a reply is wanted, and what is asked for that a server may refuse.
     type Form: Send + Sync;
 

@@ -188,8 +188,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Adds a field to the body of each request, for what only some server knows. One that haft sends itself is not
-    /// for here.
+    /// Adds a field to the body of each request, for what only some server knows. One that haft may send itself is an
+    /// [error](BuildError::OwnField) when the model is made: it would be there twice.
     #[must_use]
     pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra_body.insert(name.into(), value.into());

@@ -156,6 +156,7 @@ impl Completions {
 
 impl Api for Completions {
     const PATH: &'static str = "/chat/completions";
+    const FIELDS: &'static [&'static str] = request::FIELDS;
     type Form = Delivery;
     type Fold = ChatFold;
 

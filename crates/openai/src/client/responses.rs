@@ -186,6 +186,7 @@ const FORGOTTEN: [&str; 5] =
 
 impl Api for Items {
     const PATH: &'static str = "/responses";
+    const FIELDS: &'static [&'static str] = request::FIELDS;
     type Form = Delivery;
     type Fold = ItemsFold;
 

@@ -3,10 +3,12 @@
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatModel as _, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelProfile,
+    AssistantMessage, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelProfile,
     ResponseFormat, Schema, ToolCall, ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult,
     Value, json,
 };
+
+use haft_openai::{BuildError, ChatCompletions, Provider, Responses};
 
 use crate::server::{Server, hello, ok, reply, stream};
 
@@ -294,4 +296,57 @@ async fn a_server_that_wants_another_limit_is_given_it() {
     });
     let newer = (Value::Null, json!(9));
     assert_eq!(limits.collect::<Vec<_>>(), [(json!(9), Value::Null), newer.clone(), newer]);
+}
+
+/// What haft sends of a request with everything cannot be added to it once more.
+#[tokio::test]
+async fn no_field_is_sent_twice() {
+    let settings = ChatSettings {
+        temperature: Some(0.5),
+        top_p: Some(0.5),
+        max_tokens: Some(9),
+        stop: vec!["x".to_owned()],
+        seed: Some(7),
+        parallel_tool_calls: Some(false),
+        ..ChatSettings::default()
+    };
+    let request = ChatRequest {
+        instructions: Some(Message::system("Be brief.").into()),
+        tools: tools(),
+        tool_choice: ToolChoice::Required,
+        response_format: ResponseFormat::JsonObject,
+        settings,
+        ..hello()
+    };
+    let server = Server::replying(vec![
+        stream(&[
+            json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+        ]);
+        3
+    ])
+    .await;
+    let chat = server.builder().reasoning_effort("low");
+    let newer = server.builder().use_max_completion_tokens(true).provider(Provider::Mistral);
+    let items = server.responses().reasoning_effort("low").use_previous_response_id(true);
+    let models: [Box<dyn ChatModel>; 3] =
+        [Box::new(chat.build().unwrap()), Box::new(newer.build().unwrap()), Box::new(items.build().unwrap())];
+    for model in models {
+        // What comes back is nothing for the last one.
+        let _ = model.stream(&request).try_collect::<Vec<_>>().await;
+    }
+    let own = |built: Result<(), BuildError>, name: &str| {
+        assert!(matches!(&built, Err(BuildError::OwnField { name: it }) if it == name), "{name}: {built:?}");
+    };
+    for (number, sent) in server.take_requests().into_iter().enumerate() {
+        for name in sent.body.as_object().unwrap().keys() {
+            if number < 2 {
+                own(ChatCompletions::builder("m").extra_body(name, 1).build().map(drop), name);
+            } else {
+                own(Responses::builder("m").extra_body(name, 1).build().map(drop), name);
+            }
+        }
+    }
+    let other =
+        ChatCompletions::builder("m").base_url("http://localhost:1/v1").extra_body("top_k", 1).build();
+    assert!(other.is_ok());
 }

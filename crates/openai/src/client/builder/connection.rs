@@ -13,7 +13,7 @@ use tower::{Layer, Service};
 use super::{BuildError, ModelBuilder};
 use crate::{
     client::{
-        Client,
+        Api, Client,
         endpoint::{Endpoint, read_base_url},
         profile::{Habits, needs_signatures, profile_of},
         provider::{Provider, Quirks, REASONING_FIELD},
@@ -78,10 +78,13 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Makes what the models of all APIs are made of.
-    pub(in crate::client) fn connect<A>(
+    pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
     ) -> Result<Client<A>, BuildError> {
+        if let Some(name) = self.extra_body.keys().find(|name| A::FIELDS.contains(&name.as_str())) {
+            return Err(BuildError::OwnField { name: name.clone() });
+        }
         let place = self.place()?;
         let (endpoint, http) = self.connection(&place)?;
         let habits = self.habits(place.provider);

@@ -48,6 +48,12 @@ pub enum BuildError {
         /// Its name.
         name: String,
     },
+    /// A field was added to the body that is there already.
+    #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
+    OwnField {
+        /// Its name.
+        name: String,
+    },
     /// The proxy is none.
     #[error("the proxy is no address: give one such as \"http://localhost:3128\"")]
     Proxy,

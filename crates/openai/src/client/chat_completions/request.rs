@@ -10,6 +10,26 @@ use crate::{
     format::{AnswerSchema, Arranged, Tools, tool_as, tools_as},
 };
 
+/// The fields of a [`Body`], without those that are added to it.
+pub(super) const FIELDS: &[&str] = &[
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "random_seed",
+    "stream",
+    "stream_options",
+    "reasoning_effort",
+];
+
 /// The body of a request: new fields around messages and tools that were serialised before.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {

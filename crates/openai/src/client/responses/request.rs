@@ -11,6 +11,25 @@ use crate::{
     reply::ItemsFold,
 };
 
+/// The fields of a [`Body`], without those that are added to it.
+pub(super) const FIELDS: &[&str] = &[
+    "model",
+    "instructions",
+    "input",
+    "previous_response_id",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "text",
+    "reasoning",
+    "temperature",
+    "top_p",
+    "max_output_tokens",
+    "store",
+    "include",
+    "stream",
+];
+
 /// The body of a request: new fields around items and tools that were serialised before.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
