@@ -4,7 +4,7 @@ mod provider_data;
 
 use std::sync::{Arc, LazyLock};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 pub use provider_data::ProviderData;
@@ -27,7 +27,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
     /// In a box, as what is rare: a conversation has many messages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "notes", skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<Map<String, Value>>>,
     #[serde(skip)]
     rendering: RenderingSlot,
@@ -110,7 +110,7 @@ impl Message {
     /// Sets the free notes of the host program. Models never see them.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
-        self.metadata = (!metadata.is_empty()).then(|| Box::new(metadata));
+        self.metadata = filled(metadata);
         self
     }
 
@@ -130,9 +130,20 @@ impl Message {
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// A free note of the host program, by its name. Costs next to nothing where there are none, as on most messages.
+    /// One of the free notes of the host program. Costs next to nothing where there are none, as on most messages.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Message, json};
+    ///
+    /// let notes = json!({"shop/seen": true}).as_object().cloned().unwrap_or_default();
+    /// let message = Message::user("Hi").with_metadata(notes);
+    /// assert_eq!(message.metadata_value("shop/seen"), Some(&json!(true)));
+    /// assert_eq!(Message::user("Hi").metadata_value("shop/seen"), None);
+    /// ```
     #[inline]
-    pub fn note(&self, name: &str) -> Option<&Value> {
+    pub fn metadata_value(&self, name: &str) -> Option<&Value> {
         self.metadata.as_ref()?.get(name)
     }
 
@@ -167,6 +178,15 @@ impl Message {
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.rendering.get_or_render(|| render(self))
     }
+}
+
+/// Notes, or nothing where there are none: with and without them a message is the same.
+fn filled(notes: Map<String, Value>) -> Option<Box<Map<String, Value>>> {
+    (!notes.is_empty()).then(|| Box::new(notes))
+}
+
+fn notes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Map<String, Value>>>, D::Error> {
+    Map::deserialize(deserializer).map(filled)
 }
 
 /// What a person says.

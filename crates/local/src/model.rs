@@ -78,7 +78,7 @@ impl ChatModel for LocalModel {
         while let Some(event) = events.recv().await {
             if let ChatEvent::Finished(response) = event? {
                 let mut response = *response;
-                self.name(&mut response);
+                self.sign(&mut response);
                 return Ok(response);
             }
         }
@@ -96,7 +96,7 @@ impl ChatModel for LocalModel {
         };
         let named = |mut event| {
             if let Ok(ChatEvent::Finished(response)) = &mut event {
-                self.name(response);
+                self.sign(response);
             }
             event
         };
@@ -109,7 +109,8 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    fn name(&self, response: &mut ChatResponse) {
+    /// Says who replied.
+    fn sign(&self, response: &mut ChatResponse) {
         response.model = Some(self.profile.name.clone());
     }
 }

@@ -23,7 +23,7 @@ use std::{fmt, mem::replace, pin::pin, sync::Arc};
 
 use async_openai::error::OpenAIError;
 use futures::{
-    TryFutureExt as _, TryStreamExt as _,
+    TryFutureExt as _,
     stream::{BoxStream, StreamExt as _},
 };
 use haft_core::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
@@ -125,7 +125,7 @@ impl<A: Api> Client<A> {
             let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
             self.retry.run(&clock, attempt).await.map(Box::new)
         };
-        let events = ReplyEvents::new(Box::pin(opening), span).map_err(|error| self.redact(error));
+        let events = ReplyEvents::new(Box::pin(opening), span, self.transport.endpoint());
         match Structured::of(request, &self.habits.quirks) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),

@@ -15,6 +15,7 @@ mod usage;
 use std::mem;
 
 use haft_core::{Usage, Value, json};
+#[cfg(feature = "client")]
 use serde::Deserialize as _;
 
 #[cfg(feature = "client")]
@@ -70,7 +71,7 @@ impl Completion {
             Err(_) => serde_json::from_slice(data),
         };
         read.or_else(|error| {
-            // A field that is there twice means what it says last.
+            // What stands in the place of something else is left out.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(lenient::mended(value)).ok()).ok_or(error)
         })

@@ -11,6 +11,7 @@ mod drive;
 mod hook;
 mod signature;
 mod watch;
+mod woken;
 
 use std::{collections::BTreeSet, sync::Arc};
 

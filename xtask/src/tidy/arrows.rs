@@ -99,11 +99,16 @@ fn formats_cost_more(package: &Package, dependency: &Dependency) -> Option<Strin
     })
 }
 
+/// What of jsonschema compiles the rules for schemas with the program, in place of at its start.
+const TAME_FEATURE: &str = "macros";
+
 /// With its default features jsonschema opens what a schema refers to, be it a file or an address.
 fn schemas_are_fetched(dependency: &Dependency) -> Option<String> {
-    let is_tame = !dependency.uses_default_features && dependency.features.is_empty();
-    (dependency.name == "jsonschema" && !is_tame)
-        .then(|| "jsonschema is used without features: they fetch what a schema refers to".to_owned())
+    let is_tame =
+        !dependency.uses_default_features && dependency.features.iter().all(|it| it == TAME_FEATURE);
+    (dependency.name == "jsonschema" && !is_tame).then(|| {
+        format!("of jsonschema only `{TAME_FEATURE}` is used: other features fetch what a schema refers to")
+    })
 }
 
 /// The code that a macro writes fits one version of the core only.

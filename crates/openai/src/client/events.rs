@@ -33,6 +33,9 @@ pub(super) struct EventParser {
     has_begun: bool,
 }
 
+/// How much memory is kept for data of the next events, in bytes.
+const KEPT: usize = 64 << 10;
+
 /// What a server says at once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerEvent<'p> {
@@ -66,6 +69,9 @@ impl EventParser {
 
     /// The next event that is complete.
     pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
+        if !self.has_data && self.data.capacity() > KEPT {
+            self.data = Vec::new();
+        }
         while let Some((start, end)) = self.next_line() {
             if start != end {
                 self.take_line(start, end);

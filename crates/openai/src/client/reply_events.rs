@@ -11,13 +11,14 @@ use futures::{
 use haft_core::{ChatEvent, ModelError};
 use tracing::Span;
 
-use super::{record, reply_stream::ReplyStream};
+use super::{endpoint::Endpoint, record, reply_stream::ReplyStream};
 use crate::reply::Streamed;
 
-/// The events of a reply as they come, from the request on, within a span that is told the end of them.
+/// The events of a reply as they come, from the request on, within a span that is told the end of them. Nothing of them is secret.
 pub(super) struct ReplyEvents<'a, F> {
     state: State<'a, F>,
     span: Span,
+    endpoint: &'a Endpoint,
 }
 
 /// In boxes, since it is handed on with each wait.
@@ -31,24 +32,29 @@ enum State<'a, F> {
 
 impl<'a, F: Streamed + 'a> ReplyEvents<'a, F> {
     /// Begins to wait for the first event.
-    pub(super) fn new(opening: BoxFuture<'a, Result<Box<ReplyStream<F>>, ModelError>>, span: Span) -> Self {
-        Self { state: State::Waits(opening), span }
+    pub(super) fn new(
+        opening: BoxFuture<'a, Result<Box<ReplyStream<F>>, ModelError>>,
+        span: Span,
+        endpoint: &'a Endpoint,
+    ) -> Self {
+        Self { state: State::Waits(opening), span, endpoint }
     }
+}
 
-    /// The next event of what has come; `None` where more is waited for from now on, or nothing is to come.
-    fn heard(&mut self) -> Result<Option<ChatEvent>, ModelError> {
-        let State::Here(mut reply) = replace(&mut self.state, State::Over) else { return Ok(None) };
-        let event = reply.heard()?;
-        if let Some(ChatEvent::Finished(response)) = &event {
-            record(&self.span, response);
+impl<'a, F: Streamed + 'a> State<'a, F> {
+    /// Waits for more than has come.
+    fn wait(&mut self) {
+        if let Self::Here(mut reply) = replace(self, Self::Over) {
+            *self = Self::Waits(Box::pin(async move { reply.fill().await.map(|()| reply) }));
         }
-        if event.is_some() {
-            self.state = State::Here(reply);
-        } else if !reply.is_over() {
-            let more = async move { reply.fill().await.map(|()| reply) };
-            self.state = State::Waits(more.boxed());
-        }
-        Ok(event)
+    }
+}
+
+/// Also what ends with it ends within the span.
+impl<F> Drop for ReplyEvents<'_, F> {
+    fn drop(&mut self) {
+        let state = replace(&mut self.state, State::Over);
+        self.span.in_scope(|| drop(state));
     }
 }
 
@@ -57,21 +63,30 @@ impl<'a, F: Streamed + 'a> Stream for ReplyEvents<'a, F> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let Self { state, span } = &mut *self;
+            let Self { state, span, endpoint } = &mut *self;
             match state {
                 State::Waits(more) => {
                     let more = ready!(span.in_scope(|| more.poll_unpin(cx)));
                     *state = State::Over;
                     match more {
                         Ok(reply) => *state = State::Here(reply),
-                        Err(error) => return Poll::Ready(Some(Err(error))),
+                        Err(error) => return Poll::Ready(Some(Err(endpoint.redact(error)))),
                     }
                 }
-                State::Here(_) => {
-                    if let Some(event) = self.heard().transpose() {
-                        return Poll::Ready(Some(event));
+                State::Here(reply) => match reply.heard() {
+                    Ok(Some(event)) => {
+                        if let ChatEvent::Finished(response) = &event {
+                            record(span, response);
+                        }
+                        return Poll::Ready(Some(Ok(event)));
                     }
-                }
+                    Ok(None) if reply.is_told() => *state = State::Over,
+                    Ok(None) => state.wait(),
+                    Err(error) => {
+                        *state = State::Over;
+                        return Poll::Ready(Some(Err(endpoint.redact(error))));
+                    }
+                },
                 State::Over => return Poll::Ready(None),
             }
         }

@@ -78,8 +78,8 @@ impl<F: Streamed> ReplyStream<F> {
         Ok(self.events.pop_front())
     }
 
-    /// Whether there is no event to come.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether all events were taken, and none is to come.
+    pub(super) fn is_told(&self) -> bool {
         self.is_over && self.events.is_empty()
     }
 

@@ -79,14 +79,16 @@ impl ChatFold {
         if self.choice != Some(choice) {
             return Ok(());
         }
-        if !text.is_empty() {
-            self.fold.ending.goes_on();
-        }
+        let size = self.fold.size();
         match part {
             Part::Content => self.say(text, watch),
             Part::ReasoningContent | Part::Reasoning => self.fold.add_reasoning(text, watch),
             Part::Arguments(call) => self.fold.add_call(WireCall::more(call, text), false, watch),
+        }?;
+        if self.fold.size() > size {
+            self.fold.ending.goes_on();
         }
+        Ok(())
     }
 
     /// Adds the choices of one number: only one reply was asked for. It is 0, or what a server calls its only choice.

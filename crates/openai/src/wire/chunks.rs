@@ -1,8 +1,12 @@
 use std::{ops::Range, sync::LazyLock};
 
-use memchr::memmem::Finder;
-use serde_json::{Deserializer, Result};
+use memchr::{memchr, memmem::Finder};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
 
+use super::fields::object;
 use super::{Choice, Completion, Loose, WireCall, WireFunction, WireMessage};
 
 /// Reads the chunks of a stream. Each says again whose it is, and most differ from the one before by a piece of text only: what is
@@ -51,9 +55,12 @@ static REASONING_CONTENT: Key = Key::new(|| Finder::new(br#""reasoning_content""
 static REASONING: Key = Key::new(|| Finder::new(br#""reasoning""#));
 static ARGUMENTS: Key = Key::new(|| Finder::new(br#""arguments""#));
 
+/// How long a chunk may be that is remembered, in bytes.
+const LONGEST: usize = 64 << 10;
+
 impl Chunks {
     /// Reads a chunk, whose bytes are afterwards what they were.
-    pub(crate) fn read(&mut self, chunk: &mut [u8]) -> Result<Chunk> {
+    pub(crate) fn read(&mut self, chunk: &mut [u8]) -> serde_json::Result<Chunk> {
         if let Some((said, text)) = self.more(chunk) {
             return Ok(Chunk::More(said, text));
         }
@@ -61,13 +68,18 @@ impl Chunks {
             Some(read) => read,
             None => {
                 let read = Completion::read(chunk)?;
-                self.head = CHOICES.find(chunk).unwrap_or_default();
+                let head = CHOICES.find(chunk).and_then(|head| chunk.get_mut(..head));
+                self.head = head.map_or(0, |head| if is_whose(head) { head.len() } else { 0 });
                 read
             }
         };
         self.text = read.only_text().and_then(|(said, text)| Some((said, said.part.place_in(chunk, text)?)));
         self.last.clear();
-        self.last.extend_from_slice(chunk);
+        if chunk.len() <= LONGEST {
+            self.last.extend_from_slice(chunk);
+        } else {
+            (self.head, self.text) = (0, None);
+        }
         Ok(Chunk::Other(read))
     }
 
@@ -80,14 +92,11 @@ impl Chunks {
         Some((*said, serde_json::from_slice(quoted).ok()?))
     }
 
-    /// Reads a chunk without what the last one said as well before its choices.
-    ///
-    /// That ends with a comma between two fields. Were they those of an object within the chunk, the rest would close more than it
-    /// opens, and could not be read.
+    /// Reads a chunk without what the last one said as well before its choices, which is only whose they are.
     fn choices(&self, chunk: &mut [u8]) -> Option<Completion> {
         let comma = self.head.checked_sub(1)?;
         let is_same = chunk.starts_with(self.last.get(..self.head)?);
-        let rest = chunk.get_mut(comma..).filter(|rest| is_same && rest.starts_with(b","))?;
+        let rest = chunk.get_mut(comma..).filter(|_| is_same)?;
         if !rest.get(1..)?.starts_with(CHOICES.needle()) {
             return None;
         }
@@ -95,6 +104,42 @@ impl Chunks {
         let read = Completion::read_json(rest);
         *rest.first_mut()? = b',';
         read.ok()
+    }
+}
+
+/// Whether the beginning of a chunk, up to the comma before its choices, says nothing but whose they are: what the reader takes from
+/// there is taken once, and all else is nothing to it.
+fn is_whose(head: &mut [u8]) -> bool {
+    let Some(comma) = head.last_mut().filter(|last| **last == b',') else { return false };
+    *comma = b'}';
+    let is_whose = str::from_utf8(head).is_ok_and(|head| serde_json::from_str::<Whose>(head).is_ok());
+    head.last_mut().into_iter().for_each(|last| *last = b',');
+    is_whose
+}
+
+object! {
+    struct Whose {
+        choices: News,
+        usage: News,
+        x_groq: News,
+        error: News,
+        code: News,
+        kind = "type": News,
+        message: News,
+        detail: News,
+    }
+}
+
+/// The place of a field of a [`Completion`] that may say something else in the next chunk: it says nothing.
+#[derive(Debug, Default)]
+struct News;
+
+impl<'de> Deserialize<'de> for News {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Option::<IgnoredAny>::deserialize(deserializer)? {
+            None => Ok(Self),
+            Some(_) => Err(D::Error::custom("it may say something else in the next chunk")),
+        }
     }
 }
 
@@ -113,15 +158,17 @@ impl Part {
         let key = self.key();
         let (before, rest) = chunk.split_at_checked(key.find(chunk)?)?;
         let rest = rest.strip_prefix(key.needle())?;
-        // In a text a quote stands behind a backslash.
-        if before.ends_with(b"\\") || key.find(rest).is_some() {
+        if key.find(rest).is_some() {
             return None;
         }
         let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let mut strings = Deserializer::from_slice(value).into_iter::<String>();
+        let mut strings = serde_json::Deserializer::from_slice(value).into_iter::<String>();
         let is_it = strings.next()?.ok()? == text;
         let start = chunk.len() - value.len() + 1;
-        is_it.then(|| start..start + strings.byte_offset() - 2)
+        let end = start + strings.byte_offset() - 2;
+        // With a backslash a key can be written as another, and a text can seem to be a key.
+        let is_escaped = memchr(b'\\', before).is_some() || memchr(b'\\', chunk.get(end..)?).is_some();
+        (is_it && !is_escaped).then_some(start..end)
     }
 }
 

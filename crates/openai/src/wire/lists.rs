@@ -12,6 +12,7 @@ use super::WireCall;
 pub(crate) struct WireCalls(Vec<WireCall>);
 
 impl WireCalls {
+    #[cfg(feature = "client")]
     pub(super) fn as_slice(&self) -> &[WireCall] {
         &self.0
     }

@@ -308,7 +308,6 @@ async fn no_field_is_sent_twice() {
         stop: vec!["x".to_owned()],
         seed: Some(7),
         parallel_tool_calls: Some(false),
-        ..ChatSettings::default()
     };
     let request = ChatRequest {
         instructions: Some(Message::system("Be brief.").into()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json,
     limits::{ARGUMENT_BYTES, REPLY_ITEMS},
@@ -430,4 +430,22 @@ async fn progress_in_the_middle_of_a_stream_costs_nothing() {
     let reply =
         last(stream([&queued, &delta(json!({"content": "Hi"})), &queued, &finish("stop")])).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
+}
+
+/// What comes in one piece is told in its order, an error behind what was heard before it, and the end once.
+#[tokio::test]
+async fn one_piece_may_hold_all_of_a_stream() {
+    let text = delta(json!({"content": "Hi"}));
+    let error = json!({"error": {"message": "boom", "code": 500}});
+    for (sent, is_error) in [(stream(&[text.clone(), finish("stop")]), false), (chunks(&[text, error]), true)]
+    {
+        let server = Server::replying([sent]).await;
+        let model = server.builder().max_retries(0).build().unwrap();
+        let request = hello();
+        let mut events = model.stream(&request);
+        assert!(matches!(events.next().await, Some(Ok(ChatEvent::TextDelta { text })) if text == "Hi"));
+        assert_eq!(events.next().await.unwrap().is_err(), is_error);
+        assert!(events.next().await.is_none());
+        assert!(events.next().await.is_none());
+    }
 }

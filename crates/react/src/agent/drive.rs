@@ -178,7 +178,7 @@ impl ReactAgent {
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
-            // An outcome is large: nothing of it is kept while somebody is told.
+            // An outcome is large, and an event is not: nothing else is kept while somebody is told.
             let event = match outcomes.next().await {
                 Some((_, outcome)) => Self::heed(run, outcome, &queues)?,
                 None => return Ok(()),

@@ -8,11 +8,13 @@ use std::{
 };
 
 use futures::{
-    future::{BoxFuture, FutureExt as _},
-    stream::{BoxStream, FuturesUnordered, Stream, StreamExt as _},
+    future::FutureExt as _,
+    stream::{BoxStream, Stream, StreamExt as _},
 };
 use haft_core::{AgentError, Progress, ProgressSink, RunEvent, RunOutput};
 use tokio::sync::mpsc;
+
+use super::woken::Woken;
 
 /// How many events may wait for a slow reader before the run waits too.
 const WAITING_EVENTS: usize = 64;
@@ -69,14 +71,13 @@ where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(WAITING_EVENTS);
-    let driver = FuturesUnordered::from_iter([driver(Events(Some(sender))).boxed()]);
+    let driver = Woken::new(driver(Events(Some(sender))).boxed());
     Watched { events, driver, end: None }.boxed()
 }
 
 struct Watched<'r> {
     events: mpsc::Receiver<RunEvent>,
-    /// One at most. It is polled when something woke it, not with each event that the reader takes.
-    driver: FuturesUnordered<BoxFuture<'r, Result<RunOutput, AgentError>>>,
+    driver: Woken<'r, Result<RunOutput, AgentError>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
 
@@ -85,7 +86,7 @@ impl Stream for Watched<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         // First of all: however much tools report, deadlines and the token are looked at.
-        if let Poll::Ready(Some(end)) = self.driver.poll_next_unpin(cx) {
+        if let Poll::Ready(end) = self.driver.poll(cx) {
             self.end = Some(end);
             // What an abandoned tool still reports is nobody's any more.
             self.events.close();

@@ -1,6 +1,6 @@
 //! Runs that one agent hands to another.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{MessageBody, RunAnswer, StopReason, ToolResult};
 
@@ -10,7 +10,7 @@ use crate::Carried;
 impl Run {
     /// The first of these tools, in the order of the calls, that was done in the last step, if all of its calls have their results. They
     /// are in the transcript then.
-    pub(crate) fn handed_off(&mut self, tools: &BTreeSet<String>) -> Option<ToolResult> {
+    pub(crate) fn handed_off(&mut self, tools: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
         if tools.is_empty() || !self.is_asking() {
             return None;
         }
@@ -25,7 +25,7 @@ impl Run {
         let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
         own.iter().skip(last).find_map(|message| match message.body() {
             MessageBody::Tool(result) if result.is_success() && tools.contains(&result.name) => {
-                Some((**result).clone())
+                Some(Arc::clone(result))
             }
             _ => None,
         })

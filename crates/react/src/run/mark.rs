@@ -36,7 +36,7 @@ pub(super) fn summary(text: impl Into<String>, spared: usize) -> Message {
 
 /// Of a summary, how many messages right before it are no part of what it stands for.
 pub(crate) fn summarised(message: &Message) -> Option<usize> {
-    let spared = message.note(SUMMARY).filter(|_| is_hint(message));
+    let spared = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     spared?.as_u64()?.try_into().ok()
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn queue_note(text: impl Into<String>, results: Value) -> Message {
 
 /// The results that a message tells of.
 pub(crate) fn queued_in(message: &Message) -> Option<&Value> {
-    message.note(QUEUED).filter(|_| is_hint(message))
+    message.metadata_value(QUEUED).filter(|_| is_hint(message))
 }
 
 /// Makes what tells the model of an agent that it goes on in the place of another one.
@@ -59,7 +59,7 @@ pub(super) fn handed(agent: &str, text: impl Into<String>) -> Message {
 
 /// The agent that goes on from this message.
 pub(crate) fn handed_to(message: &Message) -> Option<&str> {
-    message.note(HANDED).filter(|_| is_hint(message))?.as_str()
+    message.metadata_value(HANDED).filter(|_| is_hint(message))?.as_str()
 }
 
 /// Notes that a reply asks back what is wanted.
@@ -105,5 +105,5 @@ fn marked(message: Message, key: &str) -> Message {
 }
 
 fn is_marked(message: &Message, key: &str) -> bool {
-    message.note(key) == Some(&Value::Bool(true))
+    message.metadata_value(key) == Some(&Value::Bool(true))
 }

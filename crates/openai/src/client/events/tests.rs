@@ -67,6 +67,25 @@ fn an_event_without_an_end_is_refused() {
     assert_eq!(parser.push(piece), Err(TooLong));
 }
 
+/// Whether each event says that it is an error, however it comes.
+#[test]
+fn an_error_says_so() {
+    let text =
+        b"event: error\ndata: a\n\ndata: b\n\nerror: c\n\nevent: error\n\ndata: d\ndata: e\nevent: error\n\n";
+    let expected = [("a", true), ("b", false), ("c", true), ("d\ne", true)];
+    for size in [1, 2, 7, text.len()] {
+        let (mut parser, mut events) = (EventParser::default(), Vec::new());
+        for piece in text.chunks(size) {
+            parser.push(piece.to_vec()).unwrap();
+            while let Some(event) = parser.next_event() {
+                events.push((str::from_utf8(event.data).unwrap().to_owned(), event.is_error));
+            }
+        }
+        let events: Vec<_> = events.iter().map(|(data, is_error)| (data.as_str(), *is_error)).collect();
+        assert_eq!(events, expected, "in pieces of {size}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

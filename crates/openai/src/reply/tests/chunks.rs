@@ -8,18 +8,24 @@ use proptest::{prelude::*, sample::Index};
 use super::{CHAT, ChatFold, Streamed, bytes, change, changed};
 use crate::wire::{Chunk, Completion};
 
-/// What a whole stream of chunks gives: what is told, and the reply or an error.
+/// What is told, whether it is over and answered after each chunk, and the reply or an error.
+type Outcome = (VecDeque<ChatEvent>, Vec<(bool, bool)>, Result<ChatResponse, String>);
+
+/// What a whole stream of chunks gives.
 fn outcome(
     sent: &[Vec<u8>],
     read: impl Fn(&mut ChatFold, &mut [u8]) -> serde_json::Result<Chunk>,
-) -> (VecDeque<ChatEvent>, Result<ChatResponse, String>) {
+) -> Outcome {
     let (mut fold, mut events) = (ChatFold::default(), VecDeque::new());
+    let mut is_over = Vec::new();
     let heard = sent.iter().try_for_each(|chunk| {
         let chunk = read(&mut fold, &mut chunk.clone()).map_err(|error| error.to_string())?;
-        Streamed::add(&mut fold, chunk, &mut events).map_err(|error| error.to_string())
+        Streamed::add(&mut fold, chunk, &mut events).map_err(|error| error.to_string())?;
+        is_over.push((fold.is_finished(), fold.is_answered()));
+        Ok(())
     });
     let reply = heard.and_then(|()| Streamed::finish(fold, &mut events).map_err(|error| error.to_string()));
-    (events, reply)
+    (events, is_over, reply)
 }
 
 /// The same as text, without the digits of ids that were made up.
@@ -44,6 +50,7 @@ proptest! {
     #[test]
     fn what_is_said_again_means_what_it_meant(
         changes in prop::collection::vec((any::<Index>(), change()), 1..4),
+        cut in 0_usize..4,
         sent in prop::collection::vec((any::<Index>(), prop::sample::select(HEADS), any::<bool>(), TEXTS), 1..12),
     ) {
         let chunks: Vec<_> = changes.iter().map(|(event, change)| changed(&CHAT, *event, change)).collect();
@@ -53,7 +60,8 @@ proptest! {
             .chain(["content", "reasoning", "reasoning_content"].map(|part| said(json!({part: "Hi"}))))
             .chain([CHAT[9].clone()])
             .collect();
-        let sent: Vec<_> = sent.iter().map(|(chunk, head, is_spaced, text)| headed(chunk.get(&chunks), head, text, *is_spaced)).collect();
+        let mut sent: Vec<_> = sent.iter().map(|(chunk, head, is_spaced, text)| headed(chunk.get(&chunks), head, text, *is_spaced)).collect();
+        sent.iter_mut().last().into_iter().for_each(|last| last.truncate(last.len() - cut.min(last.len())));
         let again = outcome(&sent, Streamed::read);
         let anew = outcome(&sent, |_, chunk| Completion::read(chunk).map(Chunk::Other));
         prop_assert_eq!(masked(again), masked(anew));
@@ -83,8 +91,12 @@ fn what_looks_like_one_more_text_may_be_more() {
         json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "stop"}]}).to_string()
     };
     let begins = delta(r#""tool_calls":[{"index":0,"id":"a","function":{"name":"add"}}]"#);
+    let called = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+    let blank = |text: &str| delta(&format!(r#""content":{text:?}"#));
     let streams = [
         vec![begins, ends("{"), ends("x")],
+        // What is blank goes on with nothing.
+        vec![called.to_owned(), blank(" "), blank("  ")],
         deltas([r#""content":"a""#, r#""content":"\"}}]}""#]),
         deltas([r#""content":"a","refusal":"x""#, r#""content":"b","refusal":"x""#]),
         deltas([r#""content":"a","reasoning":"x""#, r#""content":"b","reasoning":"x""#]),
@@ -96,6 +108,7 @@ fn what_looks_like_one_more_text_may_be_more() {
         deltas([r#""x":{"content":"a"},"content":"a""#, r#""x":{"content":"b"},"content":"a""#]),
         deltas([r#""\u0063ontent":"a","x\"content":"a""#, r#""\u0063ontent":"a","x\"content":"b""#]),
         deltas([r#""\u0063ontent":"a","x":{"content":"c"}"#, r#""\u0063ontent":"a","x":{"content":"d"}"#]),
+        deltas([r#""\u0063ontent":"a","x":{"content":"a"}"#, r#""\u0063ontent":"a","x":{"content":"b"}"#]),
         deltas([r#""content":7"#, r#""content":8"#]),
         deltas([
             r#""tool_calls":[{"index":0,"function":{"name":"add","arguments":"{}"}}]"#,
@@ -104,6 +117,21 @@ fn what_looks_like_one_more_text_may_be_more() {
         chunks([
             r#"{"usage":{"prompt_tokens":1},"choices":[{"delta":{"content":"a"}}]}"#,
             r#"{"usage":{"prompt_tokens":2},"choices":[{"delta":{"content":"b"}}]}"#,
+        ]),
+        // What is cut within an object that stands before the choices is no reply.
+        chunks([
+            r#"{"x":{"id":"x","choices":[]},"choices":[{"delta":{"content":"a"}}]}"#,
+            r#"{"x":{"id":"x","choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}"#,
+        ]),
+        chunks([
+            r#"{"type":"rate_limit_error","code":429,"choices":[]}"#,
+            r#"{"type":"rate_limit_error","code":429,"choices":[],"error":"slow"}"#,
+        ]),
+        chunks([r#"{"detail":"x","choices":[]}"#, r#"{"detail":"x","choices":null}"#]),
+        chunks([r#"{"error":"boom","choices":[],"error":null}"#, r#"{"error":"boom","choices":[]}"#]),
+        chunks([
+            r#"{"usage":{"prompt_tokens":1},"choices":[]}"#,
+            r#"{"usage":{"prompt_tokens":1},"choices":[{"usage":{"prompt_tokens":9}}]}"#,
         ]),
         chunks([
             r#"{"choices":[{"delta":{"content":"a"}},{"index":1,"delta":{}}]}"#,
