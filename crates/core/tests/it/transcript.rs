@@ -5,7 +5,7 @@ use haft_core::{
     View, json,
 };
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 fn sample() -> Transcript {
     let calls = AssistantMessage {
@@ -107,4 +107,21 @@ proptest! {
         let again: Transcript = serde_json::from_str(&serde_json::to_string(&transcript).unwrap()).unwrap();
         prop_assert_eq!(again, transcript);
     }
+}
+
+/// Without notes a message is the same, however that is said; and notes are kept.
+#[test]
+fn notes_are_there_or_not() {
+    let plain = Message::user("Hi");
+    let mut json = serde_json::to_value(&plain).unwrap();
+    assert_eq!(json.get("metadata"), None);
+    json["metadata"] = json!({});
+    assert_eq!(serde_json::from_value::<Message>(json.clone()).unwrap(), plain);
+    assert_eq!(plain.clone().with_metadata(Map::new()), plain);
+    json["metadata"] = json!({"page": 3});
+    let noted: Message = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(noted.metadata_value("page"), Some(&json!(3)));
+    assert_eq!(serde_json::to_value(&noted).unwrap(), json);
+    json["metadata"] = json!(null);
+    assert!(serde_json::from_value::<Message>(json).is_err());
 }

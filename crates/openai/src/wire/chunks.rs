@@ -230,3 +230,25 @@ impl Loose {
         matches!(self, Self::Absent) || matches!(self, Self::Text(text) if text.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field that is new in a [`Completion`] belongs in [`Whose`] as well.
+    #[test]
+    fn a_head_with_any_other_field_is_read_each_time() {
+        let fields = format!("{:?}", Completion::default());
+        let fields = fields.split_whitespace().filter_map(|word| word.strip_suffix(':'));
+        let others: Vec<_> = fields.filter(|it| !["id", "model", "is_mended"].contains(it)).collect();
+        assert_eq!(others.len(), 8);
+        for field in others {
+            let name = if field == "kind" { "type" } else { field };
+            let head = |value: &str| format!(r#"{{"id":"c","{name}":{value},"#).into_bytes();
+            assert!(!is_whose(&mut head("1")), "{name}");
+            assert!(is_whose(&mut head("null")), "{name}");
+        }
+        assert!(is_whose(&mut br#"{"id":"c","object":"chunk","model":"m","#.to_vec()));
+        assert!(!is_whose(&mut br#"{"x":{"id":"c","#.to_vec()));
+    }
+}

@@ -1,10 +1,14 @@
 //! BEHAVIOUR B18: agents in synchronous code, which neither deadlock nor panic inside a runtime.
 
-use std::{sync::mpsc, time::Duration};
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use haft_core::{
-    AgentErrorKind, Answer, Answers, DynamicTool, FailureKind, Message, Pending, PendingKind, Policy,
-    RunEvent, RunInput, Tool as _, ToolError, ToolOutcome, Toolset, Transcript, testing::ScriptedModel, tool,
+    AgentErrorKind, Answer, Answers, DynamicTool, FailureKind, Message, MessageBody, Pending, PendingKind,
+    Policy, RunEvent, RunInput, Tool as _, ToolError, ToolOutcome, Toolset, Transcript,
+    testing::ScriptedModel, tool,
 };
 use haft_react::{BlockingAgent, ReactAgent};
 
@@ -55,7 +59,15 @@ fn it_tells_what_happens() {
     let finished = events.iter().position(|event| matches!(event, RunEvent::CallFinished { .. })).unwrap();
     let said = events.iter().position(|event| matches!(event, RunEvent::TextDelta { .. })).unwrap();
     assert!(finished < said);
-    assert!(matches!(events.last(), Some(RunEvent::Done { .. })));
+    let (RunEvent::CallFinished { result }, Some(RunEvent::Done { output })) =
+        (&events[finished], events.last())
+    else {
+        panic!("{events:?}")
+    };
+    let answer = output.clone().into_answer().unwrap();
+    let mut kept = answer.transcript.messages().iter().map(|message| message.body());
+    let is_same = |body: &MessageBody| matches!(body, MessageBody::Tool(kept) if Arc::ptr_eq(kept, result));
+    assert!(kept.any(is_same), "the result is shared, not copied");
 }
 
 #[test]

@@ -95,6 +95,12 @@ fn what_looks_like_one_more_text_may_be_more() {
     let blank = |text: &str| delta(&format!(r#""content":{text:?}"#));
     let streams = [
         vec![begins, ends("{"), ends("x")],
+        // What is too long to be remembered.
+        vec![
+            delta(r#""content":"a""#),
+            delta(&format!(r#""refusal":{:?}"#, "x".repeat(70_000))),
+            delta(r#""content":"b""#),
+        ],
         // What is blank goes on with nothing.
         vec![called.to_owned(), blank(" "), blank("  ")],
         deltas([r#""content":"a""#, r#""content":"\"}}]}""#]),
