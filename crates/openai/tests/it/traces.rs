@@ -2,13 +2,20 @@
 
 use std::{
     fmt::Debug,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
+use futures::{FutureExt as _, StreamExt as _};
 use haft_core::{
-    ChatModel as _, ChatRequest, Content, DynamicTool, Message, MessageBody, Schema, ToolDefinition,
-    ToolList, ToolName, json, schema::WireProfile,
+    BoxError, ChatModel as _, ChatRequest, Content, DynamicTool, Message, MessageBody, Schema,
+    ToolDefinition, ToolList, ToolName, json, schema::WireProfile,
 };
+use haft_openai::{ChatCompletions, HttpService};
+use reqwest::{Request, Response};
+use tower::{layer::layer_fn, service_fn};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -120,4 +127,70 @@ async fn a_picture_that_is_only_described_is_told_once() {
     let requests = server.take_requests();
     let sent: Vec<_> = requests.iter().map(|it| it.body["messages"][0]["content"].is_array()).collect();
     assert_eq!(sent, [false, false, true]);
+}
+
+/// How many spans are entered.
+#[derive(Clone, Default)]
+struct Depth(Arc<AtomicUsize>);
+
+impl Subscriber for Depth {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.name() == "chat"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn exit(&self, _: &Id) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Keeps how deep it was dropped.
+struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.0.load(Ordering::SeqCst));
+    }
+}
+
+/// What a layer says of a stream that nobody waits for any more is said within its span.
+#[tokio::test]
+async fn a_cancelled_stream_ends_within_its_span() {
+    let (depth, dropped) = (Depth::default(), Arc::<Mutex<Vec<usize>>>::default());
+    let _listening = listen(depth.clone());
+    let guard = {
+        let (depth, dropped) = (depth.clone(), Arc::clone(&dropped));
+        move || Dropped(depth.clone(), Arc::clone(&dropped))
+    };
+    let waits = move |_: HttpService| {
+        let guard = guard.clone();
+        service_fn(move |_: Request| {
+            let guard = guard();
+            async move {
+                let _guard = guard;
+                std::future::pending::<Result<Response, BoxError>>().await
+            }
+        })
+    };
+    let builder = ChatCompletions::builder("m").base_url("http://localhost:1/v1");
+    let model = builder.layer(layer_fn(waits)).build().unwrap();
+    let request = hello();
+    let mut events = model.stream(&request);
+    assert!(events.next().now_or_never().is_none());
+    drop(events);
+    assert_eq!(*dropped.lock().unwrap(), [1]);
+    assert_eq!(depth.0.load(Ordering::SeqCst), 0);
 }

@@ -229,7 +229,7 @@ fn tools_that_block_all_threads_are_given_up() {
     const BLOCKED: usize = 9;
 
     let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    let released = Arc::new(std::sync::Mutex::new(released));
     let definition = plain("block", || async {}).definition().clone();
     let definition =
         definition.with_policy(Policy { timeout: Duration::from_millis(20), ..Policy::default() });
@@ -254,7 +254,7 @@ fn tools_that_block_all_threads_are_given_up() {
 #[test]
 fn hooks_that_block_all_threads_are_given_up() {
     let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    let released = Arc::new(std::sync::Mutex::new(released));
     let builder = ReactAgent::builder(ScriptedModel::new()).hook_timeout(Duration::from_millis(20));
     let agent = builder.dynamic_instructions(move |_| {
         let _ = released.lock().unwrap().recv();
