@@ -14,10 +14,12 @@ use std::{
 use futures::StreamExt as _;
 use haft_benches::{Case, Work, asynchronous, run};
 use haft_core::{
-    Batch, CallRecord, DynamicTool, Pipeline, Recorder, RunContext, Tool, ToolCall, ToolContext, ToolList,
-    ToolName, ToolResult,
-    schemars::{self, JsonSchema},
+    Pipeline, Tool, ToolCall, ToolContext, ToolName, ToolResult,
+    export::schemars::{self, JsonSchema},
+    pipeline::{Batch, CallRecord, Recorder},
     tool,
+    tool::{DynamicTool, RunContext},
+    toolset::ToolList,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -151,7 +153,7 @@ fn many(count: usize) -> ToolList {
         "bench",
         tools.map(|definition| {
             DynamicTool::new(definition, |arguments, _| async move {
-                haft_core::from_arguments(arguments).map(|Integers { x, y }| x + y)
+                haft_core::tool::from_arguments(arguments).map(|Integers { x, y }| x + y)
             })
         }),
     )

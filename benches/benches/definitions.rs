@@ -3,7 +3,12 @@
 use std::{hint::black_box, process::ExitCode};
 
 use haft_benches::{Case, Work, asynchronous, run};
-use haft_core::{DynamicTool, ListContext, Schema, ToolDefinition, ToolList, ToolName, Toolset, json};
+use haft_core::{
+    Schema, ToolDefinition, ToolName, Toolset,
+    tool::DynamicTool,
+    toolset::{ListContext, ToolList},
+};
+use serde_json::json;
 
 const TOOLS: usize = 1_000;
 

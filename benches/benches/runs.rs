@@ -14,7 +14,11 @@ use std::{
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use haft_benches::mock::{self, LATENCY, STEPS};
-use haft_core::{Agent as _, AgentError, RunOutput, StopReason, Toolset, tool};
+use haft_core::{
+    Agent as _, RunOutput, Toolset,
+    agent::{AgentError, StopReason},
+    tool,
+};
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -9,8 +9,8 @@ use std::{hint::black_box, process::ExitCode};
 use futures::StreamExt as _;
 use haft_benches::{Case, ModelServer, STEPS, Work, asynchronous, run};
 use haft_core::{
-    Agent as _, DynamicTool, Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript,
-    from_arguments, tool,
+    Agent as _, Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, tool,
+    tool::{DynamicTool, from_arguments},
 };
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;

@@ -13,7 +13,7 @@ use crate::Case;
 ///
 /// Fails where the suite cannot be read.
 pub fn suite() -> io::Result<Vec<Case>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/core/tests/json-schema-test-suite");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/schema/tests/json-schema-test-suite");
     let mut cases = Vec::new();
     for path in json_files(&root)? {
         let subjects: Vec<Value> = serde_json::from_slice(&fs::read(path)?)?;

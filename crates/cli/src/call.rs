@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use haft_core::{CallOutcome, FailureKind, Pipeline, ToolCall, ToolContext, ToolResult};
+use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, pipeline::CallOutcome};
 
 use crate::{
     failure::Failure,

@@ -3,7 +3,7 @@
 use std::{error::Error, io, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
-use haft_core::WithCauses;
+use haft_core::text::WithCauses;
 use serde_json::json;
 
 use crate::terminal::{self, paint};

@@ -9,8 +9,11 @@ use std::{
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, AgentError, AgentErrorKind, ModelError, Prices, RunContext, RunEvent, RunInput, RunLimits,
-    RunOutput, Toolset,
+    Agent as _, RunEvent, RunInput, RunOutput, Toolset,
+    agent::{AgentError, AgentErrorKind, RunLimits},
+    model::ModelError,
+    tool::RunContext,
+    usage::Prices,
 };
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 

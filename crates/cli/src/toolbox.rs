@@ -4,7 +4,10 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 use futures::future::join_all;
-use haft_core::{Diagnostic, ListContext, SourceError, ToolList, Toolset};
+use haft_core::{
+    Toolset,
+    toolset::{Diagnostic, ListContext, SourceError, ToolList},
+};
 use haft_mcp::{McpConfig, McpSource};
 use haft_tools::{BuiltinConfig, builtin};
 

@@ -4,7 +4,8 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use anstyle::Style;
 use clap::Args;
-use haft_core::{ToolDefinition, ToolList, Value, json, schema::Property};
+use haft_core::{ToolDefinition, schema::Property, toolset::ToolList};
+use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
@@ -48,7 +49,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 /// Tells what a model will miss; whether that is nothing.
 fn check(list: &ToolList, json: bool) -> Result<bool, Failure> {
-    let advice = list.advice();
+    let advice = haft_middleware::advice(list);
     for lack in &advice {
         if json {
             let line = json!({"tool": lack.tool, "argument": lack.argument, "message": lack.to_string()});

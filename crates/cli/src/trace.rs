@@ -7,7 +7,11 @@ use std::{
 };
 
 use anstyle::{AnsiColor, Style};
-use haft_core::{RunAnswer, RunEvent, RunOutput, StopReason, ToolResult, Usage};
+use haft_core::{
+    RunEvent, RunOutput, ToolResult,
+    agent::{RunAnswer, StopReason},
+    usage::Usage,
+};
 
 use crate::{
     spinner::Spinner,

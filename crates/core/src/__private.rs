@@ -1,16 +1,23 @@
-//! What the code that `#[tool]` writes needs. Not for anybody else, and not stable.
+//! Support for code that `#[tool]` and `#[tools]` generate. Not part of the stable API.
 
 mod blocking;
 mod function;
-mod methods;
 mod narrowed;
 mod object;
 mod parameter;
 mod state;
 
+pub use serde_json::{Value, json};
+
+pub use crate::{
+    call::ToolError,
+    tool::{
+        Annotations, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool, ToolContext,
+        ToolDefinition, Tools,
+    },
+};
 pub use blocking::blocking;
 pub use function::{Called, Function, call, definition, definition_by_hand};
-pub use methods::Methods;
 pub use object::Object;
 pub use parameter::{Argument, Hidden, Parameter, Parameters, Shown, argument, undescribed};
 pub use state::{HostState, state};

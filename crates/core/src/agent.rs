@@ -5,7 +5,6 @@ mod event;
 mod input;
 mod output;
 mod parked;
-mod resumed;
 mod steps;
 mod tool;
 
@@ -16,8 +15,7 @@ pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
 pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
-pub use parked::{Answer, Answers, Parked};
-pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
+pub use parked::Parked;
 pub use steps::Steps;
 pub use tool::{AgentExt, AgentTool};
 

@@ -1,11 +1,21 @@
-//! Calls and their results, as plain data.
+//! Calls, their results, errors and pending states, as plain data.
+
+mod error;
+mod output;
+mod pending;
+mod resumed;
 
 use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Repair, Timestamp, ToolError, ToolOutput};
+use crate::{Timestamp, schema::Repair};
+
+pub use error::{BoxError, ToolError};
+pub use output::{ToolOutcome, ToolOutput};
+pub use pending::{Answer, Answers, Pending, PendingCall, PendingKind};
+pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
 
 /// A call that a model, or anyone else, asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,7 +77,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a failure means for the loop; the variants are those of [`ToolError`](crate::ToolError).
+/// What a failure means for the loop; the variants are those of [`ToolError`](crate::call::ToolError).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

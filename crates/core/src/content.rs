@@ -90,6 +90,15 @@ pub enum ResourceBody {
 }
 
 impl Content {
+    /// The number of bytes of media: images, sounds and blobs. Text has none.
+    pub fn media_len(&self) -> usize {
+        match self {
+            Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),
+            Self::Resource { body: ResourceBody::Blob(data), .. } => data.len(),
+            _ => 0,
+        }
+    }
+
     /// Makes a piece of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
@@ -207,5 +216,12 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         Self::from_base64(&text).map_err(D::Error::custom)
+    }
+}
+
+pub(crate) fn text_of(content: &[Content]) -> String {
+    match content {
+        [only] => only.as_text().into_owned(),
+        pieces => pieces.iter().map(Content::as_text).collect::<Vec<_>>().join("\n"),
     }
 }

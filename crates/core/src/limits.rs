@@ -1,5 +1,5 @@
 //! The default limits of every crate, in one place. Each can be changed where it applies: those of schemas in
-//! [`SchemaLimits`](crate::schema::SchemaLimits), those of a tool in its [`Policy`](crate::Policy).
+//! [`SchemaLimits`](crate::schema::SchemaLimits), those of a tool in its [`Policy`](crate::tool::Policy).
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub const RESULT_BYTES: usize = 128 << 10;
 /// How much media (pictures, sounds, blobs) one result carries, in bytes: 16 MiB.
 pub const MEDIA_BYTES: usize = 16 << 20;
 
-/// How long a [`ResultStore`](crate::ResultStore) may take to keep a result: ten seconds.
+/// How long a [`ResultStore`](crate::pipeline::ResultStore) may take to keep a result: ten seconds.
 pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest text of arguments that is parsed, in bytes: 1 MiB.
@@ -38,7 +38,7 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 
 /// How deep arguments and results may be nested: 100 levels. The parser of `serde_json` reads 128, and a saved run is
 /// some levels around them.
-pub const VALUE_DEPTH: usize = 100;
+pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
 
 /// How many calls, or items of another kind, one reply may have.
 pub const REPLY_ITEMS: usize = 4096;
@@ -49,10 +49,10 @@ pub const RUN_REQUESTS: u32 = 50;
 /// How often in a row the same call with the same arguments is tolerated.
 pub const IDENTICAL_CALLS: u32 = 3;
 
-/// How often a tool may ask the model for another try ([`ToolError::Retry`](crate::ToolError::Retry)) in one run.
+/// How often a tool may ask the model for another try ([`ToolError::Retry`](crate::call::ToolError::Retry)) in one run.
 pub const TOOL_RETRIES: u32 = 1;
 
-/// How many bytes the in-memory [`ResultStore`](crate::ResultStore) keeps before it forgets the oldest: 256 MiB.
+/// How many bytes the in-memory [`ResultStore`](crate::pipeline::ResultStore) keeps before it forgets the oldest: 256 MiB.
 pub const STORED_RESULT_BYTES: usize = 256 << 20;
 
 /// How many characters of a stored result are read at a time, by [`ReadResult`](crate::ReadResult): 30,000. In bytes, that is less than a

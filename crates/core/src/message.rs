@@ -1,6 +1,7 @@
 //! Messages: immutable once made, shared by `Arc`.
 
 mod provider_data;
+mod transcript;
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,8 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 pub use provider_data::ProviderData;
+pub use transcript::{Transcript, View};
 
-use crate::{Content, Timestamp, ToolCall, ToolResult, rendering::RenderingSlot};
+use crate::{
+    Timestamp,
+    call::{ToolCall, ToolResult},
+    content::{Content, text_of},
+    schema::memo::TypeMemo,
+};
 
 /// One message of a conversation.
 ///
@@ -30,7 +37,7 @@ pub struct Message {
     #[serde(default, deserialize_with = "notes", skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<Map<String, Value>>>,
     #[serde(skip)]
-    rendering: RenderingSlot,
+    memo: TypeMemo,
 }
 
 /// Who says a message, and what.
@@ -77,7 +84,7 @@ pub struct AssistantMessage {
 impl Message {
     /// Makes a message without time or metadata.
     pub fn new(body: MessageBody) -> Self {
-        Self { body, created_at: None, metadata: None, rendering: RenderingSlot::default() }
+        Self { body, created_at: None, metadata: None, memo: TypeMemo::default() }
     }
 
     /// Makes instructions.
@@ -176,7 +183,7 @@ impl Message {
     ///
     /// The slot holds one type: a second adapter with a type of its own renders each time.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
-        self.rendering.get_or_render(|| render(self))
+        self.memo.get_or_insert_with(|| render(self))
     }
 }
 
@@ -211,12 +218,5 @@ impl AssistantMessage {
 impl<T: Into<Content>> From<T> for AssistantMessage {
     fn from(content: T) -> Self {
         Self { content: vec![content.into()], ..Self::default() }
-    }
-}
-
-pub(crate) fn text_of(content: &[Content]) -> String {
-    match content {
-        [only] => only.as_text().into_owned(),
-        pieces => pieces.iter().map(Content::as_text).collect::<Vec<_>>().join("\n"),
     }
 }

@@ -1,12 +1,8 @@
 //! Models that are asked for the next message.
 
-mod cached;
-mod cost;
-mod described;
+mod canonical;
 mod error;
 mod ext;
-mod fallback;
-mod layered;
 mod priced;
 mod profile;
 mod request;
@@ -15,17 +11,12 @@ mod response;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
-pub use cached::{CachedReplies, ReplyCache};
-pub use cost::{Cost, Price, Prices};
-pub(crate) use described::described;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
 pub use ext::ChatModelExt;
-pub use fallback::FallbackModel;
-pub use layered::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use priced::Priced;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
-pub use response::{ChatEvent, ChatResponse, FinishReason, Usage};
+pub use response::{ChatEvent, ChatResponse, FinishReason};
 
 /// A language model that takes a conversation and says the next message.
 ///

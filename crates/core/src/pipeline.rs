@@ -5,17 +5,20 @@
 //! [`Pipeline::call`].
 
 mod arguments;
-mod audit;
 mod batch;
+mod blocking;
 mod bound;
-mod check;
+pub(crate) mod deadline;
+mod ext;
 mod find;
 mod gate;
 mod invoke;
+mod list;
 mod record;
-mod redact;
+mod store;
 
 use std::{
+    borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
@@ -30,16 +33,22 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, field};
 
 use crate::{
-    MemoryResultStore, Outcome, PendingCall, PendingKind, Repair, RepairPolicy, ResultStore, Timestamp, Tool,
-    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolOutcome, ToolResult, limits,
+    Timestamp,
+    call::{Outcome, PendingCall, PendingKind, ToolCall, ToolError, ToolOutcome, ToolResult},
+    limits,
+    schema::{Repair, RepairPolicy},
+    tool::{Tool, ToolContext, ToolDefinition},
 };
 
-pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
 pub use batch::Batch;
-pub(crate) use bound::media_bytes;
-pub(crate) use check::check;
+pub(crate) use blocking::block_on;
+pub use blocking::may_block;
+pub use ext::ToolExt;
 pub(crate) use find::unknown_tool;
+pub use list::{Diagnostic, ToolList};
+pub(crate) use list::{Origin, UNNAMED};
 pub use record::{CallRecord, Recorder};
+pub use store::{MemoryResultStore, ResultStore};
 
 use bound::Bound;
 use invoke::panicked;
@@ -62,7 +71,9 @@ pub struct Pipeline(Arc<Parts>);
 struct Parts {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    recorder: Option<Arc<dyn Recorder>>,
+    /// Set if the store was chosen by the user.
+    has_own_store: bool,
+    recorders: Vec<Arc<dyn Recorder>>,
     /// Whether spans hold what is said.
     traces_content: bool,
     /// How many calls run on that were given up.
@@ -117,7 +128,8 @@ impl CallOutcome {
 /// Repairs arguments, keeps long results in memory, records nothing.
 impl Default for Pipeline {
     fn default() -> Self {
-        Self::unbounded().with_store(MemoryResultStore::default())
+        let store: Arc<dyn ResultStore> = Arc::new(MemoryResultStore::default());
+        Self(Arc::new(Parts { store: Some(store), ..Parts::default() }))
     }
 }
 
@@ -172,14 +184,16 @@ impl Pipeline {
     /// Sets where the whole of a long result is kept.
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
-        Arc::make_mut(&mut self.0).store = Some(Arc::new(store));
+        let parts = Arc::make_mut(&mut self.0);
+        parts.store = Some(Arc::new(store));
+        parts.has_own_store = true;
         self
     }
 
     /// Sets who is told of every call.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
-        Arc::make_mut(&mut self.0).recorder = Some(Arc::new(recorder));
+        Arc::make_mut(&mut self.0).recorders = vec![Arc::new(recorder)];
         self
     }
 
@@ -198,18 +212,55 @@ impl Pipeline {
 
     /// How many calls were given up at their deadline and run on all the same, because their code blocks.
     pub fn abandoned_calls(&self) -> usize {
-        self.abandoned().load(Ordering::Relaxed)
+        self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// The same for calls whose results are read by programs.
-    pub(crate) fn whole(&self) -> Self {
+    /// Returns the pipeline that runs the call of `cx`, for tools that make calls of their own or read
+    /// the [store](Self::store). `None` if the tool is called without a pipeline.
+    pub fn current(cx: &ToolContext) -> Option<Self> {
+        let parts = Arc::clone(cx.scope()?.pipeline());
+        parts.downcast().ok().map(Self)
+    }
+
+    /// Returns this pipeline without its result store: results are never shortened, for a caller that is a program.
+    #[must_use]
+    pub fn without_store(&self) -> Self {
         let mut whole = self.clone();
         Arc::make_mut(&mut whole.0).store = None;
         whole
     }
 
-    pub(crate) fn abandoned(&self) -> &AtomicUsize {
-        &self.0.abandoned
+    /// The pipeline for tools of a nested toolset: this pipeline inside `outer`.
+    ///
+    /// The recorders of both receive the calls. Arguments are repaired only if both pipelines repair. The store is the
+    /// inner one if it was set, otherwise the outer one. Abandoned calls are counted by `outer`.
+    pub(crate) fn inside(&self, outer: &Self) -> Self {
+        let (inner, outer) = (&self.0, &outer.0);
+        if Arc::ptr_eq(inner, outer) {
+            return self.clone();
+        }
+        let mut recorders = inner.recorders.clone();
+        for recorder in &outer.recorders {
+            if !recorders.iter().any(|known| Arc::ptr_eq(known, recorder)) {
+                recorders.push(Arc::clone(recorder));
+            }
+        }
+        let is_strict = [inner.repair, outer.repair].contains(&RepairPolicy::Strict);
+        let own_store = inner.store.as_ref().filter(|_| inner.has_own_store);
+        let store = own_store.or(outer.store.as_ref()).or(inner.store.as_ref()).cloned();
+        Self(Arc::new(Parts {
+            repair: if is_strict { RepairPolicy::Strict } else { inner.repair },
+            store,
+            has_own_store: inner.has_own_store || outer.has_own_store,
+            recorders,
+            traces_content: inner.traces_content || outer.traces_content,
+            abandoned: Arc::clone(&outer.abandoned),
+        }))
+    }
+
+    /// The pipeline that runs the calls of a listed tool: that of its toolset, if it has one of its own.
+    fn for_tool(&self, tools: &ToolList, name: &str) -> Cow<'_, Self> {
+        tools.pipeline(name).map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }
 
     /// Runs one call on the caller's task.
@@ -221,7 +272,9 @@ impl Pipeline {
     /// Dropping the future cancels the tool. An effect that was under way may have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
         let tool = find::find(tools, &call.name).map(|tool| &**tool);
-        self.run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller, Some(tools)).await
+        self.for_tool(tools, &call.name)
+            .run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller, Some(tools))
+            .await
     }
 
     /// Runs one call of a tool at hand, with a value for arguments, on the caller's task.
@@ -241,9 +294,10 @@ impl Pipeline {
     /// Fails with what the call would fail with, in the same words.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
         let definition = definition(&**find::find(tools, &call.name)?)?;
+        let repair = self.for_tool(tools, &call.name).0.repair;
         let mut notes = Notes::default();
-        let arguments = arguments::parse(&call.arguments, self.0.repair, &mut notes)?;
-        arguments::fit(definition, arguments, self.0.repair, &mut notes).map(drop)
+        let arguments = arguments::parse(&call.arguments, repair, &mut notes)?;
+        arguments::fit(definition, arguments, repair, &mut notes).map(drop)
     }
 
     async fn run(
@@ -267,8 +321,9 @@ impl Pipeline {
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
         let arguments_kept = Understood::default();
-        let recording = self.0.recorder.as_deref().map(|recorder| Recording {
-            recorder,
+        let has_recorder = !self.0.recorders.is_empty();
+        let recording = has_recorder.then(|| Recording {
+            recorders: &self.0.recorders,
             definition,
             call,
             arguments: &arguments_kept,
@@ -336,14 +391,14 @@ impl Pipeline {
                 (arguments, approved)
             }
             gate::Passage::Answered(output) => {
-                check(definition, &output)?;
+                definition.check_output(&output)?;
                 return Ok(ToolOutcome::Done(output));
             }
             gate::Passage::Waits(pending) => return Ok(ToolOutcome::Pending(pending)),
         };
         let mut outcome = self.invoke(host, tool, arguments, cx, started, notes).await?;
         match &mut outcome {
-            ToolOutcome::Done(output) => check(definition, output)?,
+            ToolOutcome::Done(output) => definition.check_output(output)?,
             ToolOutcome::Pending(pending) => {
                 pending.definition = approved.is_some().then(|| definition.fingerprint());
                 pending.approved = approved;

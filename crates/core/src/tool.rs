@@ -1,18 +1,14 @@
 //! The tool: a value that carries its definition and can be called.
 
 mod arguments;
-mod chain;
 mod context;
 mod definition;
 mod dynamic;
-mod error;
-mod ext;
 mod into_output;
-mod layered;
 mod name;
-mod outcome;
 mod policy;
 mod redefined;
+mod scope;
 mod state;
 mod tools;
 
@@ -21,23 +17,21 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::call::{ToolError, ToolOutcome};
+
 pub use arguments::from_arguments;
 pub(crate) use arguments::read;
-pub use chain::{Chain, ChainError, chain};
-pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext, UsageMeter};
+pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
 pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};
-pub use error::{BoxError, ToolError};
-pub use ext::ToolExt;
 pub use into_output::{IntoToolOutput, Json};
-pub(crate) use layered::is_timeout;
-pub use layered::{CallRequest, CallService, LayeredTool, ToolService};
 pub use name::{InvalidToolName, ToolName};
-pub use outcome::{Pending, PendingCall, PendingKind, ToolOutcome, ToolOutput};
 pub use policy::Policy;
 pub use redefined::Redefined;
-pub(crate) use state::StateIdentity;
-pub use state::{State, StateType};
+pub(crate) use scope::ScopeGuard;
+pub use state::{State, StateIdentity, StateType};
+#[doc(hidden)]
+pub use tools::Methods;
 pub use tools::Tools;
 
 /// Something that a model can call: a Rust function, a server's tool, another agent.
@@ -81,7 +75,7 @@ pub trait Tool: Send + Sync {
 
     /// Does the work. `arguments` have been validated against the definition's input schema.
     ///
-    /// This is for implementors: to call a tool use [`ToolExt::invoke`] or [`Toolset::call`](crate::Toolset::call),
+    /// This is for implementors: to call a tool use [`ToolExt::invoke`] or [`Toolset::call`](crate::toolset::Toolset::call),
     /// which validate, catch, bound and record.
     ///
     /// # Errors

@@ -1,34 +1,70 @@
-//! Tools and sources, gathered for a model.
+//! Toolsets: tools and sources, gathered for a model.
 
-mod asked;
-mod gathered;
+mod adaptor;
+mod algebra;
+mod approval_required;
+mod ext;
+mod external;
+mod filtered;
+mod mapped;
+mod merge;
+mod polled_source;
+mod prefixed;
+mod recent;
+mod registry;
+mod renamed;
+mod selection;
+mod source;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    any::Any,
+    collections::HashMap,
     fmt,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use async_trait::async_trait;
-use futures::future::join_all;
+use futures::{FutureExt as _, future::join_all};
 use serde::Serialize;
 
-pub(crate) use asked::Asked;
-use gathered::Gathered;
-pub(crate) use gathered::{Identity, gather, identity};
+pub use crate::pipeline::{Diagnostic, ToolList};
+pub use adaptor::Adaptor;
+pub use ext::ToolSourceExt;
+pub use registry::ToolRegistry;
+pub use source::{ListContext, SourceError, ToolSource};
 
 use crate::{
-    Deprecation, ListContext, Pipeline, Schema, SourceError, Tool, ToolCall, ToolContext, ToolDefinition,
-    ToolError, ToolList, ToolName, ToolResult, ToolSource, ToolSourceExt as _, Tools, blocking,
-    pipeline::unknown_tool, recent::Recent,
+    call::{ToolCall, ToolError, ToolResult},
+    pipeline::{Pipeline, UNNAMED, block_on},
+    schema::Schema,
+    tool::{Deprecation, Tool, ToolContext, ToolDefinition, ToolName, Tools},
 };
+use adaptor::Step;
+use merge::{Defaults, Identity, Listing, Merged, identity};
+use polled_source::{PolledSource, panicked};
+use recent::Recent;
 
 /// Tools from anywhere, offered together. Cheap to clone.
+///
+/// A toolset has tools given as values ([`with`](Self::with)), [sources](Self::with_source), whose tools change
+/// over time, and other toolsets. Adaptors such as [`prefixed`](Self::prefixed) and [`filtered`](Self::filtered)
+/// return a toolset again.
+///
+/// # Nesting and adaptors
+///
+/// A toolset keeps its promises inside another toolset and behind every adaptor:
+///
+/// - Its tools run in its own [pipeline](Self::with_pipeline). The outer pipeline's recorder receives the calls
+///   as well, arguments are repaired only if both pipelines allow it, and long results are kept in the inner store
+///   if one was set, otherwise in the outer store.
+/// - [`check`](Self::check) also reports duplicates and defects of the tools inside.
+/// - Diagnostics name the inner toolset by its [label](Self::named).
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Toolset, schemars::{self, JsonSchema}, tool_fn};
+/// use haft_core::{Toolset, export::schemars::{self, JsonSchema}, tool_fn};
 /// use serde_json::json;
 ///
 /// #[derive(serde::Deserialize, JsonSchema)]
@@ -40,17 +76,26 @@ use crate::{
 /// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
 /// let sum = tools.call_blocking("add", json!({"x": 17, "y": 25}));
 /// assert_eq!(sum.into_output()?.text(), "42");
-/// # Ok::<(), haft_core::Failure>(())
+/// # Ok::<(), haft_core::call::Failure>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Toolset {
-    /// The tools that were given as values.
-    tools: Arc<Vec<Arc<dyn Tool>>>,
-    sources: Arc<Vec<Arc<Asked>>>,
+    parts: Arc<Vec<Part>>,
+    label: Option<Arc<str>>,
     pipeline: Pipeline,
+    /// Set if the pipeline was chosen by the user; a default pipeline gives way to the outer one.
+    has_own_pipeline: bool,
     /// The tools that were given as values, by name.
     own: Arc<OnceLock<ToolList>>,
-    answers: Arc<Mutex<Recent<Identity, Gathered>>>,
+    merged: Arc<Mutex<Recent<Identity, Merged>>>,
+}
+
+#[derive(Clone)]
+enum Part {
+    Tool(Arc<dyn Tool>),
+    Source(Arc<PolledSource>),
+    Set(Toolset),
+    Adapted(Toolset, Arc<Step>),
 }
 
 /// What a tool is, for people and programs: as `info` gives it.
@@ -105,27 +150,44 @@ pub enum ToolsetError {
     Unknown(String),
 }
 
-/// The label of tools that were given as values.
-const OWN: &str = "the toolset";
-
 impl Toolset {
-    /// Makes an empty toolset.
+    /// Creates an empty toolset.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tool.
-    #[must_use]
-    pub fn with(mut self, tool: impl Tool + 'static) -> Self {
-        Arc::make_mut(&mut self.tools).push(Arc::new(tool));
-        self.anew()
+    /// Creates an empty toolset with a label, which names it in diagnostics and logs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::Toolset;
+    ///
+    /// assert_eq!(Toolset::named("billing").name(), "billing");
+    /// ```
+    pub fn named(label: impl Into<Arc<str>>) -> Self {
+        Self { label: Some(label.into()), ..Self::default() }
     }
 
-    /// Adds a source.
+    /// The label, or `"the toolset"`.
+    pub fn name(&self) -> &str {
+        self.label.as_deref().unwrap_or(UNNAMED)
+    }
+
+    /// Adds a tool.
     #[must_use]
-    pub fn with_source(mut self, source: impl ToolSource + 'static) -> Self {
-        Arc::make_mut(&mut self.sources).push(Arc::new(Asked::new(Arc::new(source))));
-        self.anew()
+    pub fn with(self, tool: impl Tool + 'static) -> Self {
+        self.with_part(Part::Tool(Arc::new(tool)))
+    }
+
+    /// Adds a source. A toolset keeps its pipeline, its checks and its label.
+    #[must_use]
+    pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
+        let part = match (&source as &dyn Any).downcast_ref::<Self>() {
+            Some(toolset) => Part::Set(toolset.clone()),
+            None => Part::Source(Arc::new(PolledSource::new(Arc::new(source)))),
+        };
+        self.with_part(part)
     }
 
     /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools), or several tools as a list or a
@@ -141,34 +203,63 @@ impl Toolset {
         tools.into_iter().fold(self, Self::with)
     }
 
-    /// Sets how calls are run.
+    /// Sets the pipeline that runs the calls.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
-        self.pipeline = pipeline;
+        (self.pipeline, self.has_own_pipeline) = (pipeline, true);
+        self.without_memory()
+    }
+
+    fn with_part(mut self, part: Part) -> Self {
+        Arc::make_mut(&mut self.parts).push(part);
+        self.without_memory()
+    }
+
+    /// Detaches the snapshots of the toolset that this one was cloned from.
+    fn without_memory(mut self) -> Self {
+        (self.own, self.merged) = Default::default();
         self
     }
 
-    /// The same without a memory: clones of the smaller toolset keep theirs.
-    fn anew(mut self) -> Self {
-        (self.own, self.answers) = Default::default();
-        self
-    }
-
-    /// How calls are run.
+    /// The pipeline that runs the calls.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// The tools that were given as values, in order.
-    pub fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        self.tools.iter()
+    /// The tools that were given as values, here and in toolsets inside, after all adaptors but
+    /// [`prepared`](Self::prepared), which depends on the listing.
+    pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
+        let mut tools = Vec::new();
+        self.collect_own(&mut tools);
+        tools.into_iter()
     }
 
-    /// Checks the tools that were given as values. An agent does so when it is built.
+    fn collect_own(&self, tools: &mut Vec<Arc<dyn Tool>>) {
+        for part in self.parts.iter() {
+            match part {
+                Part::Tool(tool) => tools.push(Arc::clone(tool)),
+                Part::Source(_) => {}
+                Part::Set(inner) => inner.collect_own(tools),
+                Part::Adapted(inner, step) => {
+                    tools.extend(inner.own_tools().filter_map(|tool| step.adapt_known(tool)));
+                }
+            }
+        }
+    }
+
+    /// The tools that were given to this toolset directly.
+    fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Tool(tool) => Some(Arc::clone(tool)),
+            _ => None,
+        })
+    }
+
+    /// Checks the [tools that were given as values](Self::own_tools). An agent does so when it is built.
     ///
     /// # Errors
     ///
-    /// Fails when two of them have one name, or one has a [defect](crate::ToolDefinition::defect).
+    /// Fails if two of them have the same name, or if one has a [defect](crate::tool::ToolDefinition::defect).
     pub fn check(&self) -> Result<(), ToolsetError> {
         let mut seen = HashMap::new();
         for (number, tool) in (1..).zip(self.own_tools()) {
@@ -184,32 +275,37 @@ impl Toolset {
         Ok(())
     }
 
-    /// A snapshot of the tools on offer. When nothing changed, it is the same as before.
+    /// Returns a snapshot of the tools on offer. While nothing changes, it is the same snapshot.
     ///
-    /// A source that fails costs its own tools and is reported in the diagnostics. One that takes longer than a second is
-    /// waited for no longer: until it answers, what it listed last is offered. A tool is withheld when its name is taken or the state that it asks for is missing in `cx`.
+    /// A source that fails loses its own tools and is reported in the diagnostics. A source that takes longer than one
+    /// second is not awaited: its latest snapshot is used until it responds. A tool is withheld if its name is taken or
+    /// if state that it declares is missing in `cx`.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
-        self.refreshed(cx, |gathered| gathered.offered_with(&cx.state)).await
+        self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }
 
-    /// A snapshot of all tools, also of those whose state must be given first.
-    async fn all(&self, cx: &ListContext) -> ToolList {
-        self.refreshed(cx, |gathered| gathered.all()).await
+    /// Returns a snapshot of all tools, including those whose state is missing.
+    pub(super) async fn all(&self, cx: &ListContext) -> ToolList {
+        self.merged(cx, |merged| merged.all()).await
     }
 
-    /// A snapshot that has the tool of this name, if there is one. A tool that was given as a value waits for no
-    /// source.
-    async fn knowing(&self, name: &str, cx: &ListContext) -> ToolList {
-        let own = self.own.get_or_init(|| ToolList::gather(self.own_tools().map(labelled), Vec::new()));
+    /// Returns a snapshot that contains the tool of this name, if there is one. For a tool given as a value no source is
+    /// listed.
+    async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
+        let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
     }
 
-    async fn refreshed(&self, cx: &ListContext, answer: impl FnOnce(&mut Gathered) -> ToolList) -> ToolList {
-        let listings =
-            join_all(self.sources.iter().map(async |source| (source.label(), source.list(cx).await))).await;
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let gather = |listings| Gathered::new(self.own_tools(), listings);
-        answer(answers.get_or_insert_with(identity(&listings), |_| gather(listings)))
+    async fn merged(&self, cx: &ListContext, select: impl FnOnce(&mut Merged) -> ToolList) -> ToolList {
+        let listings = self.parts.iter().filter_map(|part| part.list(cx));
+        let listings = join_all(listings).await;
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        let merge = |_: &Identity| Merged::new(self.direct_tools(), &listings, &self.defaults());
+        select(merged.get_or_insert_with(identity(&listings), merge))
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { label: self.label.clone(), pipeline: self.has_own_pipeline.then(|| self.pipeline.clone()) }
     }
 
     /// The names of all tools, in order.
@@ -217,76 +313,25 @@ impl Toolset {
         self.all(&ListContext::default()).await.names().cloned().collect()
     }
 
-    /// The tool of a name.
+    /// Returns the tool of a name.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.knowing(name, &ListContext::default()).await.get(name).cloned()
+        self.snapshot_with(name, &ListContext::default()).await.get(name).cloned()
     }
 
-    /// Whether there is a tool of a name.
+    /// Returns `true` if there is a tool of this name.
     pub async fn contains(&self, name: &str) -> bool {
         self.get(name).await.is_some()
     }
 
-    /// What the tool of a name is.
+    /// Returns a description of the tool of a name.
     pub async fn info(&self, name: &str) -> Option<ToolInfo> {
         self.get(name).await.map(|tool| ToolInfo::of(tool.definition()))
     }
 
-    /// The tools of these names, in the order of this toolset; it follows later changes of the sources.
+    /// Calls a tool as an agent does: the call is validated, repaired, caught, bounded and recorded.
     ///
-    /// # Errors
-    ///
-    /// Fails when a name is unknown; the error lists the known ones.
-    pub async fn subset<N: AsRef<str>>(
-        &self,
-        names: impl IntoIterator<Item = N>,
-    ) -> Result<Self, ToolsetError> {
-        self.selected(names, true).await
-    }
-
-    /// All tools but those of these names.
-    ///
-    /// # Errors
-    ///
-    /// Fails when a name is unknown; the error lists the known ones.
-    pub async fn without<N: AsRef<str>>(
-        &self,
-        names: impl IntoIterator<Item = N>,
-    ) -> Result<Self, ToolsetError> {
-        self.selected(names, false).await
-    }
-
-    async fn selected<N: AsRef<str>>(
-        &self,
-        names: impl IntoIterator<Item = N>,
-        keep: bool,
-    ) -> Result<Self, ToolsetError> {
-        let all = self.all(&ListContext::default()).await;
-        let names = names
-            .into_iter()
-            .map(|name| match all.get(name.as_ref()) {
-                Some(tool) => Ok(tool.definition().name().clone()),
-                None => Err(ToolsetError::Unknown(unknown_tool(name.as_ref(), &all))),
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(self.select(Arc::new(Selection { names, keep })))
-    }
-
-    fn select(&self, selection: Arc<Selection>) -> Self {
-        let tools = self.own_tools().filter(|tool| selection.has(tool.definition().name())).cloned();
-        let sources = self.sources.iter().map(|source| {
-            let selection = Arc::clone(&selection);
-            let selected = Arc::clone(&source.source).filtered(move |it| selection.has(it.name()));
-            Arc::new(Asked::new(Arc::new(selected)))
-        });
-        let (tools, sources) = (Arc::new(tools.collect()), Arc::new(sources.collect()));
-        Self { tools, sources, pipeline: self.pipeline.clone(), ..Self::default() }
-    }
-
-    /// Calls a tool, as an agent would: the call is validated, repaired, caught, bounded and recorded.
-    ///
-    /// `arguments` is anything that serialises. A call that must wait for somebody is a failure here: use
-    /// [`Pipeline::call`] to see what it waits for.
+    /// `arguments` is anything that serialises. A call that has to wait fails here: use [`Pipeline::call`] to see
+    /// its pending state.
     ///
     /// # Examples
     ///
@@ -303,35 +348,60 @@ impl Toolset {
         };
         let call = ToolCall::new(cx.call_id(), name, arguments);
         let listing = ListContext { state: cx.run().state.clone(), ..ListContext::default() };
-        let tools = self.knowing(name, &listing).await;
+        let tools = self.snapshot_with(name, &listing).await;
         self.pipeline.call(&tools, &call, cx).await.into_result()
     }
 
     /// Calls a tool from synchronous code.
     ///
-    /// In a task of an async runtime this is a failure that names [`call`](Self::call): blocking there could not end. Where
-    /// code may block, as in `spawn_blocking`, it works.
+    /// In a task of an async runtime this fails with an error that names [`call`](Self::call): blocking there could not
+    /// end. Where code may block, as in `spawn_blocking`, it works.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
-        blocking::block_on("call", self.call(name, arguments))
+        block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
     }
 }
 
-/// A tool that was given as a value, with the label of its source.
-fn labelled(tool: &Arc<dyn Tool>) -> (&'static str, Arc<dyn Tool>) {
-    (OWN, Arc::clone(tool))
+impl Part {
+    /// Lists a part that is not a tool.
+    fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
+        if let Self::Tool(_) = self {
+            return None;
+        }
+        Some(async move {
+            match self {
+                Self::Tool(_) => (String::new(), Ok(ToolList::default())),
+                Self::Source(source) => (source.label().to_owned(), source.list(cx).await),
+                Self::Set(inner) => (inner.name().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
+                Self::Adapted(inner, step) => {
+                    let listing = AssertUnwindSafe(Box::pin(step.list(inner, cx))).catch_unwind().await;
+                    let listing = listing.unwrap_or_else(|_panic| Err(panicked(inner.name())));
+                    (inner.name().to_owned(), listing)
+                }
+            }
+        })
+    }
 }
 
-/// A toolset is a source in its turn.
+/// A toolset is a source itself.
 #[async_trait]
 impl ToolSource for Toolset {
     fn label(&self) -> &str {
-        OWN
+        self.name()
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        // Who offers them to a model withholds what lacks its state: here it may still be given.
-        Ok(self.all(cx).await)
+        // The outermost toolset withholds tools without their state: it may still be provided there.
+        let all = self.all(cx).await;
+        let failures: Vec<_> = all.failed_sources().collect();
+        match failures.as_slice() {
+            [(_, reason)] if all.is_empty() => Err(SourceError::new(self.name(), *reason)),
+            [_, _, ..] if all.is_empty() => {
+                let reasons = failures.iter().map(|(label, reason)| format!("{label}: {reason}"));
+                Err(SourceError::new(self.name(), reasons.collect::<Vec<_>>().join("; ")))
+            }
+            _ => Ok(all),
+        }
     }
 }
 
@@ -350,24 +420,17 @@ impl ToolInfo {
 
 impl fmt::Debug for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Toolset")
-            .field(
-                "tools",
-                &self.own_tools().map(|tool| tool.definition().name().clone()).collect::<Vec<_>>(),
-            )
-            .field("sources", &self.sources.iter().map(|source| source.label()).collect::<Vec<_>>())
-            .finish()
+        f.debug_struct("Toolset").field("name", &self.name()).field("parts", &self.parts).finish()
     }
 }
 
-/// Names, and whether they are those to keep or those to leave out.
-struct Selection {
-    names: BTreeSet<ToolName>,
-    keep: bool,
-}
-
-impl Selection {
-    fn has(&self, name: &ToolName) -> bool {
-        self.names.contains(name) == self.keep
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(tool) => f.debug_tuple("Tool").field(tool.definition().name()).finish(),
+            Self::Source(source) => f.debug_tuple("Source").field(&source.label()).finish(),
+            Self::Set(inner) => inner.fmt(f),
+            Self::Adapted(inner, _) => f.debug_tuple("Adapted").field(inner).finish(),
+        }
     }
 }

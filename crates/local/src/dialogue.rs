@@ -21,7 +21,11 @@ mod tests;
 
 use std::collections::HashMap;
 
-use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
+use haft_core::{
+    Message, Tool, ToolCall,
+    message::{AssistantMessage, MessageBody},
+    model::ChatRequest,
+};
 
 use self::signature::signature;
 use crate::template::{Role, Turn};

@@ -5,7 +5,10 @@ use std::path::Path;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_core::{
+    ChatModel,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+};
 
 use crate::LoadError;
 use crate::worker::{Worker, gone};
@@ -21,14 +24,14 @@ use crate::worker::{Worker, gone};
 /// # Settings
 ///
 /// The default temperature is 0: always the likeliest token. A reply has at most 2,048 tokens where
-/// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set, and a piece of JSON in it that is longer than
+/// [`max_tokens`](haft_core::model::ChatSettings::max_tokens) is not set, and a piece of JSON in it that is longer than
 /// 1,024 is then brought to its end as shortly as its schema allows, and no text or number in it is cut for that. Where
-/// a limit is reached, the reply ends with [`FinishReason::Length`](haft_core::FinishReason::Length), and has no call.
+/// a limit is reached, the reply ends with [`FinishReason::Length`](haft_core::model::FinishReason::Length), and has no call.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_core::{ChatModel, Message, model::ChatRequest};
 /// use haft_local::LocalModel;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

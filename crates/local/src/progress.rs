@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft_core::WithCauses;
+use haft_core::text::WithCauses;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{

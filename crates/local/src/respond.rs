@@ -8,8 +8,10 @@ mod prose;
 mod question;
 
 use haft_core::{
-    AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, Schema, ToolCall,
-    ToolChoice, Usage,
+    Schema, ToolCall,
+    message::AssistantMessage,
+    model::{ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolChoice},
+    usage::Usage,
 };
 use tracing::info_span;
 

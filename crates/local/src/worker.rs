@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::thread;
 
-use haft_core::{ChatRequest, ModelError};
+use haft_core::model::{ChatRequest, ModelError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::LoadError;

@@ -63,7 +63,7 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     let implementation = implementation_of_tool(
         tool,
         &quote! {
-            static DEFINITION: ::std::sync::LazyLock<#krate::ToolDefinition> =
+            static DEFINITION: ::std::sync::LazyLock<#krate::__private::ToolDefinition> =
                 ::std::sync::LazyLock::new(|| #definition);
             &DEFINITION
         },
@@ -88,15 +88,15 @@ pub(crate) fn implementation_of_tool(
     let cx = Ident::new("cx", Span::mixed_site());
     let call = call(&arguments, &cx);
     quote! {
-        impl #krate::Tool for #name {
-            fn definition(&self) -> &#krate::ToolDefinition {
+        impl #krate::__private::Tool for #name {
+            fn definition(&self) -> &#krate::__private::ToolDefinition {
                 #definition
             }
 
             fn call<'tool, 'cx, 'call>(
                 &'tool self,
-                #arguments: #krate::Value,
-                #cx: &'cx #krate::ToolContext,
+                #arguments: #krate::__private::Value,
+                #cx: &'cx #krate::__private::ToolContext,
             ) -> #krate::__private::Called<'call>
             where
                 'tool: 'call,
@@ -180,7 +180,7 @@ fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenSt
 /// What narrows the schema of a parameter.
 fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
-    let value = |value: &Expr| quote_spanned!(value.span()=> #krate::json!(#value));
+    let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
     let keyword = |name: &str, it: &Expr| {
         let value = value(it);
         quote!(schema.keyword(#name, #value);)
@@ -239,8 +239,8 @@ fn call(tool: &Tool) -> TokenStream {
         async fn call(
             &self,
             #arguments: <Self as #krate::__private::Function>::Arguments,
-            #cx: &#krate::ToolContext,
-        ) -> ::core::result::Result<<Self as #krate::__private::Function>::Output, #krate::ToolError> {
+            #cx: &#krate::__private::ToolContext,
+        ) -> ::core::result::Result<<Self as #krate::__private::Function>::Output, #krate::__private::ToolError> {
             #(#states)*
             #work
         }

@@ -52,7 +52,7 @@ pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
     });
     let output = tool.output();
     let output = (!is_short_lived(&output) && !is_open(&output))
-        .then(|| quote!(let _ = <#output as #krate::IntoToolOutput>::into_tool_output;));
+        .then(|| quote!(let _ = <#output as #krate::__private::IntoToolOutput>::into_tool_output;));
     Some(quote! {
         fn types() {
             #(#arguments)*

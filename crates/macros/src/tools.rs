@@ -92,8 +92,8 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
                 #error
                 #block
                 #types
-                impl #generics #krate::Tools for #ty #where_clause {
-                    fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
+                impl #generics #krate::__private::Tools for #ty #where_clause {
+                    fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
                         ::core::unimplemented!()
                     }
                 }
@@ -149,15 +149,15 @@ fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> Token
             #(#implementations)*
 
             impl #krate::__private::Methods for #ty {
-                fn tools(shared: ::std::sync::Arc<Self>) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
-                    let mut tools: ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> = ::std::vec::Vec::new();
+                fn tools(shared: ::std::sync::Arc<Self>) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
+                    let mut tools: ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> = ::std::vec::Vec::new();
                     #(#pushes)*
                     tools
                 }
             }
 
-            impl #krate::Tools for #ty {
-                fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::Tool>> {
+            impl #krate::__private::Tools for #ty {
+                fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
                     <Self as #krate::__private::Methods>::tools(::std::sync::Arc::new(self))
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
-use haft_core::Progress;
+use haft_core::tool::Progress;
 use rmcp::{
     Peer, RoleClient,
     model::{ClientRequest, ErrorData, ServerResult},

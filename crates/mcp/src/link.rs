@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft_core::{ToolError, ToolList};
+use haft_core::{ToolError, toolset::ToolList};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 

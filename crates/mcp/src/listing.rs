@@ -2,7 +2,11 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use haft_core::{Annotations, Diagnostic, Schema, ToolDefinition, ToolList, ToolName, limits};
+use haft_core::{
+    Schema, ToolDefinition, ToolName, limits,
+    tool::Annotations,
+    toolset::{Diagnostic, ToolList},
+};
 use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams};
 use serde_json::{Map, Value};
 use tokio::time::timeout;

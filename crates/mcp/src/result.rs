@@ -1,7 +1,11 @@
 //! What a server returned, without a loss.
 
 use crate::metadata;
-use haft_core::{Bytes, Content, ResourceBody, ToolError, ToolOutcome, ToolOutput};
+use haft_core::{
+    ToolError, ToolOutput,
+    call::ToolOutcome,
+    content::{Bytes, Content, ResourceBody},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -7,7 +7,10 @@ mod definition;
 use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use haft_core::{ListContext, ToolCall, ToolList, Toolset};
+use haft_core::{
+    ToolCall, Toolset,
+    toolset::{ListContext, ToolList},
+};
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -60,7 +63,7 @@ const LAST_CALLS: Duration = Duration::from_secs(1);
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{Toolset, schemars::{self, JsonSchema}, tool_fn};
+/// use haft_core::{export::schemars::{self, JsonSchema}, tool_fn, Toolset};
 ///
 /// #[derive(serde::Deserialize, JsonSchema)]
 /// struct Add {

@@ -3,7 +3,10 @@ mod supervisor;
 use std::{pin::pin, time::Duration};
 
 use async_trait::async_trait;
-use haft_core::{ListContext, SourceError, ToolList, ToolSource};
+use haft_core::{
+    ToolSource,
+    toolset::{ListContext, SourceError, ToolList},
+};
 use rmcp::{
     RoleClient,
     service::{RunningService, Service},
@@ -45,7 +48,7 @@ use crate::{
 /// use haft_core::Toolset;
 /// use haft_mcp::{McpSource, StdioServer};
 ///
-/// # async fn example() -> Result<(), haft_core::SourceError> {
+/// # async fn example() -> Result<(), haft_core::toolset::SourceError> {
 /// let clock = McpSource::connect("clock", StdioServer::new("mcp-server-time")).await?;
 /// let tools = Toolset::new().with_source(clock);
 /// println!("{:?}", tools.names().await);

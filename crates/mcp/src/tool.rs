@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use haft_core::{SourceError, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, toolset::SourceError};
 use rmcp::{
     Peer, RoleClient,
     model::{CallToolRequest, CallToolRequestParams, ClientRequest},

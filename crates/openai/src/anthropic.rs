@@ -8,7 +8,8 @@
 //! # Examples
 //!
 //! ```
-//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_core::{tool, ToolCall, ToolOutput, ToolResult, toolset::ToolList};
+//! use serde_json::json;
 //! use haft_openai::anthropic;
 //!
 //! /// Adds two integers.
@@ -32,12 +33,14 @@
 //!         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "42"},
 //!     ]})
 //! );
-//! # Ok::<(), haft_core::ModelError>(())
+//! # Ok::<(), haft_core::model::ModelError>(())
 //! ```
 
 use haft_core::{
-    Content, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json, schema::WireProfile,
+    ToolCall, ToolDefinition, ToolResult, content::Content, model::ModelError, schema::WireProfile,
+    toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 use crate::{
     format::derive,

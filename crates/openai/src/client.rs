@@ -26,7 +26,7 @@ use futures::{
     TryFutureExt as _,
     stream::{BoxStream, StreamExt as _},
 };
-use haft_core::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_core::model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use serde::{Serialize, de::IgnoredAny};
 use tracing::{Instrument as _, Span, field};
 

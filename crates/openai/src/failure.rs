@@ -6,7 +6,8 @@ mod tests;
 
 use std::time::Duration;
 
-use haft_core::{ModelError, Value};
+use haft_core::model::ModelError;
+use serde_json::Value;
 
 #[cfg(feature = "client")]
 pub(crate) use delay::seconds_of;

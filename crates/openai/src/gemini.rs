@@ -10,7 +10,8 @@
 //! # Examples
 //!
 //! ```
-//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_core::{tool, ToolCall, ToolOutput, ToolResult, toolset::ToolList};
+//! use serde_json::json;
 //! use haft_openai::gemini;
 //!
 //! /// Adds two integers.
@@ -34,12 +35,13 @@
 //!         {"functionResponse": {"name": "add", "response": {"output": "42"}}},
 //!     ]})
 //! );
-//! # Ok::<(), haft_core::ModelError>(())
+//! # Ok::<(), haft_core::model::ModelError>(())
 //! ```
 
 use haft_core::{
-    ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json, schema::WireProfile,
+    ToolCall, ToolDefinition, ToolResult, model::ModelError, schema::WireProfile, toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 use serde_json::Map;
 

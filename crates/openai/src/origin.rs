@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_core::{AssistantMessage, Value};
+use haft_core::message::AssistantMessage;
 use serde_json::Map;
+use serde_json::Value;
 
 const FROM: &str = "from";
 

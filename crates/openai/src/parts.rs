@@ -1,6 +1,7 @@
 //! What the forms of several providers have in common.
 
-use haft_core::{Content, ModelError, ToolDefinition, ToolResult, Value};
+use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
+use serde_json::Value;
 
 /// Adds the description to a tool in some form, if there is one.
 pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {

@@ -12,8 +12,13 @@ mod streamed;
 mod tests;
 mod thoughts;
 
-use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
+use haft_core::{
+    ToolCall,
+    message::AssistantMessage,
+    model::{ChatResponse, ModelError},
+};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     failure::{Complaint, excerpt},
@@ -34,11 +39,11 @@ pub(crate) use streamed::{Streamed, unreadable};
 /// # Examples
 ///
 /// ```
-/// use haft_core::json;
+/// use serde_json::json;
 ///
 /// let said = haft_openai::assistant_message(&json!({"role": "assistant", "content": "Hi"}))?;
 /// assert_eq!(said.text(), "Hi");
-/// # Ok::<(), haft_core::ModelError>(())
+/// # Ok::<(), haft_core::model::ModelError>(())
 /// ```
 ///
 /// # Errors
@@ -59,13 +64,14 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
 /// # Examples
 ///
 /// ```
-/// use haft_core::{ToolCall, json};
+/// use haft_core::ToolCall;
+/// use serde_json::json;
 ///
 /// let message = json!({"role": "assistant", "content": null, "tool_calls": [
 ///     {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{\"x\":1}"}},
 /// ]});
 /// assert_eq!(haft_openai::tool_calls(&message)?, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
-/// # Ok::<(), haft_core::ModelError>(())
+/// # Ok::<(), haft_core::model::ModelError>(())
 /// ```
 ///
 /// # Errors

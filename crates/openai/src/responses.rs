@@ -10,7 +10,8 @@
 //! # Examples
 //!
 //! ```
-//! use haft_core::{ToolCall, ToolList, ToolOutput, ToolResult, json, tool};
+//! use haft_core::{tool, ToolCall, ToolOutput, ToolResult, toolset::ToolList};
+//! use serde_json::json;
 //! use haft_openai::responses;
 //!
 //! /// Adds two integers.
@@ -33,15 +34,18 @@
 //!     responses::tool_results([&result]),
 //!     [json!({"type": "function_call_output", "call_id": "call_1", "output": "42"})]
 //! );
-//! # Ok::<(), haft_core::ModelError>(())
+//! # Ok::<(), haft_core::model::ModelError>(())
 //! ```
 
 use std::sync::Arc;
 
 use haft_core::{
-    ChatResponse, Message, ModelError, ToolCall, ToolDefinition, ToolList, ToolResult, Value, json,
+    Message, ToolCall, ToolDefinition, ToolResult,
+    model::{ChatResponse, ModelError},
     schema::{Wire, WireProfile},
+    toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 use crate::{
     format::{Input, Style, derive, derive_all, output},

@@ -14,9 +14,10 @@ mod usage;
 
 use std::mem;
 
-use haft_core::{Usage, Value, json};
+use haft_core::usage::Usage;
 #[cfg(feature = "client")]
 use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
 pub(crate) use chunks::{Chunk, Chunks, Part, Said};

@@ -17,8 +17,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, ChatModel, Message, RunContext, RunEvent, RunInput, RunOutput, RunStart, State, Tool,
-    Toolset, async_trait,
+    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Tool, Toolset,
+    agent::{AgentError, RunStart},
+    export::async_trait,
+    tool::{RunContext, State},
 };
 
 use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
@@ -38,7 +40,8 @@ use hook::Hooks;
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, Toolset, schemars::{self, JsonSchema}, testing::ScriptedModel, tool_fn};
+/// use haft_core::{Agent, export::schemars::{self, JsonSchema}, tool_fn, Toolset};
+/// use haft_testing::ScriptedModel;
 /// use haft_react::ReactAgent;
 ///
 /// #[derive(serde::Deserialize, JsonSchema)]

@@ -5,7 +5,11 @@ mod runtime;
 use std::{fmt, sync::Arc};
 
 use futures::{FutureExt as _, StreamExt as _, stream::BoxStream};
-use haft_core::{Agent, AgentError, AgentErrorKind, RunEvent, RunInput, RunOutput, RunStart, Usage};
+use haft_core::{
+    Agent, RunEvent, RunInput, RunOutput,
+    agent::{AgentError, AgentErrorKind, RunStart},
+    usage::Usage,
+};
 
 use runtime::{OwnRuntime, Shared};
 
@@ -20,7 +24,8 @@ use runtime::{OwnRuntime, Shared};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{RunEvent, RunInput, Toolset, testing::ScriptedModel};
+/// use haft_core::{RunEvent, RunInput, Toolset};
+/// use haft_testing::ScriptedModel;
 /// use haft_react::ReactAgent;
 ///
 /// let model = ScriptedModel::new().text("Hello!").text("You said \"Hi\".");

@@ -8,8 +8,10 @@ mod text;
 use std::{mem, sync::Arc};
 
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatRequest, ChatResponse, ChatSettings, Message, ModelProfile, Schema,
-    ToolChoice, ToolList, View,
+    Message, Schema,
+    message::{AssistantMessage, View},
+    model::{ChatEvent, ChatRequest, ChatResponse, ChatSettings, ModelProfile, ToolChoice},
+    toolset::ToolList,
 };
 
 use crate::Reply;

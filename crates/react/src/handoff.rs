@@ -6,8 +6,11 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, AgentError, AgentErrorKind, Message, Parked, RunContext, RunEvent, RunInput, RunOutput, RunStart,
-    async_trait, limits,
+    Agent, Message, RunEvent, RunInput, RunOutput,
+    agent::{AgentError, AgentErrorKind, Parked, RunStart},
+    export::async_trait,
+    limits,
+    tool::RunContext,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,14 +27,15 @@ use transfer::{Transfer, Turn};
 /// The first route of the table begins. Who takes over goes on with the same run: the conversation goes along, the limits are
 /// those that the run began with, and what it cost is summed. Other calls of the reply that hands off are answered first; of two hand-offs in one
 /// reply the first counts. The next question of the conversation goes to whom it was handed last. Who speaks is told as
-/// [`RunEvent::Routed`], and who answered stands in [`RunAnswer::agent`](haft_core::RunAnswer::agent).
+/// [`RunEvent::Routed`], and who answered stands in [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
 ///
 /// Where a [`Router`](crate::Router) decides once, before anybody works, here the agents decide while they do.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, Toolset, testing::ScriptedModel};
+/// use haft_core::{Agent, Toolset};
+/// use haft_testing::ScriptedModel;
 /// use haft_react::{Handoffs, ReactAgent, Route, RouteTable};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {

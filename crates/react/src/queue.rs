@@ -11,8 +11,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use futures::StreamExt as _;
 use haft_core::{
-    Answer, Batch, CallOutcome, FailureKind, ListContext, Message, PendingCall, RunContext, Timestamp,
-    ToolCall, ToolList, ToolResult, Toolset,
+    Message, Timestamp, ToolCall, ToolResult, Toolset,
+    call::{Answer, FailureKind, PendingCall},
+    pipeline::{Batch, CallOutcome},
+    tool::RunContext,
+    toolset::{ListContext, ToolList},
 };
 
 use crate::{
@@ -43,7 +46,8 @@ pub(crate) use rounds::{Round, next_round};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{RunContext, Toolset, json, tool};
+/// use haft_core::{tool, tool::{RunContext}, Toolset};
+/// use serde_json::json;
 /// use haft_react::PendingQueue;
 ///
 /// /// Looks up a price.

@@ -1,6 +1,10 @@
 //! What a model replied, in the words of the transcript.
 
-use haft_core::{AssistantMessage, ChatResponse, FinishReason, Usage};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ChatResponse, FinishReason},
+    usage::Usage,
+};
 use serde::{Deserialize, Serialize};
 
 /// A reply without the dialect that it was given in.

@@ -13,8 +13,11 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent, AgentError, AgentErrorKind, Parked, RunAnswer, RunContext, RunEvent, RunInput, RunOutput,
-    RunStart, Transcript, Usage, async_trait,
+    Agent, RunEvent, RunInput, RunOutput, Transcript,
+    agent::{AgentError, AgentErrorKind, Parked, RunAnswer, RunStart},
+    export::async_trait,
+    tool::RunContext,
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,13 +32,14 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// An agent that gives each task to the one of several that it is for, with the conversation so far.
 ///
 /// Where it is not clear which that is, nothing is guessed: the answer is a question back, with
-/// [`StopReason::Clarification`](haft_core::StopReason::Clarification), or a [fallback](Self::with_fallback) takes over. Each decision is told with its reason, as
+/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification), or a [fallback](Self::with_fallback) takes over. Each decision is told with its reason, as
 /// [`RunEvent::Routed`]. A run that waits is taken up by the agent that parked it.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, StopReason, Toolset, testing::ScriptedModel};
+/// use haft_core::{Agent, agent::StopReason, Toolset};
+/// use haft_testing::ScriptedModel;
 /// use haft_react::{ReactAgent, RouteTable, Router};
 ///
 /// let table: RouteTable = serde_json::from_str(r#"{"routes": [

@@ -29,8 +29,11 @@ mod saved;
 mod steps;
 
 use haft_core::{
-    AgentError, AgentErrorKind, FailureKind, Message, RunInput, RunLimits, RunStart, Schema, ToolList,
-    Transcript, Usage,
+    Message, RunInput, Schema, Transcript,
+    agent::{AgentError, AgentErrorKind, RunLimits, RunStart},
+    call::FailureKind,
+    toolset::ToolList,
+    usage::Usage,
 };
 
 use guard::CallsMade;
@@ -66,7 +69,7 @@ pub(crate) use steps::{arguments, steps, thought};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{AssistantMessage, ChatResponse, RunInput, Timestamp, ToolCall, ToolList, ToolOutput, ToolResult};
+/// use haft_core::{message::AssistantMessage, model::ChatResponse, RunInput, Timestamp, ToolCall, ToolOutput, ToolResult, toolset::ToolList};
 /// use haft_react::{Dialect, Effect, NativeCalls, Run, RunConfig, Step};
 ///
 /// let mut run = Run::new(&RunConfig::default(), RunInput::new("What is 17 plus 25?"))?;
@@ -87,7 +90,7 @@ pub(crate) use steps::{arguments, steps, thought};
 ///
 /// let Effect::Done(answer) = run.next(&step)? else { unreachable!() };
 /// assert_eq!(answer.text, "It is 42.");
-/// # Ok::<(), haft_core::AgentError>(())
+/// # Ok::<(), haft_core::agent::AgentError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {

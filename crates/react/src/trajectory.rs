@@ -2,8 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use haft_core::{AssistantMessage, Content, Message, MessageBody, Transcript, Value};
+use haft_core::{
+    Message, Transcript,
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::Value;
 use serde_json::json;
 
 use crate::{
@@ -21,7 +26,7 @@ const COMPLETED: &str = "Completed.";
 /// # Examples
 ///
 /// ```
-/// use haft_core::{AssistantMessage, Message, ToolCall, ToolOutput, ToolResult, Transcript};
+/// use haft_core::{Message, message::AssistantMessage, ToolCall, ToolOutput, ToolResult, Transcript};
 /// use haft_react::Trajectory;
 /// use serde_json::json;
 ///

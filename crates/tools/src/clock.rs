@@ -4,12 +4,12 @@ use haft_core::Timestamp;
 
 /// Where tools take the time from: the system's clock, unless the host program gives another.
 ///
-/// It is given as [`State`](haft_core::State), so that a test, or a replay, has the time that it wants.
+/// It is given as [`State`](haft_core::tool::State), so that a test, or a replay, has the time that it wants.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{State, Timestamp, ToolContext};
+/// use haft_core::{Timestamp, tool::State, ToolContext};
 /// use haft_tools::{BuiltinConfig, Clock, builtin};
 /// use serde_json::json;
 ///

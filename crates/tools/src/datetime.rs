@@ -2,10 +2,11 @@
 
 mod timezone;
 
-use haft_core::{BoxError, Json, ToolContext, Value, tool};
+use haft_core::{Json, ToolContext, call::BoxError, tool};
 use jiff::{Timestamp, Zoned, fmt::rfc2822};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use timezone::UnknownTimezone;
 

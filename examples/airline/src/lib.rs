@@ -8,8 +8,10 @@ pub mod airline;
 use std::{error::Error, path::Path};
 
 use haft_core::{
-    Agent, Answer, Answers, ChatModel, PendingCall, PendingKind, RunAnswer, RunInput, RunOutput,
-    ToolSourceExt as _, Toolset,
+    Agent, ChatModel, RunInput, RunOutput, Toolset,
+    agent::RunAnswer,
+    call::{Answer, Answers, PendingCall, PendingKind},
+    toolset::ToolSourceExt as _,
 };
 use haft_mcp::{McpSource, StdioServer};
 use haft_react::ReactAgent;

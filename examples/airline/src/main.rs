@@ -7,7 +7,10 @@ use std::{
     process::ExitCode,
 };
 
-use haft_core::{Answer, PendingCall, WithCauses};
+use haft_core::{
+    call::{Answer, PendingCall},
+    text::WithCauses,
+};
 use haft_local::LocalModel;
 
 const REQUEST: &str = "Book a flight from SFO to JFK on 2026-09-01 for Ada.";

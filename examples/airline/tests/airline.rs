@@ -2,7 +2,11 @@
 
 use std::{error::Error, path::Path, process::Command};
 
-use haft_core::{Answer, FailureKind, PendingCall, Toolset, testing::ScriptedModel};
+use haft_core::{
+    Toolset,
+    call::{Answer, FailureKind, PendingCall},
+};
+use haft_testing::ScriptedModel;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -67,13 +71,13 @@ async fn a_no_is_told_to_the_model_and_nothing_is_booked() -> Outcome {
     let model = books().step(|request| {
         let last = request.messages.iter().last().map(|message| message.text());
         assert_eq!(last.as_deref(), Some("denied: too expensive"));
-        Ok(haft_core::ChatResponse::new("I booked nothing."))
+        Ok(haft_core::model::ChatResponse::new("I booked nothing."))
     });
     let tools = tools().await?;
     let answer =
         airline::serve(model, tools.clone(), "SFO to JFK.", |_| Answer::denied("too expensive")).await?;
     assert_eq!(answer.text, "I booked nothing.");
-    let booked = tools.call("fetch_itinerary", haft_core::json!({"confirmation_number": "C0001"})).await;
+    let booked = tools.call("fetch_itinerary", serde_json::json!({"confirmation_number": "C0001"})).await;
     assert_eq!(booked.failure().map(|failure| failure.kind), Some(FailureKind::Failed));
     Ok(())
 }

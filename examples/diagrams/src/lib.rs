@@ -91,7 +91,7 @@ pub fn router(
     let canvas = Canvas { folder: folder.into() };
     let specialist = |model: ReactAgentBuilder, tool: &str, instructions: &str| {
         let all = Toolset::new().with_tools(canvas.clone());
-        let own = all.own_tools().filter(|it| *it.definition().name() == *tool).cloned();
+        let own = all.own_tools().filter(|it| *it.definition().name() == *tool);
         model.tools(Toolset::new().with_all(own)).stop_on([tool]).instructions(instructions).build()
     };
     let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;

@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, sync::Arc};
 
-use haft_core::{Agent, StopReason, WithCauses};
+use haft_core::{Agent, agent::StopReason, text::WithCauses};
 use haft_local::LocalModel;
 
 const REQUEST: &str =

@@ -7,7 +7,12 @@ use std::{
 };
 
 use diagrams::{DiagramError, Graph, Sequence, router};
-use haft_core::{Agent, ChatResponse, RunAnswer, StopReason, testing::ScriptedModel};
+use haft_core::{
+    Agent,
+    agent::{RunAnswer, StopReason},
+    model::ChatResponse,
+};
+use haft_testing::ScriptedModel;
 use serde_json::json;
 
 /// A folder of this test's own.
@@ -97,7 +102,7 @@ async fn a_source_that_is_wrong_is_written_again() -> Result<(), Box<dyn Error>>
         );
         let call = haft_core::ToolCall::new("2", "draw_graph", right);
         let tool_calls = vec![call];
-        Ok(ChatResponse::new(haft_core::AssistantMessage { tool_calls, ..Default::default() }))
+        Ok(ChatResponse::new(haft_core::message::AssistantMessage { tool_calls, ..Default::default() }))
     });
     let answer = answer([architect, ScriptedModel::new()], &folder, "Draw a graph.").await?;
     assert!(answer.text.starts_with("Drawn: 2 boxes, 1 arrows."), "{}", answer.text);

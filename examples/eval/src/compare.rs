@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{ChatModel, ListContext};
+use haft_core::{ChatModel, toolset::ListContext};
 use haft_local::{KnownModel, LocalModel, ModelStore};
 
 use crate::{

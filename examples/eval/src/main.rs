@@ -18,7 +18,7 @@ mod tools;
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use clap::{Parser, ValueEnum};
-use haft_core::{Agent, ChatModel, ChatSettings, WithCauses};
+use haft_core::{Agent, ChatModel, model::ChatSettings, text::WithCauses};
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use haft_core::ToolList;
+use haft_core::toolset::ToolList;
 use serde_json::{Value, json};
 
 use crate::{score::Went, tools};
@@ -58,7 +58,7 @@ impl PlainLoop {
             self.client.post(&self.url).header("content-type", "application/json").body(body.to_string());
         let reply: Value = serde_json::from_str(&request.send().await?.text().await?)?;
         let count = |name: &str| reply["usage"][name].as_u64().unwrap_or(0);
-        went.usage += haft_core::Usage::of_request(count("prompt_tokens"), count("completion_tokens"));
+        went.usage += haft_core::usage::Usage::of_request(count("prompt_tokens"), count("completion_tokens"));
         match reply["choices"].get(0) {
             Some(choice) => Ok(choice["message"].clone()),
             None => Err(reply.to_string().into()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft_core::{AgentError, RunOutput, Usage};
+use haft_core::{RunOutput, agent::AgentError, usage::Usage};
 use serde_json::Value;
 
 use crate::case::{Call, Case};

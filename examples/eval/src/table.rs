@@ -1,6 +1,6 @@
 //! The table that is printed.
 
-use haft_core::Usage;
+use haft_core::usage::Usage;
 
 use crate::{case::Case, compare::Row, score::Score};
 

@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 
-use haft_core::WithCauses;
+use haft_core::text::WithCauses;
 use haft_local::LocalModel;
 
 const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";

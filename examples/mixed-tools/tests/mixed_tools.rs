@@ -2,7 +2,8 @@
 
 use std::{error::Error, path::Path, process::Command};
 
-use haft_core::{ChatResponse, testing::ScriptedModel};
+use haft_core::model::ChatResponse;
+use haft_testing::ScriptedModel;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_and_a_server_answer_together() -> Result<(), Box<dyn Error>> {

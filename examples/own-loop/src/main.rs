@@ -5,8 +5,9 @@
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
-use haft_core::{Batch, Json, ListContext, Message, Pipeline, Toolset, Value, json, tool};
+use haft_core::{Json, Message, Pipeline, Toolset, pipeline::Batch, tool, toolset::ListContext};
 use haft_openai::{assistant_message, message, tools};
+use serde_json::{Value, json};
 
 /// Lists the files of a folder whose names match a pattern.
 #[tool(blocking, read_only)]

@@ -6,7 +6,12 @@
 
 use std::{error::Error, fs, path::Path};
 
-use haft_core::{Agent, Answer, Answers, ChatModel, Parked, RunInput, RunOutput, Toolset, tool};
+use haft_core::{
+    Agent, ChatModel, RunInput, RunOutput, Toolset,
+    agent::Parked,
+    call::{Answer, Answers},
+    tool,
+};
 use haft_react::ReactAgent;
 
 /// Says how many boxes of paper are left.

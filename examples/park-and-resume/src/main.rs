@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
-use haft_core::{Answer, WithCauses};
+use haft_core::{call::Answer, text::WithCauses};
 use haft_local::LocalModel;
 
 const QUESTION: &str = "Order 3 boxes of paper.";

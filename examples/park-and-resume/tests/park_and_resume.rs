@@ -2,7 +2,8 @@
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 
-use haft_core::{Answer, ChatResponse, testing::ScriptedModel};
+use haft_core::{call::Answer, model::ChatResponse};
+use haft_testing::ScriptedModel;
 use park_and_resume::{answer, ask};
 
 /// A file of this test's own.

@@ -2,9 +2,14 @@ use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
 use haft_core::{
-    CallOutcome, DynamicTool, FailureKind, Pipeline, RepairPolicy, Schema, ToolCall, ToolContext,
-    ToolDefinition, ToolList, ToolName, Value, json, schema,
+    Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolName,
+    call::FailureKind,
+    pipeline::CallOutcome,
+    schema::{self, RepairPolicy},
+    tool::DynamicTool,
+    toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 use super::replay::replayed;
 use crate::Case;

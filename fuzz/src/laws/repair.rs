@@ -1,4 +1,8 @@
-use haft_core::{RepairPolicy, Schema, Value, schema};
+use haft_core::{
+    Schema,
+    schema::{self, RepairPolicy},
+};
+use serde_json::Value;
 
 use super::replay::replayed;
 use crate::Case;

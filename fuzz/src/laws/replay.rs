@@ -1,6 +1,7 @@
 //! What a record of repairs says, done again.
 
-use haft_core::{Repair, Value, json, schema::RepairKind};
+use haft_core::schema::{Repair, RepairKind};
+use serde_json::{Value, json};
 
 /// The value that the recorded repairs make of another one.
 ///

@@ -1,4 +1,5 @@
-use haft_core::{Schema, Value, schema::canonical};
+use haft_core::{Schema, schema::canonical};
+use serde_json::Value;
 
 use crate::Case;
 

@@ -1,7 +1,8 @@
 use haft_core::{
-    RepairPolicy, Schema, Value,
-    schema::{SchemaFault, SchemaLimits, Wire, WireProfile, repair},
+    Schema,
+    schema::{RepairPolicy, SchemaFault, SchemaLimits, Wire, WireProfile, repair},
 };
+use serde_json::Value;
 
 use crate::Case;
 

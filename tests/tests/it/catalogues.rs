@@ -14,10 +14,11 @@ use std::thread;
 
 use expect_test::expect;
 use haft_core::{
-    Diagnostic, Schema, ToolDefinition, ToolName, Toolset,
+    Schema, ToolDefinition, ToolName, Toolset,
     schema::{LossKind, RepairPolicy, Wire, WireProfile, repair},
-    testing::example,
+    toolset::Diagnostic,
 };
+use haft_testing::example;
 use serde_json::{Map, Value, json};
 
 use self::fixture::Catalogue;
@@ -103,7 +104,7 @@ fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
     .assert_eq(&report.to_string());
 }
 
-/// What a [`TestModel`](haft_core::testing::TestModel) calls them with.
+/// What a [`TestModel`](haft_testing::TestModel) calls them with.
 #[test]
 fn every_tool_of_every_catalogue_gets_arguments_that_fit() {
     let (mut made, mut missing) = (0, Vec::new());

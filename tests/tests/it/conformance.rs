@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use haft_core::{
-    AgentExt as _, ModelProfile, Schema, ToolExt as _, ToolSourceExt as _, Toolset, json,
-    testing::{TestModel, conformance},
-    tool,
+    Schema, ToolExt as _, Toolset, agent::AgentExt as _, model::ModelProfile, tool,
+    toolset::ToolSourceExt as _,
 };
 use haft_mcp::McpSource;
 use haft_openai::ChatCompletions;
 use haft_react::{JsonReact, ReactAgent, Route, RouteTable, Router};
+use haft_testing::{TestModel, conformance};
 use haft_tests::{ModelServer, Reply};
 use haft_tools::{Calculator, GetCurrentDatetime};
+use serde_json::json;
 
 use crate::{Add, child};
 

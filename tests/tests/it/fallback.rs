@@ -2,8 +2,12 @@
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatModelExt as _, FallbackModel, ModelError, RunEvent, RunOutput, Toolset,
+    Agent as _, RunEvent, RunOutput, Toolset,
+    agent::AgentErrorKind,
+    model::{ChatModelExt as _, ModelError},
 };
+use haft_middleware::FallbackModel;
+use haft_middleware::ModelMiddleware as _;
 use haft_openai::{ChatCompletions, Provider};
 use haft_react::ReactAgent;
 use haft_tests::{ModelServer, Reply};

@@ -1,9 +1,10 @@
 //! One agent with Rust functions, built-in tools and the tools of a child process.
 
 use expect_test::expect;
-use haft_core::{Agent as _, FailureKind, Toolset, testing::ScriptedModel};
+use haft_core::{Agent as _, Toolset, call::FailureKind};
 use haft_mcp::McpSource;
 use haft_react::ReactAgent;
+use haft_testing::ScriptedModel;
 use haft_tools::Calculator;
 
 use crate::{Add, child};

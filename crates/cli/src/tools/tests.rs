@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use haft_core::{ToolDefinition, ToolName, json, schema::Schema};
+use haft_core::{ToolDefinition, ToolName, schema::Schema};
+use serde_json::json;
 
 use super::for_people;
 

@@ -4,7 +4,7 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
-use crate::ToolError;
+use crate::call::ToolError;
 
 /// Runs a function on the pool of threads that may block. A call that is dropped before its turn does not run.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>

@@ -4,7 +4,11 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
 use super::{object::Object, parameter::Parameters};
-use crate::{IntoToolOutput, Schema, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+use crate::{
+    call::{ToolError, ToolOutcome},
+    schema::Schema,
+    tool::{IntoToolOutput, ToolContext, ToolDefinition},
+};
 
 /// A function with what `#[tool]` found out about it.
 pub trait Function: Send + Sync {

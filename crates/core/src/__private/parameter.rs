@@ -9,7 +9,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{narrowed::Narrowed, object::Object};
-use crate::{ToolError, schema::join, tool::read};
+use crate::{call::ToolError, schema::reference::join, tool::read};
 
 /// A type that an argument may have.
 #[diagnostic::on_unimplemented(

@@ -1,4 +1,4 @@
-use crate::{ToolContext, ToolError};
+use crate::{call::ToolError, tool::ToolContext};
 
 /// A type that the state of the host program may have.
 #[diagnostic::on_unimplemented(

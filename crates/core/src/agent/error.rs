@@ -2,7 +2,12 @@ use std::{error::Error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, ModelError, Transcript, Usage, WithCauses};
+use crate::{
+    message::Transcript,
+    model::ModelError,
+    text::WithCauses,
+    usage::{Cost, Usage},
+};
 
 /// Why a run ended without an answer, with what it had done until then.
 ///
@@ -45,7 +50,7 @@ pub enum AgentErrorKind {
     Cancelled,
     /// The tools cannot be offered.
     #[error(transparent)]
-    Tools(#[from] crate::SourceError),
+    Tools(#[from] crate::toolset::SourceError),
     /// The run cannot begin as it is asked to.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
@@ -66,7 +71,7 @@ pub enum AgentErrorKind {
         /// What it is for, such as `output validator`.
         hook: &'static str,
         /// What went wrong.
-        source: crate::BoxError,
+        source: crate::call::BoxError,
     },
     /// The agent is used outside a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]

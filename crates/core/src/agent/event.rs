@@ -3,7 +3,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::RunOutput;
-use crate::{PendingCall, Progress, ToolCall, ToolResult, Usage};
+use crate::{
+    call::{PendingCall, ToolCall, ToolResult},
+    tool::Progress,
+    usage::Usage,
+};
 
 /// Something that happened in a run. As JSON each has a `type`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,8 +2,15 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answers, Parked};
-use crate::{Cost, Message, RunContext, ToolChoice, Transcript, limits};
+use super::Parked;
+use crate::call::Answers;
+use crate::{
+    limits,
+    message::{Message, Transcript},
+    model::ToolChoice,
+    tool::RunContext,
+    usage::Cost,
+};
 
 /// What a run begins with, and for whom it runs.
 ///
@@ -64,7 +71,7 @@ pub struct RunLimits {
     /// How many tokens may be written. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// How much the run may cost, by the [prices](crate::ChatModelExt::priced) of its models. Where the price of a request is not
+    /// How much the run may cost, by the [prices](crate::model::ChatModelExt::priced) of its models. Where the price of a request is not
     /// known, no more are made: the run ends with [`Limit::UnknownCost`](super::Limit::UnknownCost). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,

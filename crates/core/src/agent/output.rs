@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Parked, Steps};
-use crate::{ToolResult, Transcript, Usage};
+use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
 /// How a run ended: with an answer, or waiting for one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub enum StopReason {
     LimitReached,
     /// The model declined; the text says why.
     Refused,
-    /// A [tool that ends the run](crate::RunInput::with_stop_on) was done; the answer is its result.
+    /// A [tool that ends the run](crate::agent::RunInput::with_stop_on) was done; the answer is its result.
     Tool,
     /// It is not clear what is wanted; the text is a question back.
     Clarification,

@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Agent, AgentError, AgentErrorKind, Answer, Answers, Parked, RunAnswer, RunEvent, RunInput, RunOutput,
-    StopReason,
+    Agent, AgentError, AgentErrorKind, Parked, RunAnswer, RunEvent, RunInput, RunOutput, StopReason,
 };
 use crate::{
-    Content, Pending, PendingCall, PendingKind, RunContext, Schema, Tool, ToolContext, ToolDefinition,
-    ToolError, ToolName, ToolOutcome, ToolOutput, Usage,
+    call::{Answer, Answers, Pending, PendingCall, PendingKind, ToolError, ToolOutcome, ToolOutput},
+    content::Content,
+    schema::Schema,
+    tool::{RunContext, Tool, ToolContext, ToolDefinition, ToolName},
+    usage::Usage,
 };
 
 /// The one argument of an agent as a tool.
@@ -72,7 +74,7 @@ impl<A: Agent> Tool for AgentTool<A> {
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
         // The agent and its tools are given all of it.
-        cx.reads(None);
+        cx.record_read(None);
         let mut spent = Spent { cx, told: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
             (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{AssistantMessage, BoxError};
+use crate::{call::BoxError, message::AssistantMessage};
 
 /// Why there is no complete reply.
 ///
@@ -131,20 +131,6 @@ impl ModelError {
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
         Self::Failed { message: error.to_string(), source: Some(error) }
-    }
-
-    /// A stream that ended, and said neither the whole reply nor why there is none.
-    pub(super) fn without_end() -> Self {
-        let reason = "the stream ended before the reply".to_owned();
-        Self::Truncated { reason, partial: Box::default() }
-    }
-
-    /// What one model said as it is, and else what each did.
-    pub(super) fn of_failures(mut failures: Vec<ModelFailure>) -> Self {
-        match failures.pop() {
-            Some(only) if failures.is_empty() => only.error,
-            last => Self::NoneReplied { failures: failures.into_iter().chain(last).collect() },
-        }
     }
 
     /// How long the server wants us to wait before the same request, where it says so. Of several models, the one that is soonest

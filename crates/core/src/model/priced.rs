@@ -1,7 +1,8 @@
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 
-use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile, Prices};
+use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use crate::usage::Prices;
 
 /// A model whose replies say what they cost, as [`ChatModelExt::priced`](super::ChatModelExt::priced) makes it.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ impl<M: ChatModel> Priced<M> {
     }
 
     fn note(&self, response: &mut ChatResponse) {
-        self.prices.note(response, &self.model.profile().name);
+        set_cost(&self.prices, response, &self.model.profile().name);
     }
 }
 
@@ -40,5 +41,20 @@ impl<M: ChatModel> ChatModel for Priced<M> {
 
     fn profile(&self) -> &ModelProfile {
         self.model.profile()
+    }
+}
+
+/// Sets the cost of a reply, by the name of the model that replied or else of the one that was requested.
+/// A reply without reported tokens, without a known price, or with a cost already is left unchanged: a
+/// wrapper nearer to the model has better prices.
+fn set_cost(prices: &Prices, response: &mut ChatResponse, requested: &str) {
+    if response.usage.priced > 0 {
+        return;
+    }
+    let price =
+        response.model.as_deref().and_then(|model| prices.get(model)).or_else(|| prices.get(requested));
+    if let (Some(price), true) = (price, response.usage.is_reported()) {
+        response.usage.cost = price.of(&response.usage);
+        response.usage.priced = response.usage.requests.max(1);
     }
 }

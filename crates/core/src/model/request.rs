@@ -2,7 +2,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Schema, ToolList, ToolName, View};
+use crate::{
+    message::{Message, View},
+    pipeline::ToolList,
+    schema::Schema,
+    tool::ToolName,
+};
 
 /// A request for the next message. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,12 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::Notes;
-use crate::{RepairPolicy, ToolDefinition, ToolError, limits, schema};
+use crate::{
+    call::ToolError,
+    limits,
+    schema::{self, RepairPolicy},
+    tool::ToolDefinition,
+};
 
 /// Reads the text of arguments, as a model wrote it.
 pub(super) fn parse(text: &str, policy: RepairPolicy, notes: &mut Notes<'_>) -> Result<Value, ToolError> {

@@ -6,7 +6,11 @@ use futures::{
 };
 
 use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
-use crate::{ResumedCalls, RunContext, State, ToolCall, ToolContext, ToolList};
+use crate::{
+    call::{ResumedCalls, ToolCall},
+    pipeline::ToolList,
+    tool::{RunContext, State, ToolContext},
+};
 
 /// Calls that one reply asked for.
 #[derive(Clone, Default)]
@@ -27,7 +31,7 @@ impl Pipeline {
     /// Runs calls in parallel, each on a task of its own, and gives their outcomes as they come, each with its
     /// place in the batch.
     ///
-    /// A [sequential](crate::Policy::sequential) tool is a barrier: calls before it end first, it runs alone,
+    /// A [sequential](crate::tool::Policy::sequential) tool is a barrier: calls before it end first, it runs alone,
     /// calls after it wait. A tool that blocks its thread costs only itself on a multi-thread runtime; on one
     /// thread nothing can prevent that it holds up the rest.
     ///
@@ -81,7 +85,8 @@ impl Pipeline {
             Ok(tool) => (Ok(&**tool), Host::Own(tool)),
             Err(error) => (Err(error), Host::Caller),
         };
-        self.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
+        let pipeline = self.for_tool(&batch.tools, &call.name);
+        pipeline.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
     }
 }
 

@@ -1,8 +1,11 @@
 use serde_json::json;
 
 use crate::{
-    Content, Outcome, ResultStore, ToolContext, ToolList, ToolOutput, ToolResult, content::ResourceBody,
-    deadline, limits, message::text_of,
+    call::{Outcome, ToolOutput, ToolResult},
+    content::{Content, text_of},
+    limits,
+    pipeline::{ResultStore, ToolList, deadline},
+    tool::ToolContext,
 };
 
 /// How many pieces a model reads at most, whatever their size.
@@ -53,7 +56,7 @@ impl Bound<'_> {
             Outcome::Done(output) => {
                 output.content.len() <= PIECES
                     && read_bytes(output) <= self.limit
-                    && output.content.iter().map(media_bytes).sum::<usize>() <= limits::MEDIA_BYTES
+                    && output.content.iter().map(Content::media_len).sum::<usize>() <= limits::MEDIA_BYTES
             }
         }
     }
@@ -107,7 +110,7 @@ impl Bound<'_> {
         let (mut media_left, mut media_cut) = (limits::MEDIA_BYTES, 0);
         let mut kept = Vec::new();
         for piece in std::mem::take(&mut output.content).into_iter().take(PIECES) {
-            let piece = match media_bytes(&piece) {
+            let piece = match Content::media_len(&piece) {
                 media if media > media_left => {
                     media_cut += media;
                     Content::text(piece.as_text())
@@ -169,15 +172,6 @@ fn read_bytes(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),
         pieces => pieces.iter().map(|piece| piece.as_text().len()).sum(),
-    }
-}
-
-/// How many bytes a piece has besides what is read as text.
-pub(crate) fn media_bytes(piece: &Content) -> usize {
-    match piece {
-        Content::Image { data, .. } | Content::Audio { data, .. } | Content::Blob { data, .. } => data.len(),
-        Content::Resource { body: ResourceBody::Blob(data), .. } => data.len(),
-        _ => 0,
     }
 }
 

@@ -1,6 +1,10 @@
 use std::sync::Arc;
 
-use crate::{Tool, ToolError, ToolList, ToolName};
+use crate::{
+    call::ToolError,
+    pipeline::ToolList,
+    tool::{Tool, ToolName},
+};
 
 /// How many names an error lists at most: enough to choose from, not a flood.
 const LISTED_NAMES: usize = 30;

@@ -1,6 +1,9 @@
 use serde_json::Value;
 
-use crate::{Answer, Pending, PendingKind, ToolContext, ToolDefinition, ToolError, ToolOutput};
+use crate::{
+    call::{Answer, Pending, PendingKind, ToolError, ToolOutput},
+    tool::{ToolContext, ToolDefinition},
+};
 
 /// What the gate says to a call with these arguments.
 pub(super) enum Passage {

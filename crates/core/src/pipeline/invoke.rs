@@ -7,9 +7,9 @@ use tracing::Instrument as _;
 
 use super::{Notes, Pipeline};
 use crate::{
-    Tool, ToolContext, ToolError, ToolOutcome,
-    deadline::{self, Ended},
-    in_flight::Watch,
+    call::{ToolError, ToolOutcome},
+    pipeline::deadline::{self, Ended},
+    tool::{ScopeGuard, Tool, ToolContext},
 };
 
 type Called = Result<ToolOutcome, ToolError>;
@@ -45,15 +45,20 @@ impl Pipeline {
         if cx.deadline().is_some_and(|deadline| deadline <= started) {
             return Err(ToolError::TimedOut { after: Duration::ZERO });
         }
-        let watch = Watch::new(self.clone(), tool.definition().clone(), cx.outer_flight());
-        let cx = cx.in_flight(watch.token());
+        let guard = ScopeGuard::new(
+            self.0.clone(),
+            Arc::clone(&self.0.abandoned),
+            tool.definition().clone(),
+            cx.scope().cloned(),
+        );
+        let cx = cx.with_scope(guard.scope());
         let outcome = match host {
             Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await,
             Host::Own(tool) => on_own_task(tool, arguments, &cx, started).await,
         };
-        notes.is_cached = watch.is_cached();
+        notes.is_cached = guard.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
-            watch.ended();
+            guard.finish();
         }
         outcome
     }

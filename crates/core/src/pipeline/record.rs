@@ -2,7 +2,7 @@ use std::{
     borrow::Cow,
     error::Error as _,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -10,7 +10,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::CallOutcome;
-use crate::{Timestamp, ToolCall, ToolContext, ToolDefinition, ToolError, ToolResult};
+use crate::{
+    Timestamp,
+    call::{ToolCall, ToolError, ToolResult},
+    tool::{ToolContext, ToolDefinition},
+};
 
 /// Is told of every call, whatever came of it: for audits, metrics and sessions.
 ///
@@ -31,7 +35,7 @@ pub struct CallRecord<'a> {
     /// For whom.
     pub context: &'a ToolContext,
     /// What came of it: a result, or that it waits. A call that its caller dropped is a
-    /// [cancelled](crate::FailureKind::Cancelled) one; an effect that was under way may have happened.
+    /// [cancelled](crate::call::FailureKind::Cancelled) one; an effect that was under way may have happened.
     pub outcome: &'a CallOutcome,
     /// Whether the result is that of an earlier call, out of a [`ResultCache`](crate::ResultCache): the tool did not run.
     pub is_cached: bool,
@@ -78,7 +82,7 @@ pub(super) type Understood = Mutex<Arguments>;
 
 /// Sees to it that a call is on record, also when it is dropped.
 pub(super) struct Recording<'a> {
-    pub(super) recorder: &'a dyn Recorder,
+    pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,
     pub(super) call: &'a ToolCall,
     pub(super) arguments: &'a Understood,
@@ -95,7 +99,7 @@ impl Recording<'_> {
     }
 
     fn record(&self, outcome: &CallOutcome, is_cached: bool) {
-        let Self { recorder, definition, call, context, started_at, .. } = *self;
+        let Self { recorders, definition, call, context, started_at, .. } = *self;
         let arguments = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
         let record = CallRecord {
             definition,
@@ -107,8 +111,10 @@ impl Recording<'_> {
             started_at,
             duration: self.started.elapsed(),
         };
-        if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
-            tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
+        for recorder in recorders {
+            if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
+                tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::ToolError;
-use crate::schema::join;
+use crate::call::ToolError;
+use haft_schema::reference::join;
 
 /// Reads typed arguments out of validated ones.
 ///

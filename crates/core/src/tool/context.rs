@@ -1,17 +1,15 @@
-use std::{
-    any::type_name,
-    collections::BTreeSet,
-    fmt, mem,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{any::type_name, collections::BTreeSet, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{State, StateType, ToolError};
-use crate::{Answer, Resumed, Usage, in_flight::InFlight};
+use super::{State, StateType, scope::CallScope};
+use crate::{
+    call::{Answer, Resumed, ToolError},
+    usage::{Usage, UsageMeter},
+};
 
 /// What a call knows of its surroundings. Cheap to clone.
 ///
@@ -21,8 +19,8 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// The call is under way as long as this lives.
-    in_flight: Option<Arc<InFlight>>,
+    /// Present while a pipeline runs the call.
+    scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
 
@@ -44,22 +42,6 @@ pub struct RunContext {
     /// Where its calls run, and other code of the host that the run waits for, each on a task of its own, if not on the runtime of
     /// the driver: code that blocks there holds up neither the driver nor its clock.
     pub runtime: Option<Handle>,
-}
-
-/// What calls have used of models, such as those of an agent that is a tool. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub struct UsageMeter(Arc<Mutex<Usage>>);
-
-impl UsageMeter {
-    /// Counts what was used.
-    pub fn add(&self, usage: Usage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
-    }
-
-    /// What was counted since it was taken last.
-    pub fn take(&self) -> Usage {
-        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// On whose behalf a call is made.
@@ -94,7 +76,7 @@ pub trait ProgressSink: Send + Sync {
 impl ToolContext {
     /// Makes the context of one call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
-        Self { run, call_id: call_id.into(), deadline: None, in_flight: None, resumed: None }
+        Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
 
     /// Makes a context outside a run that gives tools this state.
@@ -102,7 +84,7 @@ impl ToolContext {
         Self { run: Arc::new(RunContext { state, ..RunContext::default() }), ..Self::default() }
     }
 
-    /// Lets a call that waited go on, with the answer that it [was given](crate::Pending::answered).
+    /// Lets a call that waited go on, with the answer that it [was given](crate::call::Pending::answered).
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
@@ -116,38 +98,53 @@ impl ToolContext {
         self
     }
 
-    /// This context for a call that is counted for as long as a clone of it lives.
-    pub(crate) fn in_flight(self, token: Option<Arc<InFlight>>) -> Self {
-        Self { in_flight: token, ..self }
+    pub(crate) fn with_scope(self, scope: Option<Arc<CallScope>>) -> Self {
+        Self { scope, ..self }
     }
 
-    /// What the call shares with the pipeline that runs it; nothing where a tool is called by hand.
-    pub(crate) fn flight(&self) -> Option<&InFlight> {
-        self.in_flight.as_deref()
+    /// The scope of the running call. `None` if the tool is called without a pipeline.
+    pub(crate) fn scope(&self) -> Option<&Arc<CallScope>> {
+        self.scope.as_ref()
     }
 
-    /// The call of which the one that is made with this context is a part, if any.
-    pub(crate) fn outer_flight(&self) -> Option<Arc<InFlight>> {
-        self.in_flight.clone()
-    }
-
-    /// Notes that the call reads a value of the state, `None` where nobody knows which.
-    pub(crate) fn reads(&self, state: Option<StateType>) {
-        if let Some(call) = self.flight() {
-            call.reads(state);
+    /// Records a read of the host's state. `None` is a read of unknown types.
+    pub(crate) fn record_read(&self, state: Option<StateType>) {
+        if let Some(scope) = self.scope() {
+            scope.record_read(state);
         }
     }
 
-    /// The context of a call that this one makes, by its number: for the same run, until the same time.
-    pub(crate) fn inside(&self, number: usize) -> Self {
+    /// Returns `true` while a pipeline runs the call.
+    pub fn is_in_pipeline(&self) -> bool {
+        self.scope.is_some()
+    }
+
+    /// Returns `true` if the call, or a call inside it, has read state that its tool does not
+    /// [declare](super::ToolDefinition::with_state). Known only [inside a pipeline](Self::is_in_pipeline).
+    pub fn reads_undeclared_state(&self) -> bool {
+        self.scope().is_some_and(|scope| scope.reads_undeclared())
+    }
+
+    /// Marks the result of this call as the result of an earlier one, for the
+    /// [record](crate::pipeline::CallRecord::is_cached) of the call.
+    pub fn mark_cached(&self) {
+        if let Some(scope) = self.scope() {
+            scope.mark_cached();
+        }
+    }
+
+    /// Creates the context of the `number`-th call inside this one, in the same run and with the same deadline.
+    /// Its id is `"{call_id}/{number}"`.
+    #[must_use]
+    pub fn nested(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {
             None => Arc::clone(&self.run),
             progress => Arc::new(RunContext { progress, ..RunContext::clone(&self.run) }),
         };
         let call_id =
             if self.call_id.is_empty() { number.to_string() } else { format!("{}/{number}", self.call_id) };
-        let in_flight = self.in_flight.clone();
-        Self { deadline: self.deadline, in_flight, ..Self::new(run, call_id) }
+        let scope = self.scope.clone();
+        Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
     }
 
     /// Where calls inside this one report: what is under way there is progress of this call.
@@ -156,7 +153,8 @@ impl ToolContext {
         Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
     }
 
-    pub(crate) fn run(&self) -> &RunContext {
+    /// The settings and handles that all calls of the run share.
+    pub fn run(&self) -> &RunContext {
         &self.run
     }
 
@@ -187,7 +185,7 @@ impl ToolContext {
     /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and when it gave a way to
     /// [make](State::with_init) it that nobody went: [`ready_state`](Self::ready_state) goes it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.reads(Some(StateType::of::<T>()));
+        self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.can_make::<T>() => Err(ToolError::Fatal(format!(
@@ -206,7 +204,7 @@ impl ToolContext {
     /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and with [`ToolError::Failed`] when
     /// it could not be made: the next call tries again.
     pub async fn ready_state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.reads(Some(StateType::of::<T>()));
+        self.record_read(Some(StateType::of::<T>()));
         match self.run.state.ready::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {
@@ -233,12 +231,13 @@ impl ToolContext {
         self.resumed().map(Resumed::answer)
     }
 
-    /// What the tool [kept](crate::Pending::state) when it began to wait, if it did: null when it kept nothing.
+    /// What the tool [kept](crate::call::Pending::state) when it began to wait, if it did: null when it kept nothing.
     pub fn pending_state(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().state)
     }
 
-    pub(crate) fn resumed(&self) -> Option<&Resumed> {
+    /// The pending state and the answer of a call that is resumed.
+    pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }
 

@@ -1,5 +1,6 @@
 //! What a tool is, beside what it does when it is called.
 
+mod check;
 mod defects;
 mod hints;
 
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{IntoToolOutput, Policy, StateType, ToolName};
-use crate::{Schema, SchemaError, schema::canonical};
+use crate::schema::{Schema, SchemaError, canonical};
 
 use defects::Defects;
 pub use hints::{Annotations, Deprecation};
@@ -146,7 +147,7 @@ impl ToolDefinition {
     }
 
     /// Why the tool cannot be used, if it cannot. Such a tool is withheld from models, and a
-    /// [`Toolset`](crate::Toolset) that was given it reports it when it is checked.
+    /// [`Toolset`](crate::toolset::Toolset) that was given it reports it when it is checked.
     pub fn defect(&self) -> Option<&str> {
         self.0.defects.first()
     }
@@ -246,7 +247,7 @@ impl ToolDefinition {
     /// [defect](Self::defect).
     ///
     /// Calls are held against this schema and no other. A tool that reads its arguments into a type answers what fits the
-    /// schema and not the type with [`ToolError::InvalidArguments`](crate::ToolError::InvalidArguments).
+    /// schema and not the type with [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
         self.with(|parts| {
@@ -295,8 +296,10 @@ impl ToolDefinition {
         self.with(|parts| parts.deprecated = Some(deprecation))
     }
 
-    /// Says that the tool reads the whole of results that were shortened.
-    pub(crate) fn reading_results(self) -> Self {
+    /// Marks the tool as one that reads the result store: a shortened result refers the model to it, and its own results
+    /// are not stored again.
+    #[must_use]
+    pub fn as_result_reader(self) -> Self {
         self.with(|parts| parts.reads_results = true)
     }
 

@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome, from_arguments};
+use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, from_arguments};
+use crate::call::{ToolError, ToolOutcome};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolError>> + Send + Sync;
@@ -58,7 +59,7 @@ impl Tool for DynamicTool {
 /// takes an empty struct, or a [`Value`].
 ///
 /// The input schema comes from `A`, the output schema from what the closure returns. A closure may hold state
-/// of its own. A name that is no [`ToolName`](crate::ToolName), or a type whose schema the engine
+/// of its own. A name that is no [`ToolName`](crate::tool::ToolName), or a type whose schema the engine
 /// refuses, makes a tool with a [defect](ToolDefinition::defect), which a toolset reports when it is checked.
 ///
 /// # Examples

@@ -2,8 +2,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::{BoxError, ToolError, ToolOutcome, ToolOutput};
-use crate::{Content, Schema, SchemaError};
+use crate::call::{BoxError, ToolError, ToolOutcome, ToolOutput};
+use crate::{
+    content::Content,
+    schema::{Schema, SchemaError},
+};
 
 /// What a tool function may return.
 ///

@@ -1,9 +1,10 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolDefinition, ToolError, ToolOutcome};
+use super::{Tool, ToolContext, ToolDefinition};
+use crate::call::{ToolError, ToolOutcome};
 
-/// A tool with another definition than its own, as [`ToolExt::with_definition`](crate::ToolExt::with_definition) makes it.
+/// A tool with another definition than its own, as [`ToolExt::with_definition`](crate::pipeline::ToolExt::with_definition) makes it.
 #[derive(Clone, Debug)]
 pub struct Redefined<T> {
     tool: T,

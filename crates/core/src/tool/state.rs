@@ -10,7 +10,7 @@ use std::{
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio::sync::OnceCell;
 
-use super::BoxError;
+use crate::call::BoxError;
 
 /// Values of the host program for its tools: at most one of each type.
 ///
@@ -162,14 +162,16 @@ impl State {
     }
 
     /// What tells the values of these types from equal ones, and keeps none of them alive.
-    pub(crate) fn identity(&self, types: &[StateType]) -> StateIdentity {
+    /// The identity of the values of these types, for cache keys.
+    pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
             Value::Given(value) | Value::Made(value) => Some(Arc::downgrade(value)),
         };
         StateIdentity(types.iter().map(identity).collect())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns `true` if the host provides no values.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -180,7 +182,8 @@ impl State {
 }
 
 /// Which values a [`State`] holds of some types. As long as it lives, no other values have it.
-pub(crate) struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
+#[derive(Clone, Debug)]
+pub struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 
 impl StateIdentity {
     fn places(&self) -> impl Iterator<Item = Option<*const ()>> {

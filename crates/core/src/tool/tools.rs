@@ -1,7 +1,13 @@
 use std::sync::Arc;
 
 use super::Tool;
-use crate::__private::Methods;
+
+/// The tools of an `impl` block, implemented by `#[tools]`.
+#[doc(hidden)]
+pub trait Methods {
+    /// The tools of a shared value.
+    fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
+}
 
 /// A value whose methods are tools, by [`#[tools]`](macro@crate::tools) on its `impl` block, or an `Arc` of one; or several
 /// tools: a list of one type, a tuple of up to eight.

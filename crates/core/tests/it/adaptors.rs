@@ -10,10 +10,17 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Answer, CallOutcome, Content, DynamicTool, ListContext, Pending, PendingKind, Schema, SourceError, Tool,
-    ToolCall, ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolOutcome, ToolOutput,
-    ToolRegistry, ToolSource, ToolSourceExt as _, Toolset, async_trait, json,
+    Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource,
+    Toolset,
+    call::{Answer, Pending, PendingKind, ToolOutcome},
+    content::Content,
+    export::async_trait,
+    pipeline::CallOutcome,
+    tool::DynamicTool,
+    toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
 };
+use haft_middleware::ToolsetMiddleware as _;
+use serde_json::json;
 
 /// A tool that says which name it knows.
 struct Own(ToolDefinition);

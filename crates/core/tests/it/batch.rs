@@ -10,8 +10,11 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Batch, CallOutcome, DynamicTool, FailureKind, Pipeline, Policy, RunContext, Schema, State, ToolCall,
-    ToolContext, ToolDefinition, ToolError, ToolList, ToolName, ToolResult,
+    Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult,
+    call::FailureKind,
+    pipeline::{Batch, CallOutcome},
+    tool::{DynamicTool, Policy, RunContext, State},
+    toolset::ToolList,
 };
 use tokio::time::{Instant, sleep};
 

@@ -3,8 +3,12 @@
 use std::{sync::Mutex, time::Duration};
 
 use haft_core::{
-    DynamicTool, FailureKind, Policy, Schema, ToolDefinition, ToolExt, ToolName, Toolset, json, tool,
+    Schema, ToolDefinition, ToolExt, ToolName, Toolset,
+    call::FailureKind,
+    tool,
+    tool::{DynamicTool, Policy},
 };
+use serde_json::json;
 use tokio::{
     runtime::{Builder, Runtime},
     task::{LocalSet, block_in_place, spawn_blocking, unconstrained},

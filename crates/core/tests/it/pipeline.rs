@@ -12,15 +12,20 @@ use std::{
 use expect_test::{Expect, expect};
 use futures::FutureExt as _;
 use haft_core::{
-    Answer, CallOutcome, CallRecord, Content, DynamicTool, FailureKind, Json, MemoryResultStore, Pending,
-    PendingKind, Pipeline, Policy, Principal, Recorder, RepairPolicy, ResultStore, RunContext, Schema, State,
-    Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolList, ToolName, ToolOutcome,
-    ToolOutput, ToolResult, Toolset, json,
-    schemars::{self, JsonSchema},
+    Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
+    ToolOutput, ToolResult, Toolset,
+    call::{Answer, FailureKind, Pending, PendingKind, ToolOutcome},
+    content::Content,
+    export::schemars::{self, JsonSchema},
+    pipeline::{CallOutcome, CallRecord, MemoryResultStore, Recorder, ResultStore},
+    schema::RepairPolicy,
+    tool::{DynamicTool, Policy, Principal, RunContext, State},
     tool_fn,
+    toolset::ToolList,
 };
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::json;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -260,9 +265,9 @@ async fn a_stored_result_is_its_owners_and_is_forgotten_in_time() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_stored_is_cut_all_the_same() {
     struct Full(bool);
-    #[haft_core::async_trait]
+    #[haft_core::export::async_trait]
     impl ResultStore for Full {
-        async fn put(&self, _: &ToolOutput, _: &ToolContext) -> Result<String, haft_core::BoxError> {
+        async fn put(&self, _: &ToolOutput, _: &ToolContext) -> Result<String, haft_core::call::BoxError> {
             if self.0 {
                 std::future::pending::<()>().await;
             }
@@ -273,7 +278,7 @@ async fn what_cannot_be_stored_is_cut_all_the_same() {
             &self,
             _: &str,
             _: &ToolContext,
-        ) -> Result<Option<Arc<ToolOutput>>, haft_core::BoxError> {
+        ) -> Result<Option<Arc<ToolOutput>>, haft_core::call::BoxError> {
             Ok(None)
         }
     }
@@ -592,7 +597,7 @@ fn an_answer_fits_what_was_asked() {
         .assert_eq(&wrong(&asked, Answer::approved()));
     let forged =
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "answer": said(json!(3))});
-    assert!(serde_json::from_value::<haft_core::Resumed>(forged).is_err());
+    assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 
 /// BEHAVIOUR D39: what a tool returns can be saved and read again, or is no result.
@@ -610,4 +615,27 @@ async fn a_result_can_be_read_back_from_text() {
     assert!(serde_json::from_str::<Value>(&saved).is_ok());
     let failure = run(&Pipeline::new(), returning(nested(200)), "{}").await;
     assert_eq!(failure.model_text(), "the call did run, but its result is nested more than 100 levels deep");
+}
+
+/// Strict mode lists every property as required; the model writes `null` for an omitted one.
+#[tokio::test]
+async fn null_for_an_optional_argument_is_absent_in_a_call() {
+    let schema = Schema::arguments(json!({
+        "properties": {
+            "x": {"type": "integer"},
+            "y": {"type": "integer", "default": 7},
+            "at": {"type": "object", "properties": {"z": {"enum": ["a"]}, "w": {"type": "array", "items": {"type": "string"}}}},
+            "to": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}]},
+        },
+        "required": ["x", "at"],
+    }))
+    .unwrap();
+    let arguments = json!({"x": 1, "y": null, "at": {"z": null, "w": null}, "to": {"a": null}});
+    let wire = schema.wire(haft_core::schema::WireProfile::OpenAiStrict);
+    assert!(wire.strict && Schema::new(wire.value).unwrap().is_valid(&arguments));
+    let definition = ToolDefinition::new(ToolName::new("show").unwrap(), schema);
+    let tools = ToolList::new("test", [DynamicTool::new(definition, |it, _| async move { it.to_string() })]);
+    let call = ToolCall::new("call_1", "show", arguments.to_string());
+    let result = Pipeline::new().call(&tools, &call, &ToolContext::default()).await.into_result();
+    assert_eq!(result.model_text(), r#"{"x":1,"at":{},"to":{}}"#);
 }

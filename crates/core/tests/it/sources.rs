@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use haft_core::{
-    Deprecation, DynamicTool, ListContext, Schema, ToolDefinition, ToolExt as _, ToolName, ToolRegistry,
-    ToolSource, ToolSourceExt as _, Toolset, json, tool_fn,
+    Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
+    tool::{Deprecation, DynamicTool},
+    tool_fn,
+    toolset::{ListContext, ToolRegistry, ToolSourceExt as _},
 };
+use serde_json::json;
 use tokio::sync::Notify;
 
 fn says(name: &str, text: &'static str) -> DynamicTool {

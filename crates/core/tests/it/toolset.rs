@@ -11,10 +11,14 @@ use std::{
 use async_trait::async_trait;
 use expect_test::expect;
 use haft_core::{
-    CallRecord, DynamicTool, FailureKind, ListContext, Pipeline, Recorder, Schema, SourceError, State,
-    StateType, ToolDefinition, ToolExt as _, ToolList, ToolName, ToolSource, Toolset, json,
+    Pipeline, Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
+    call::FailureKind,
+    pipeline::{CallRecord, Recorder},
+    tool::{DynamicTool, State, StateType},
+    toolset::{ListContext, SourceError, ToolList},
 };
 use serde::Serialize;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 fn tool(name: &str) -> DynamicTool {

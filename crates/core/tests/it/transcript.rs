@@ -1,10 +1,12 @@
 //! Conversations as data.
 
 use haft_core::{
-    AssistantMessage, Content, Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
-    View, json,
+    Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
+    content::Content,
+    message::{AssistantMessage, View},
 };
 use proptest::prelude::*;
+use serde_json::json;
 use serde_json::{Map, Value};
 
 fn sample() -> Transcript {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::{json, tool};
+use serde_json::json;
+use haft_core::tool;
 
 #[tool]
 fn bounds(#[tool(range = 5)] a: i64, #[tool(length)] b: String, #[tool(range = ..)] c: i64) {}

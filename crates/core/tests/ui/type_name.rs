@@ -1,4 +1,4 @@
-use haft_core::{schemars::{self, JsonSchema}, tool, tools};
+use haft_core::{export::schemars::{self, JsonSchema}, tool, tools};
 
 #[derive(serde::Deserialize, JsonSchema)]
 struct Order {

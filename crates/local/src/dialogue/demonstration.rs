@@ -1,6 +1,6 @@
 //! The example that every conversation with tools begins with.
 
-use haft_core::{AssistantMessage, Content, ToolCall};
+use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 
 use super::{SYSTEM, assistant, result_text};
 use crate::template::{Role, Turn};

@@ -1,5 +1,7 @@
 use expect_test::expect;
-use haft_core::{DynamicTool, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput, ToolResult};
+use haft_core::{
+    ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, tool::DynamicTool, toolset::ToolList,
+};
 use serde_json::json;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! A JSON value that fits a schema, or nothing.
 
-use haft_core::{ModelError, Schema};
+use haft_core::{Schema, model::ModelError};
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::Value;
 use tracing::debug;

@@ -1,6 +1,9 @@
 //! Where a reply goes, as it comes.
 
-use haft_core::{ChatEvent, ChatResponse, ModelError, ToolCall};
+use haft_core::{
+    ToolCall,
+    model::{ChatEvent, ChatResponse, ModelError},
+};
 use rand::Rng;
 use tokio::sync::mpsc;
 

@@ -1,6 +1,6 @@
 //! What is needed next, and the tool for it.
 
-use haft_core::{ChatRequest, ToolChoice};
+use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
 use crate::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};

@@ -1,9 +1,10 @@
 //! Whatever the weights, only calls that fit their schemas come out.
 
 use haft_core::{
-    ChatModel, ChatRequest, FinishReason, Message, ModelError, Schema, Tool, ToolChoice, ToolDefinition,
+    ChatModel, Message, Schema, Tool, ToolDefinition,
+    model::{ChatRequest, FinishReason, ModelError, ToolChoice},
 };
-use haft_core::{DynamicTool, ToolList, ToolName, ToolOutput};
+use haft_core::{ToolName, ToolOutput, tool::DynamicTool, toolset::ToolList};
 use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;

@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatModel, ChatRequest, DynamicTool, FinishReason, Message, ModelError,
-    ResponseFormat, Schema, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
-    ToolResult, testing::conformance,
+    ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, FinishReason, ModelError, ResponseFormat, ToolChoice},
+    tool::DynamicTool,
+    toolset::ToolList,
 };
 use haft_local::LocalModel;
+use haft_testing::conformance;
 use serde_json::{Value, json};
 
 use crate::calls::request;
@@ -111,7 +114,7 @@ async fn a_stream_is_the_reply_in_pieces() {
         model
             .chat(&request)
             .await
-            .map(|again| haft_core::ChatResponse { usage: reply.usage, ..again })
+            .map(|again| haft_core::model::ChatResponse { usage: reply.usage, ..again })
             .unwrap()
     );
 }

@@ -27,7 +27,7 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
     let state = tool.states().map(|state| &state.ty);
     quote! {
         #definition #title #text #policy #annotations #deprecation
-            #(.with_state(#krate::StateType::of::<#state>()))*
+            #(.with_state(#krate::__private::StateType::of::<#state>()))*
     }
 }
 
@@ -49,7 +49,7 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
         fields(values, ToTokens::to_token_stream).chain(flags).chain(scopes).collect();
     (!given.is_empty()).then(|| {
         quote! {
-            #krate::Policy { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Policy { #(#given,)* ..::core::default::Default::default() }
         }
     })
 }
@@ -67,7 +67,7 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
         fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
     (!given.is_empty()).then(|| {
         quote! {
-            #krate::Annotations { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Annotations { #(#given,)* ..::core::default::Default::default() }
         }
     })
 }
@@ -94,5 +94,5 @@ fn deprecation(tool: &Tool) -> Option<TokenStream> {
     let none = || quote!(::core::option::Option::None);
     let note = note.as_ref().map_or_else(none, some);
     let replacement = tool.options.replaced_by.as_ref().map_or_else(none, some);
-    Some(quote!(#krate::Deprecation { replacement: #replacement, note: #note }))
+    Some(quote!(#krate::__private::Deprecation { replacement: #replacement, note: #note }))
 }

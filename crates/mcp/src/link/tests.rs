@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use haft_core::{ToolError, ToolList};
+use haft_core::{ToolError, toolset::ToolList};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 

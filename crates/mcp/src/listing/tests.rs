@@ -1,4 +1,4 @@
-use haft_core::Annotations;
+use haft_core::tool::Annotations;
 use serde_json::{Value, json};
 
 use super::definition;
@@ -68,5 +68,5 @@ fn hints_are_kept_and_not_trusted() {
     let expected = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     assert_eq!(definition.annotations(), &expected);
     assert_eq!(Value::Object(definition.metadata().clone()), json!({"vendor/cost": 3}));
-    assert_eq!(definition.policy(), &haft_core::Policy::default());
+    assert_eq!(definition.policy(), &haft_core::tool::Policy::default());
 }

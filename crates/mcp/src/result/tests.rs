@@ -1,5 +1,9 @@
 use expect_test::expect;
-use haft_core::{Content, FailureKind, ResourceBody, ToolOutcome, ToolOutput};
+use haft_core::{
+    ToolOutput,
+    call::{FailureKind, ToolOutcome},
+    content::{Content, ResourceBody},
+};
 use serde_json::{Value, json};
 
 use super::outcome;

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use haft_core::{
-    Batch, CallOutcome, Pipeline, Progress, ProgressSink, RunContext, ToolCall, ToolList, ToolResult,
+    Pipeline, ToolCall, ToolResult,
+    pipeline::{Batch, CallOutcome},
+    tool::{Progress, ProgressSink, RunContext},
+    toolset::ToolList,
 };
 use rmcp::{
     Peer, RoleServer,

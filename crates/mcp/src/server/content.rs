@@ -1,4 +1,8 @@
-use haft_core::{Content, Outcome, ResourceBody, ToolDefinition, ToolOutput, ToolResult};
+use haft_core::{
+    ToolDefinition, ToolOutput, ToolResult,
+    call::Outcome,
+    content::{Content, ResourceBody},
+};
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 

@@ -14,7 +14,7 @@ pub(super) fn written(definition: &ToolDefinition) -> Tool {
     tool.title = definition.title().map(str::to_owned);
     tool.output_schema = definition.output_schema().map(|schema| object(with_object_root(schema)));
     let hints = definition.annotations();
-    if *hints != haft_core::Annotations::default() {
+    if *hints != haft_core::tool::Annotations::default() {
         let (read_only, destructive) = (hints.read_only, hints.destructive);
         let (idempotent, open_world) = (hints.idempotent, hints.open_world);
         tool.annotations =

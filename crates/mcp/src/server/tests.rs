@@ -2,9 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use expect_test::expect;
 use haft_core::{
-    Content, DynamicTool, Json, Progress, ResourceBody, Schema, ToolDefinition, ToolName, ToolOutput,
-    Toolset,
-    schemars::{self, JsonSchema},
+    Json, Schema, ToolDefinition, ToolName, ToolOutput, Toolset,
+    content::{Content, ResourceBody},
+    export::schemars::{self, JsonSchema},
+    tool::{DynamicTool, Progress},
     tool_fn,
 };
 use serde_json::{Value, json};

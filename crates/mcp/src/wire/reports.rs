@@ -1,4 +1,4 @@
-use haft_core::Progress;
+use haft_core::tool::Progress;
 use rmcp::model::{
     ClientRequest, GetExtensions as _, GetMeta as _, ProgressNotificationParam, ProgressToken,
 };

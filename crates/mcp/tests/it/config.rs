@@ -1,4 +1,4 @@
-use haft_core::ListContext;
+use haft_core::toolset::ListContext;
 use haft_core::{ToolSource as _, Toolset};
 use haft_mcp::McpConfig;
 use serde_json::json;

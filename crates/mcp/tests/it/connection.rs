@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use haft_core::schemars::{self, JsonSchema};
+use haft_core::export::schemars::{self, JsonSchema};
 use haft_core::{
-    DynamicTool, FailureKind, ListContext, Tool as _, ToolContext, ToolError, ToolExt as _, ToolSource as _,
-    Toolset, tool_fn,
+    Tool as _, ToolContext, ToolError, ToolExt as _, ToolSource as _, Toolset, call::FailureKind,
+    tool::DynamicTool, tool_fn, toolset::ListContext,
 };
 use haft_mcp::{ConnectionLost, McpSource, ServeError, mcp_tool, serve};
 use rmcp::{

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{FailureKind, ListContext, ToolError, ToolSource as _, Toolset};
+use haft_core::{ToolError, ToolSource as _, Toolset, call::FailureKind, toolset::ListContext};
 use haft_mcp::{McpSource, StdioServer};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};

@@ -1,7 +1,9 @@
 use haft_core::{
-    FailureKind, Json, ListContext, ToolName, Toolset,
-    schemars::{self, JsonSchema},
+    Json, ToolName, Toolset,
+    call::FailureKind,
+    export::schemars::{self, JsonSchema},
     tool_fn,
+    toolset::ListContext,
 };
 use haft_mcp::{McpSource, serve_stdio};
 use serde_json::json;

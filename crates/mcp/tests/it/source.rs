@@ -6,8 +6,10 @@ use std::{
 use expect_test::expect;
 use futures::future::join_all;
 use haft_core::{
-    FailureKind, ListContext, Progress, ProgressSink, RunContext, ToolContext, ToolExt as _, ToolList,
-    ToolSource as _, Toolset,
+    ToolContext, ToolExt as _, ToolSource as _, Toolset,
+    call::FailureKind,
+    tool::{Progress, ProgressSink, RunContext},
+    toolset::{ListContext, ToolList},
 };
 use haft_mcp::McpSource;
 use serde_json::{Value, json};

@@ -7,9 +7,10 @@ mod error;
 
 use std::{env, fmt, marker::PhantomData, time::Duration};
 
-use haft_core::{ModelProfile, Value, schema::WireProfile};
+use haft_core::{model::ModelProfile, schema::WireProfile};
 use secrecy::SecretString;
 use serde_json::Map;
+use serde_json::Value;
 
 use super::{
     clock::Timeouts, provider::Provider, responses::Options, retry::RetryPolicy, transport::Middleware,
@@ -203,7 +204,7 @@ impl<M> ModelBuilder<M> {
     /// What is lost is in the trace, and calls are held against the whole schema. A tool whose schema cannot be strict is
     /// sent without `strict`, with a warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
     /// `null` for an optional argument that it leaves out. The pipeline takes that as absent, unless it has
-    /// [`RepairPolicy::Strict`](haft_core::RepairPolicy::Strict): then choose another profile.
+    /// [`RepairPolicy::Strict`](haft_core::schema::RepairPolicy::Strict): then choose another profile.
     ///
     /// A reply that is to be of a schema is asked for by `OpenAiStrict` or `Gemini` in the same way, and otherwise by the schema as it is. Where the
     /// root must be an object, any other root is put into one, which is taken off the reply.

@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_core::{
+    ChatModel,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+};
 use serde::{Serialize, de::IgnoredAny};
 
 use self::request::Body;
@@ -29,7 +32,7 @@ use crate::reply::ChatFold;
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_core::{ChatModel, Message, model::ChatRequest};
 /// use haft_openai::ChatCompletions;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@ mod tests;
 
 use std::time::Duration;
 
-use haft_core::{ModelError, TimeoutPhase};
+use haft_core::model::{ModelError, TimeoutPhase};
 use tokio::time::{Instant, timeout};
 
 /// How long a request may take. Each wait that is over is its own error, [`ModelError::TimedOut`] with its

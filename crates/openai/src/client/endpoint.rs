@@ -2,7 +2,7 @@
 mod tests;
 
 use async_openai::config::Config;
-use haft_core::ModelError;
+use haft_core::model::ModelError;
 use reqwest::{Client, Url, header::HeaderMap};
 use secrecy::{ExposeSecret as _, SecretString};
 

@@ -1,8 +1,9 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::{ModelProfile, Value};
+use haft_core::model::ModelProfile;
 use serde_json::Map;
+use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 

@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use haft_core::ModelError;
+use haft_core::model::ModelError;
 
 /// A request that was refused.
 pub(super) struct Refusal {

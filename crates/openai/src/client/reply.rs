@@ -1,6 +1,9 @@
 use std::{error::Error, mem, time::Duration};
 
-use haft_core::{ModelError, TimeoutPhase, limits::LINE_BYTES};
+use haft_core::{
+    limits::LINE_BYTES,
+    model::{ModelError, TimeoutPhase},
+};
 use reqwest::{
     Response, StatusCode,
     header::{CONTENT_ENCODING, HeaderMap},

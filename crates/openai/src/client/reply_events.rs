@@ -8,7 +8,7 @@ use futures::{
     future::{BoxFuture, FutureExt as _},
     stream::Stream,
 };
-use haft_core::{ChatEvent, ModelError};
+use haft_core::model::{ChatEvent, ModelError};
 use tracing::Span;
 
 use super::{endpoint::Endpoint, record, reply_stream::ReplyStream};

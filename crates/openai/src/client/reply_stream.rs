@@ -1,6 +1,6 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
-use haft_core::{ChatEvent, ChatResponse, ModelError};
+use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 use tokio::time::{Instant, timeout_at};
 
 use super::{

@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_core::{
+    ChatModel,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+};
 use serde::{Serialize, de::IgnoredAny};
 
 use self::request::Body;
@@ -22,7 +25,7 @@ use crate::reply::ItemsFold;
 /// It is asked, tried again and waited for as [`ChatCompletions`](crate::ChatCompletions) is. By default the server keeps
 /// nothing (`store: false`) and the conversation is sent whole, with the encrypted reasoning of earlier replies at its
 /// place: what a model thought before a call, it knows after the result. Reasoning is kept in
-/// [`AssistantMessage::provider_data`](haft_core::AssistantMessage::provider_data) and goes back to its own server only. A
+/// [`AssistantMessage::provider_data`](haft_core::message::AssistantMessage::provider_data) and goes back to its own server only. A
 /// conversation may go on with another model or API at any message.
 ///
 /// The API has no `stop` and no `seed`: they are left out. It takes no sound, which is described.
@@ -30,7 +33,7 @@ use crate::reply::ItemsFold;
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_core::{ChatModel, Message, model::ChatRequest};
 /// use haft_openai::Responses;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

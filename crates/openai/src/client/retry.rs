@@ -3,7 +3,7 @@ mod tests;
 
 use std::time::Duration;
 
-use haft_core::ModelError;
+use haft_core::model::ModelError;
 
 use super::clock::Clock;
 

@@ -7,9 +7,13 @@ use std::{mem, sync::Arc};
 
 use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatRequest, ChatResponse, Content, ModelError, RepairPolicy,
-    ResponseFormat, Schema, Value, schema::repair,
+    Schema,
+    content::Content,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ResponseFormat},
+    schema::{RepairPolicy, repair},
 };
+use serde_json::Value;
 
 use super::provider::Quirks;
 use crate::format::{AnswerSchema, PROPERTY};

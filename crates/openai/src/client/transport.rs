@@ -15,7 +15,10 @@ use std::{
 };
 
 use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
-use haft_core::{BoxError, ModelError, TimeoutPhase};
+use haft_core::{
+    call::BoxError,
+    model::{ModelError, TimeoutPhase},
+};
 use reqwest::{
     Request, Response,
     header::{HeaderMap, LOCATION, RETRY_AFTER},

@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haft_core::Value;
+use serde_json::Value;
 
 /// The wait that an error asks for: in Google's details, in the headers that OpenRouter passes on, or in its words.
 pub(super) fn asked(error: &Value, message: &str) -> Option<Duration> {

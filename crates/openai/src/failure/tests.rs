@@ -1,4 +1,5 @@
-use haft_core::{ModelError, json};
+use haft_core::model::ModelError;
+use serde_json::json;
 
 use super::{Complaint, excerpt};
 

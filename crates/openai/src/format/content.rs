@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use haft_core::{Bytes, Content, ResourceBody};
+use haft_core::content::{Bytes, Content, ResourceBody};
 use serde::Serialize;
 
 use super::Style;

@@ -3,9 +3,14 @@ mod kept;
 
 use std::{borrow::Cow, sync::Arc};
 
-use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, ToolResult, Value, json};
+use haft_core::{
+    Message, ToolCall, ToolResult,
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
 use self::kept::Kept;

@@ -3,8 +3,12 @@ mod tests;
 
 use std::{borrow::Cow, sync::Arc};
 
-use haft_core::{AssistantMessage, Message, MessageBody, ToolCall, ToolName, ToolResult, Value};
+use haft_core::{
+    Message, ToolCall, ToolName, ToolResult,
+    message::{AssistantMessage, MessageBody},
+};
 use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
+use serde_json::Value;
 use serde_json::{Map, json, value::RawValue};
 
 use super::{
@@ -22,7 +26,8 @@ use crate::reply::CHAT_ADAPTER;
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Message, json};
+/// use haft_core::Message;
+/// use serde_json::json;
 ///
 /// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```

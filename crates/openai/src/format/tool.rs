@@ -5,10 +5,12 @@ use std::{
 };
 
 use haft_core::{
-    ToolDefinition, ToolList, ToolName, Value,
+    ToolDefinition, ToolName,
     schema::{Wire, WireProfile},
+    toolset::ToolList,
 };
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::{json, value::RawValue};
 
 use super::raw;
@@ -23,7 +25,8 @@ const NAMED: usize = 5;
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Schema, ToolDefinition, ToolName, json};
+/// use haft_core::{Schema, ToolDefinition, ToolName};
+/// use serde_json::json;
 ///
 /// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema).with_description("Doubles a number.");
@@ -47,7 +50,8 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Schema, ToolDefinition, ToolName, json};
+/// use haft_core::{Schema, ToolDefinition, ToolName};
+/// use serde_json::json;
 ///
 /// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}}))?;
 /// let double = ToolDefinition::new(ToolName::new("double")?, schema);
@@ -75,7 +79,8 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Schema, ToolDefinition, ToolName, json, schema::WireProfile};
+/// use haft_core::{Schema, schema::WireProfile, ToolDefinition, ToolName};
+/// use serde_json::json;
 ///
 /// let schema = Schema::arguments(json!({
 ///     "properties": {"at": {"$ref": "#/$defs/place"}},

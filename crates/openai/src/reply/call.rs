@@ -1,11 +1,13 @@
 use std::mem::take;
 
 use haft_core::{
-    ChatEvent, ModelError, ToolCall, Value,
+    ToolCall,
     limits::{ARGUMENT_BYTES, REPLY_ITEMS},
+    model::{ChatEvent, ModelError},
 };
 use serde::de::IgnoredAny;
 use serde_json::Map;
+use serde_json::Value;
 
 use super::fold::Watch;
 use crate::wire::{Half, WireCall};

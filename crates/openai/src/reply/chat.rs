@@ -1,4 +1,8 @@
-use haft_core::{AssistantMessage, ChatResponse, ModelError, Value};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ChatResponse, ModelError},
+};
+use serde_json::Value;
 
 use super::{
     ending::Kind,

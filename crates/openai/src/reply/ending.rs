@@ -1,4 +1,4 @@
-use haft_core::{AssistantMessage, FinishReason};
+use haft_core::{message::AssistantMessage, model::FinishReason};
 
 /// Whether and why a reply ended, as far as its server said.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
-use haft_core::{ProviderData, Value};
+use haft_core::message::ProviderData;
 use serde_json::Map;
+use serde_json::Value;
 
 use crate::{
     origin::Origin,

@@ -1,7 +1,11 @@
 use std::{collections::VecDeque, mem};
 
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatResponse, Content, ModelError, ProviderData, Usage, limits::LINE_BYTES,
+    content::Content,
+    limits::LINE_BYTES,
+    message::{AssistantMessage, ProviderData},
+    model::{ChatEvent, ChatResponse, ModelError},
+    usage::Usage,
 };
 
 use super::{

@@ -3,8 +3,12 @@ mod events;
 
 use std::mem::replace;
 
-use haft_core::{ChatResponse, ModelError, Value, json, limits::REPLY_ITEMS};
+use haft_core::{
+    limits::REPLY_ITEMS,
+    model::{ChatResponse, ModelError},
+};
 use serde_json::Map;
+use serde_json::{Value, json};
 
 use super::{
     ending::Kind as Ending,

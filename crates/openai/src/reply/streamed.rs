@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
-use haft_core::{ChatEvent, ChatResponse, ModelError, Value};
+use haft_core::model::{ChatEvent, ChatResponse, ModelError};
+use serde_json::Value;
 
 use super::{chat::ChatFold, items::ItemsFold, whole_chat, whole_items};
 use crate::wire::{Chunk, Completion, Event, half};

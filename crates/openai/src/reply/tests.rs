@@ -4,8 +4,9 @@ mod chunks;
 
 use std::{collections::VecDeque, sync::LazyLock};
 
-use haft_core::{ChatEvent, Value, json};
+use haft_core::model::ChatEvent;
 use proptest::{prelude::*, sample::Index};
+use serde_json::{Value, json};
 
 use super::{ChatFold, ItemsFold, Streamed};
 

@@ -1,4 +1,4 @@
-use haft_core::{Value, json};
+use serde_json::{Value, json};
 
 use super::{Loose, fields::object, half};
 

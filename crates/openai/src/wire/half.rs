@@ -1,6 +1,6 @@
 use std::mem;
 
-use haft_core::Value;
+use serde_json::Value;
 
 /// Half of a character whose other half has not come yet.
 ///

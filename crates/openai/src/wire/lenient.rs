@@ -1,4 +1,4 @@
-use haft_core::Value;
+use serde_json::Value;
 
 /// A reply, or a piece of one, without what stands in the place of something else: what is left can be read.
 pub(super) fn mended(mut reply: Value) -> Value {

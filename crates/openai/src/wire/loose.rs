@@ -1,6 +1,5 @@
 use std::{fmt, marker::PhantomData};
 
-use haft_core::Value;
 use serde::{
     Deserialize, Deserializer,
     de::{
@@ -8,6 +7,7 @@ use serde::{
     },
 };
 use serde_json::Number;
+use serde_json::Value;
 
 /// A field that should be text, and comes as null, a number, an object or a list from some servers.
 #[derive(Debug, Default, PartialEq)]

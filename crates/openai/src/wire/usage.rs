@@ -1,5 +1,6 @@
-use haft_core::{Usage, Value};
+use haft_core::usage::Usage;
 use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::{Loose, Object, fields::object};
 

@@ -1,7 +1,11 @@
 //! Where a request goes, by which key, and what of both is shown.
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatModel as _, ChatResponse, ModelError, Value, json};
+use haft_core::{
+    ChatModel as _,
+    model::{ChatResponse, ModelError},
+};
+use serde_json::{Value, json};
 
 use crate::server::{Server, fine, header, hello, ok, reply, stream};
 

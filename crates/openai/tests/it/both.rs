@@ -3,8 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatEvent, ChatModel, ModelError, TimeoutPhase, Value, json, limits::ARGUMENT_BYTES};
+use haft_core::{
+    ChatModel,
+    limits::ARGUMENT_BYTES,
+    model::{ChatEvent, ModelError, TimeoutPhase},
+};
 use haft_openai::{ModelBuilder, Timeouts};
+use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{

@@ -1,7 +1,11 @@
 //! Characters that come in halves, or as bytes that are none: one character is at stake, never the reply.
 
 use futures::TryStreamExt as _;
-use haft_core::{AssistantMessage, ChatEvent, ChatModel, ChatResponse, ModelError};
+use haft_core::{
+    ChatModel,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatResponse, ModelError},
+};
 
 use crate::server::{STREAM, Server, hello, reply};
 

@@ -1,8 +1,9 @@
 //! Connections that are used again.
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatModel as _, json};
+use haft_core::ChatModel as _;
 use haft_openai::ChatCompletions;
+use serde_json::json;
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},

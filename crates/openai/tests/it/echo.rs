@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use haft_core::{AssistantMessage, ChatEvent, ChatModel as _, Message, Value, json};
+use haft_core::{ChatModel as _, Message, message::AssistantMessage, model::ChatEvent};
 use haft_openai::responses;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use crate::{
     responses::{events_of, of_any_server},

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use haft_core::{
-    ChatEvent, ChatModel as _, ChatResponse, FinishReason, ModelError, TimeoutPhase, ToolCall, Value, json,
+    ChatModel as _, ToolCall,
+    model::{ChatEvent, ChatResponse, FinishReason, ModelError, TimeoutPhase},
 };
 use haft_openai::Timeouts;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{

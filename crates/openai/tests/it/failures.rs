@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use haft_core::{ChatModel as _, ModelError, json};
+use haft_core::{ChatModel as _, model::ModelError};
 use haft_openai::ChatCompletions;
+use serde_json::json;
 use tokio::{net::TcpListener, time::Instant};
 
 use crate::server::{Server, Step, fine, hello, ok, reply, stream};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use haft_core::{
-    AssistantMessage, Content, DynamicTool, FinishReason, Message, Schema, ToolCall, ToolDefinition,
-    ToolError, ToolList, ToolName, ToolOutput, ToolResult, Value, json,
+    Message, Schema, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, content::Content,
+    message::AssistantMessage, model::FinishReason, tool::DynamicTool, toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 fn define(name: &str, schema: Value) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::arguments(schema).unwrap())
@@ -51,7 +52,7 @@ fn a_tool_without_arguments() {
 #[test]
 fn a_tool_with_annotations_and_metadata() {
     let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
-    let annotations = haft_core::Annotations { read_only: Some(true), ..Default::default() };
+    let annotations = haft_core::tool::Annotations { read_only: Some(true), ..Default::default() };
     let tool = add().with_title("Add").with_metadata(metadata).with_annotations(annotations);
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
@@ -149,7 +150,7 @@ fn messages_of_each_role() {
         expect![[r#"{"role":"system","content":"Be brief."}"#]],
     );
     check(
-        haft_openai::message(&Message::new(haft_core::MessageBody::User { content: pieces })),
+        haft_openai::message(&Message::new(haft_core::message::MessageBody::User { content: pieces })),
         expect![[
             r#"{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,Y2F0"}}]}"#
         ]],

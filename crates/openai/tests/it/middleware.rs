@@ -10,8 +10,9 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatModel, ModelError, json};
+use haft_core::{ChatModel, model::ModelError};
 use haft_openai::Provider;
+use serde_json::json;
 use tower::{
     ServiceBuilder, layer::layer_fn, limit::ConcurrencyLimitLayer, timeout::TimeoutLayer,
     util::MapRequestLayer,

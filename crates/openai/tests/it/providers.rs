@@ -2,10 +2,11 @@
 
 use expect_test::expect;
 use haft_core::{
-    Content, ModelError, Schema, ToolCall, ToolDefinition, ToolError, ToolList, ToolName, ToolOutput,
-    ToolResult, Value, json, tool,
+    Schema, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput, ToolResult, content::Content,
+    model::ModelError, tool, toolset::ToolList,
 };
 use haft_openai::{anthropic, gemini, responses};
+use serde_json::{Value, json};
 
 /// Searches files.
 #[tool]

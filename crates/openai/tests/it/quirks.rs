@@ -3,11 +3,16 @@
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message,
-    MessageBody, ModelProfile, Schema, ToolCall, ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput,
-    ToolResult, Usage, Value, json,
+    ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+    model::{ChatEvent, ChatRequest, ChatSettings, ModelProfile, ToolChoice},
+    tool::DynamicTool,
+    toolset::ToolList,
+    usage::Usage,
 };
 use haft_openai::{ChatCompletions, Provider};
+use serde_json::{Value, json};
 
 use crate::server::{Server, fine, hello, ok, stream};
 

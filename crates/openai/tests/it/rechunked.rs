@@ -3,7 +3,7 @@
 use std::sync::{LazyLock, OnceLock};
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatEvent, ChatModel};
+use haft_core::{ChatModel, model::ChatEvent};
 use proptest::prelude::*;
 
 use crate::{

@@ -1,10 +1,15 @@
 //! What a server refuses of a request that can do without it.
 
 use haft_core::{
-    AssistantMessage, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelError,
-    Schema, ToolCall, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult, Value, json,
+    ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
+    content::Content,
+    message::AssistantMessage,
+    model::{ChatRequest, ChatSettings, ModelError},
+    tool::DynamicTool,
+    toolset::ToolList,
 };
 use haft_openai::Provider;
+use serde_json::{Value, json};
 
 use crate::server::{Server, fine, hello, ok, reply};
 

@@ -1,7 +1,12 @@
 //! Replies that were not streamed.
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatModel as _, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json};
+use haft_core::{
+    ChatModel as _, ToolCall,
+    model::{ChatResponse, FinishReason, ModelError},
+    usage::Usage,
+};
+use serde_json::{Value, json};
 
 use crate::server::{Server, hello, ok, reply, stream};
 

@@ -3,10 +3,14 @@
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatModel, ChatRequest, ChatSettings, Content, DynamicTool, Message, ModelProfile,
-    ResponseFormat, Schema, ToolCall, ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult,
-    Value, json,
+    ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
+    content::Content,
+    message::AssistantMessage,
+    model::{ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice},
+    tool::DynamicTool,
+    toolset::ToolList,
 };
+use serde_json::{Value, json};
 
 use haft_openai::{BuildError, ChatCompletions, Provider, Responses};
 

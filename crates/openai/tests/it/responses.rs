@@ -5,12 +5,20 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, ChatSettings, Content, DynamicTool,
-    FinishReason, Message, MessageBody, ModelError, ModelProfile, ResponseFormat, Schema, ToolCall,
-    ToolChoice, ToolDefinition, ToolList, ToolName, ToolOutput, ToolResult, Usage, Value, json,
+    ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
+    content::Content,
     limits::REPLY_ITEMS,
+    message::{AssistantMessage, MessageBody},
+    model::{
+        ChatEvent, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
+        ResponseFormat, ToolChoice,
+    },
+    tool::DynamicTool,
+    toolset::ToolList,
+    usage::Usage,
 };
 use haft_openai::ChatCompletions;
+use serde_json::{Value, json};
 
 use crate::server::{Server, chunks, hello, ok, reply};
 

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{ChatModel, ChatRequest, Message, Value, json};
+use haft_core::{ChatModel, Message, model::ChatRequest};
 use haft_openai::{ChatCompletions, ChatCompletionsBuilder, Responses, ResponsesBuilder};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream},

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    ChatEvent, ChatModel, ChatResponse, FinishReason, ModelError, ToolCall, Usage, Value, json,
+    ChatModel, ToolCall,
     limits::{ARGUMENT_BYTES, REPLY_ITEMS},
+    model::{ChatEvent, ChatResponse, FinishReason, ModelError},
+    usage::Usage,
 };
+use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::server::{STREAM, Server, Step, chunks, hello, ok, reply, stream};

@@ -3,9 +3,12 @@
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatEvent, ChatModel, ChatRequest, ResponseFormat, Schema, ToolName, Value, json, schema::WireProfile,
+    ChatModel, Schema, ToolName,
+    model::{ChatEvent, ChatRequest, ResponseFormat},
+    schema::WireProfile,
 };
 use haft_openai::Provider;
+use serde_json::{Value, json};
 
 use crate::{
     server::{Server, Step, chunks, hello, ok, stream},
@@ -145,7 +148,7 @@ async fn a_watcher_sees_nothing_of_the_object_around_a_reply() {
     });
     assert_eq!(texts.collect::<String>(), r#"{"tool":"add"}"#);
     let error = model.stream(&request).try_collect::<Vec<_>>().await.unwrap_err();
-    let haft_core::ModelError::Truncated { partial, .. } = error else { panic!("{error:?}") };
+    let haft_core::model::ModelError::Truncated { partial, .. } = error else { panic!("{error:?}") };
     assert_eq!(partial.text(), "{\"to");
 }
 

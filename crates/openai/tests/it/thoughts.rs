@@ -1,7 +1,11 @@
 //! What a model thinks in front of its answer, where the server does not tell the two apart.
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatEvent, ChatModel, ModelError, json};
+use haft_core::{
+    ChatModel,
+    model::{ChatEvent, ModelError},
+};
+use serde_json::json;
 
 use crate::server::{Server, hello, ok, stream};
 

@@ -10,11 +10,12 @@ use std::{
 
 use futures::{FutureExt as _, StreamExt as _};
 use haft_core::{
-    BoxError, ChatModel as _, ChatRequest, Content, DynamicTool, Message, MessageBody, Schema,
-    ToolDefinition, ToolList, ToolName, json, schema::WireProfile,
+    ChatModel as _, Message, Schema, ToolDefinition, ToolName, call::BoxError, content::Content,
+    message::MessageBody, model::ChatRequest, schema::WireProfile, tool::DynamicTool, toolset::ToolList,
 };
 use haft_openai::{ChatCompletions, HttpService};
 use reqwest::{Request, Response};
+use serde_json::json;
 use tower::{layer::layer_fn, service_fn};
 use tracing::{
     Event, Metadata, Subscriber,

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use haft_core::{ChatModel as _, ModelError, TimeoutPhase, json};
+use haft_core::{
+    ChatModel as _,
+    model::{ModelError, TimeoutPhase},
+};
 use haft_openai::{ChatCompletions, Timeouts};
+use serde_json::json;
 use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,

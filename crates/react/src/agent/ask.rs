@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentErrorKind, AssistantMessage, ChatEvent, ChatRequest, ChatResponse, Message, ModelError, RunEvent,
-    Schema,
+    Message, RunEvent, Schema,
+    agent::AgentErrorKind,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError},
 };
 use tracing::{Instrument as _, Span, field};
 

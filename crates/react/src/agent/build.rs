@@ -1,6 +1,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_core::{ChatModel, ChatModelExt as _, Schema, SchemaError, StateType, ToolName, ToolsetError};
+use haft_core::{
+    ChatModel, Schema, ToolName, model::ChatModelExt as _, schema::SchemaError, tool::StateType,
+    toolset::ToolsetError,
+};
 
 use super::{Parts, ReactAgent, ReactAgentBuilder, signature};
 use crate::{QueueHandle, dialect_for};

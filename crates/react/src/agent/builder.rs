@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatModel, ChatSettings, Content, Message, Prices, RunLimits, Schema, State, StateType, ToolChoice,
-    Toolset,
+    ChatModel, Message, Schema, Toolset,
+    agent::RunLimits,
+    content::Content,
+    model::{ChatSettings, ToolChoice},
+    tool::{State, StateType},
+    usage::Prices,
 };
 
 use super::hook::Hooks;
@@ -13,7 +17,8 @@ use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{RunLimits, Toolset, testing::ScriptedModel};
+/// use haft_core::{agent::RunLimits, Toolset};
+/// use haft_testing::ScriptedModel;
 /// use haft_react::{AtLimit, JsonReact, ReactAgent};
 ///
 /// let agent = ReactAgent::builder(ScriptedModel::new())
@@ -106,8 +111,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Says what the tokens of its models cost, so that the [usage](haft_core::Usage::cost) of a run tells its cost, which the
-    /// [limits](RunLimits::cost) may bound. A model may have [prices of its own](haft_core::ChatModelExt::priced) as well.
+    /// Says what the tokens of its models cost, so that the [usage](haft_core::usage::Usage::cost) of a run tells its cost, which the
+    /// [limits](RunLimits::cost) may bound. A model may have [prices of its own](haft_core::model::ChatModelExt::priced) as well.
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
@@ -125,7 +130,9 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, Content, RunInput, Schema, json, schemars::{self, JsonSchema}, testing::ScriptedModel};
+    /// use haft_core::{Agent, content::Content, export::schemars::{self, JsonSchema}, RunInput, Schema};
+    /// use serde_json::json;
+    /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
     /// #[derive(JsonSchema)]
@@ -185,12 +192,13 @@ impl ReactAgentBuilder {
     }
 
     /// Ends a run when one of these tools was done, where the input of the run does not say: its result is the answer, with
-    /// [`StopReason::Tool`](haft_core::StopReason::Tool). Calls beside it are made too; one that fails ends nothing. Default: none.
+    /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls beside it are made too; one that fails ends nothing. Default: none.
     ///
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, StopReason, Toolset, testing::ScriptedModel, tool};
+    /// use haft_core::{Agent, agent::StopReason, tool, Toolset};
+    /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
     /// /// Draws a picture.

@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
-use haft_core::{AgentErrorKind, Timestamp};
+use haft_core::{Timestamp, agent::AgentErrorKind};
 use tokio::time::{Instant, sleep};
 
 /// Tells the time by a clock that only goes forward.

@@ -1,6 +1,10 @@
 //! Summaries of what a model is no longer shown.
 
-use haft_core::{ChatModel, ChatRequest, ChatResponse, Message, MessageBody, ModelError, View};
+use haft_core::{
+    ChatModel, Message,
+    message::{MessageBody, View},
+    model::{ChatRequest, ChatResponse, ModelError},
+};
 
 use crate::run::summarised;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{FinishReason, Message, MessageBody, Value, json};
+use haft_core::{Message, message::MessageBody, model::FinishReason};
+use serde_json::{Value, json};
 
 /// Messages as JSON text: a role and parts each.
 pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {

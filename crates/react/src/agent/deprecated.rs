@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use haft_core::{ToolList, ToolName};
+use haft_core::{ToolName, toolset::ToolList};
 
 /// The tools of a run that should no longer be used. Each is told once.
 #[derive(Default)]

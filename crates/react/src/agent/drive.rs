@@ -4,8 +4,12 @@ use std::{mem, pin::pin, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    AgentError, AgentErrorKind, Batch, CallOutcome, RunContext, RunEvent, RunOutput, Tool, ToolList,
-    UsageMeter,
+    RunEvent, RunOutput, Tool,
+    agent::{AgentError, AgentErrorKind},
+    pipeline::{Batch, CallOutcome},
+    tool::RunContext,
+    toolset::ToolList,
+    usage::UsageMeter,
 };
 use tokio::runtime::Handle;
 use tracing::Instrument as _;

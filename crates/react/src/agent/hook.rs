@@ -7,7 +7,7 @@ mod prepare;
 use std::{future::Future, panic::catch_unwind, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use haft_core::{AgentErrorKind, BoxError, RunContext, Transcript, Usage, limits};
+use haft_core::{Transcript, agent::AgentErrorKind, call::BoxError, limits, tool::RunContext, usage::Usage};
 use tokio::{
     runtime::Handle,
     task::{AbortHandle, JoinError},

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{Message, Schema, SchemaError, Value};
+use haft_core::{Message, Schema, schema::SchemaError};
+use serde_json::Value;
 use serde_json::{Map, json};
 
 use crate::RunConfig;

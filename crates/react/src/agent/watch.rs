@@ -11,7 +11,11 @@ use futures::{
     future::FutureExt as _,
     stream::{BoxStream, Stream, StreamExt as _},
 };
-use haft_core::{AgentError, Progress, ProgressSink, RunEvent, RunOutput};
+use haft_core::{
+    RunEvent, RunOutput,
+    agent::AgentError,
+    tool::{Progress, ProgressSink},
+};
 use tokio::sync::mpsc;
 
 use super::woken::Woken;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::executor;
-use haft_core::{AgentErrorKind, may_block};
+use haft_core::{agent::AgentErrorKind, pipeline::may_block};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How many threads drive runs, tell the time and serve connections.

@@ -5,7 +5,11 @@ mod format;
 mod listen;
 mod read;
 
-use haft_core::{ChatRequest, ChatResponse, ResponseFormat, Schema, ToolDefinition, Value};
+use haft_core::{
+    Schema, ToolDefinition,
+    model::{ChatRequest, ChatResponse, ResponseFormat},
+};
+use serde_json::Value;
 use serde_json::json;
 
 use super::{

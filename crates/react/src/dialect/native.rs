@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatEvent, ChatRequest, ChatResponse, Content, DynamicTool, Schema, Tool, ToolChoice, ToolDefinition,
-    ToolError, ToolList, ToolName, ToolOutput,
+    Schema, Tool, ToolDefinition, ToolError, ToolName, ToolOutput,
+    content::Content,
+    model::{ChatEvent, ChatRequest, ChatResponse, ToolChoice},
+    tool::DynamicTool,
+    toolset::ToolList,
 };
 
 use super::{Delta, Dialect, FINISH, Listener, Prompt, take_finish};

@@ -8,9 +8,11 @@ mod told;
 use std::sync::Arc;
 
 use haft_core::{
-    ChatRequest, ChatResponse, Content, FinishReason, ResponseFormat, Schema, ToolCall, ToolChoice,
-    ToolDefinition, Value,
+    Schema, ToolCall, ToolDefinition,
+    content::Content,
+    model::{ChatRequest, ChatResponse, FinishReason, ResponseFormat, ToolChoice},
 };
+use serde_json::Value;
 
 use super::{FINISH, Prompt, take_finish};
 use crate::Reply;

@@ -8,7 +8,11 @@ mod relaxed;
 mod sections;
 mod spoken;
 
-use haft_core::{ChatRequest, ChatResponse, Schema, Value};
+use haft_core::{
+    Schema,
+    model::{ChatRequest, ChatResponse},
+};
+use serde_json::Value;
 
 use super::{
     Dialect, FINISH, Listener, Prompt,

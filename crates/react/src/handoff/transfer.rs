@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{
-    Policy, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, ToolResult,
-    Transcript, Value, async_trait,
+    Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
+    call::ToolOutcome, export::async_trait, tool::Policy,
 };
+use serde_json::Value;
 use serde_json::json;
 
 use crate::Route;

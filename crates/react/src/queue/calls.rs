@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{CallOutcome, Pipeline, State, ToolCall, ToolList};
+use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset::ToolList};
 
 use super::{Pushed, QueueHandle, Room};
 

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use haft_core::{
-    AssistantMessage, Content, MessageBody, Outcome, ResourceBody, ToolOutput, ToolResult, Value,
+    ToolOutput, ToolResult,
+    call::Outcome,
+    content::{Content, ResourceBody},
+    message::{AssistantMessage, MessageBody},
 };
+use serde_json::Value;
 
 use super::{
     Queued, QueuedResults,
@@ -158,7 +162,7 @@ impl<'r> Filling<'r> {
             Outcome::Done(output) => Outcome::Done(self.output(output)?),
             Outcome::Failed(failure) => {
                 let message = self.text(&failure.message, DEPTH)?;
-                Outcome::Failed(haft_core::Failure { message, ..failure.clone() })
+                Outcome::Failed(haft_core::call::Failure { message, ..failure.clone() })
             }
         };
         Some(ToolResult { outcome, ..result.clone() })

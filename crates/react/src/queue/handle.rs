@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_core::{Pipeline, ToolCall, ToolError, ToolList, limits};
+use haft_core::{Pipeline, ToolCall, ToolError, limits, toolset::ToolList};
 use serde::Serialize;
 
 use super::results::{PREFIX, is_mentioned};

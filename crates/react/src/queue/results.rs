@@ -2,8 +2,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use haft_core::{Message, MessageBody, ToolCall, ToolOutput, ToolResult, Transcript, Value, limits};
+use haft_core::{Message, ToolCall, ToolOutput, ToolResult, Transcript, limits, message::MessageBody};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::filling::{DEPTH, Filling, INSERTED};
 use crate::run::{queue_note, queued_in};

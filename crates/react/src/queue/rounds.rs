@@ -2,7 +2,8 @@
 
 use std::{mem, sync::Arc};
 
-use haft_core::{FailureKind, Timestamp, ToolCall, ToolResult, Value};
+use haft_core::{Timestamp, ToolCall, ToolResult, call::FailureKind};
+use serde_json::Value;
 
 use super::{QueuedResults, results::mentioned};
 use crate::run::not_run;

@@ -1,6 +1,10 @@
 //! The question back.
 
-use haft_core::{Message, RunAnswer, Steps, StopReason, Timestamp, Transcript, Usage};
+use haft_core::{
+    Message, Timestamp, Transcript,
+    agent::{RunAnswer, Steps, StopReason},
+    usage::Usage,
+};
 use serde_json::Map;
 
 use super::RouteTable;

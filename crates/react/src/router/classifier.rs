@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_core::{AgentError, Message, MessageBody, Usage, async_trait};
+use haft_core::{Message, agent::AgentError, export::async_trait, message::MessageBody, usage::Usage};
 
 use super::RouteTable;
 use crate::run::{is_clarification, is_said};

@@ -1,6 +1,6 @@
 use std::{fmt::Write as _, sync::Arc};
 
-use haft_core::{AgentError, Message, async_trait};
+use haft_core::{Message, agent::AgentError, export::async_trait};
 
 use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::task};
 

@@ -1,9 +1,14 @@
 use std::{iter, sync::Arc};
 
 use haft_core::{
-    AgentError, ChatModel, ChatRequest, ChatResponse, Message, RepairPolicy, ResponseFormat, Schema,
-    ToolName, Transcript, Usage, Value, async_trait, schema::repair,
+    ChatModel, Message, Schema, ToolName, Transcript,
+    agent::AgentError,
+    export::async_trait,
+    model::{ChatRequest, ChatResponse, ResponseFormat},
+    schema::{RepairPolicy, repair},
+    usage::Usage,
 };
+use serde_json::Value;
 use serde_json::json;
 
 use super::{

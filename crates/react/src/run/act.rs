@@ -3,7 +3,10 @@
 use std::{mem, sync::Arc};
 
 use haft_core::{
-    AgentErrorKind, Answer, FailureKind, Limit, Message, PendingCall, ToolCall, ToolList, ToolResult,
+    Message, ToolCall, ToolResult,
+    agent::{AgentErrorKind, Limit},
+    call::{Answer, FailureKind, PendingCall},
+    toolset::ToolList,
 };
 
 use super::{Effect, Head, OpenCalls, Phase, Run, RunError, guard};

@@ -2,7 +2,12 @@
 
 use std::mem;
 
-use haft_core::{AssistantMessage, Content, MessageBody, RunAnswer, Steps, StopReason, Value};
+use haft_core::{
+    agent::{RunAnswer, Steps, StopReason},
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+};
+use serde_json::Value;
 
 use super::{Output, Phase, Run, steps};
 

@@ -1,6 +1,6 @@
 //! The requests of a run.
 
-use haft_core::{AgentErrorKind, ModelError, Usage};
+use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
 
 use super::{Effect, Phase, Run, RunError, Step};
 use crate::{Prompt, Reply};

@@ -1,6 +1,10 @@
 //! What a run can begin with.
 
-use haft_core::{AgentError, AgentErrorKind, Message, Timestamp, Transcript, Usage};
+use haft_core::{
+    Message, Timestamp, Transcript,
+    agent::{AgentError, AgentErrorKind},
+    usage::Usage,
+};
 
 use super::ids;
 

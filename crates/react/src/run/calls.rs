@@ -1,8 +1,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
-    Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed, Timestamp,
-    ToolCall, ToolList, ToolResult,
+    Timestamp, ToolCall, ToolResult,
+    call::{Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed},
+    toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
 

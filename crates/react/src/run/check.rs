@@ -2,9 +2,15 @@
 
 use std::mem;
 
-use haft_core::{AgentErrorKind, AssistantMessage, BoxError, Message, StopReason, Value};
+use haft_core::{
+    Message,
+    agent::{AgentErrorKind, StopReason},
+    call::BoxError,
+    message::AssistantMessage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
+use serde_json::Value;
 
 use super::{Phase, Run, RunError, mark};
 

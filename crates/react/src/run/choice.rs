@@ -1,6 +1,6 @@
 //! What the model is made to call.
 
-use haft_core::{AgentErrorKind, AssistantMessage, ToolChoice, ToolName};
+use haft_core::{ToolName, agent::AgentErrorKind, message::AssistantMessage, model::ToolChoice};
 
 use super::{Run, Step};
 

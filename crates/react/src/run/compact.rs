@@ -1,6 +1,10 @@
 //! Summaries of what a model is no longer shown.
 
-use haft_core::{AgentErrorKind, ChatResponse, FinishReason, ModelError, Usage};
+use haft_core::{
+    agent::AgentErrorKind,
+    model::{ChatResponse, FinishReason, ModelError},
+    usage::Usage,
+};
 
 use super::{Effect, Phase, Run, RunError, mark};
 

@@ -1,6 +1,11 @@
 use std::collections::BTreeSet;
 
-use haft_core::{ChatSettings, RunLimits, Schema, ToolChoice, limits};
+use haft_core::{
+    Schema,
+    agent::RunLimits,
+    limits,
+    model::{ChatSettings, ToolChoice},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -13,7 +18,7 @@ use super::{
 /// # Examples
 ///
 /// ```
-/// use haft_core::RunLimits;
+/// use haft_core::agent::RunLimits;
 /// use haft_react::{AtLimit, RunConfig};
 ///
 /// let config = RunConfig {
@@ -30,7 +35,7 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// What happens when it is used up. Default: the run fails.
     pub at_limit: AtLimit,
-    /// What a run is asked, as data: an object of this schema, as [JSON content](haft_core::Content::json) of the new
+    /// What a run is asked, as data: an object of this schema, as [JSON content](haft_core::content::Content::json) of the new
     /// message. Default: whatever is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
@@ -76,11 +81,11 @@ pub enum OutputsBy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// The run fails with [`LimitReached`](haft_core::AgentErrorKind::LimitReached).
+    /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]
     Fail,
     /// The model is asked once more and must answer with what it has; the answer says
-    /// [`StopReason::LimitReached`](haft_core::StopReason::LimitReached).
+    /// [`StopReason::LimitReached`](haft_core::agent::StopReason::LimitReached).
     Answer,
 }
 

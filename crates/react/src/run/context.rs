@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use haft_core::{AgentErrorKind, Message, ModelError, View};
+use haft_core::{Message, agent::AgentErrorKind, message::View, model::ModelError};
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Run, mark::summarised, pieces};

@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
 use haft_core::{
-    ChatRequest, ChatSettings, Message, PendingCall, ResumedCalls, RunAnswer, Timestamp, ToolCall,
-    ToolChoice, ToolList, View,
+    Message, Timestamp, ToolCall,
+    agent::RunAnswer,
+    call::{PendingCall, ResumedCalls},
+    message::View,
+    model::{ChatRequest, ChatSettings, ToolChoice},
+    toolset::ToolList,
 };
 
 use super::Output;

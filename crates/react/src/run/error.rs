@@ -1,4 +1,4 @@
-use haft_core::{AgentErrorKind, WrongAnswer};
+use haft_core::{agent::AgentErrorKind, call::WrongAnswer};
 
 /// A run that is told what it did not ask for, or asked to go on too early. The run is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,10 @@ mod meaning;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{FailureKind, Message, Outcome, ToolCall, ToolResult};
+use haft_core::{
+    Message, ToolCall, ToolResult,
+    call::{FailureKind, Outcome},
+};
 
 use super::calls::is;
 use meaning::{Meaning, hash};

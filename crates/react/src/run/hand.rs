@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_core::{MessageBody, RunAnswer, StopReason, ToolResult};
+use haft_core::{
+    ToolResult,
+    agent::{RunAnswer, StopReason},
+    message::MessageBody,
+};
 
 use super::{Output, Phase, Run, RunConfig, mark};
 use crate::Carried;

@@ -5,7 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use haft_core::{AssistantMessage, Limit, Message, StopReason, Timestamp, ToolCall, ToolChoice, Usage};
+use haft_core::{
+    Message, Timestamp, ToolCall,
+    agent::{Limit, StopReason},
+    message::AssistantMessage,
+    model::ToolChoice,
+    usage::Usage,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Output, RunConfig, calls::OpenCalls, context::Shown};

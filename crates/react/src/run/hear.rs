@@ -3,7 +3,11 @@
 use std::mem;
 
 use haft_core::{
-    AgentErrorKind, AssistantMessage, Content, FinishReason, Limit, Message, ModelError, StopReason,
+    Message,
+    agent::{AgentErrorKind, Limit, StopReason},
+    content::Content,
+    message::AssistantMessage,
+    model::{FinishReason, ModelError},
 };
 
 use super::{Phase, Run, mark, outputs};

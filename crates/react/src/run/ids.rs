@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_core::{Message, MessageBody, ToolCall};
+use haft_core::{Message, ToolCall, message::MessageBody};
 
 /// The ids of all calls of a conversation. Derived from the transcript, never saved.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{AgentErrorKind, Content, Message, MessageBody, Schema, Value};
+use haft_core::{Message, Schema, agent::AgentErrorKind, content::Content, message::MessageBody};
+use serde_json::Value;
 
 use super::pieces::is_said;
 

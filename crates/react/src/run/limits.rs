@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use haft_core::{AgentErrorKind, Limit, RunLimits, Timestamp, Usage};
+use haft_core::{
+    Timestamp,
+    agent::{AgentErrorKind, Limit, RunLimits},
+    usage::Usage,
+};
 
 use super::{AtLimit, Head, Phase, Run, mark};
 

@@ -1,7 +1,8 @@
 //! What a run notes on messages, for whoever shows a conversation.
 
-use haft_core::{Message, Value};
+use haft_core::Message;
 use serde_json::Map;
+use serde_json::Value;
 
 /// The key of what a run, and no person, said to the model.
 const HINT: &str = "hint";

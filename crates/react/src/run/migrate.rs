@@ -3,8 +3,12 @@
 //! Format 1 grew while it was the only one: a run of it may lack where its own first message is and what the model is
 //! shown, and of a call that was answered know the answer alone.
 
-use haft_core::{Answer, Pending, PendingKind, Resumed, ToolCall, Transcript, Value, json};
+use haft_core::{
+    ToolCall, Transcript,
+    call::{Answer, Pending, PendingKind, Resumed},
+};
 use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use super::{context::Shown, pieces::is_said, steps::arguments};
 

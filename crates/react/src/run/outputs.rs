@@ -1,6 +1,11 @@
 //! The answer as data.
 
-use haft_core::{Content, RepairPolicy, Schema, Value, schema::repair};
+use haft_core::{
+    Schema,
+    content::Content,
+    schema::{RepairPolicy, repair},
+};
+use serde_json::Value;
 
 use crate::dialect::json_object;
 

@@ -1,6 +1,9 @@
 //! Runs that wait, as data for whoever keeps them.
 
-use haft_core::{AgentError, AgentErrorKind, Answers, Parked};
+use haft_core::{
+    agent::{AgentError, AgentErrorKind, Parked},
+    call::Answers,
+};
 
 use super::{Phase, Run};
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use haft_core::{Message, MessageBody};
+use haft_core::{Message, message::MessageBody};
 
 use super::mark::{is_hint, queued_in, summarised};
 

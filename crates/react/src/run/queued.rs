@@ -7,8 +7,11 @@ use std::{
 };
 
 use haft_core::{
-    AgentErrorKind, AgentStep, FailureKind, Message, RunAnswer, ToolCall, ToolList, ToolResult, Transcript,
+    Message, ToolCall, ToolResult, Transcript,
+    agent::{AgentErrorKind, AgentStep, RunAnswer},
+    call::FailureKind,
     limits,
+    toolset::ToolList,
 };
 
 use super::{OpenCalls, Output, Phase, Run, RunError, queued_in};
@@ -20,7 +23,7 @@ impl Run {
     ///
     /// To be told before the result of the call that pushed them, if it went well: what is saved then has both. A driver of its own
     /// makes a [`PendingQueue`](crate::PendingQueue) for each call, gives its handle to the call as
-    /// [state](haft_core::Batch::states), and tells of [its calls](crate::PendingQueue::into_calls) here.
+    /// [state](haft_core::pipeline::Batch::states), and tells of [its calls](crate::PendingQueue::into_calls) here.
     ///
     /// # Errors
     ///

@@ -1,11 +1,12 @@
 //! The JSON form of a run: `{"version": 2, "head": {…}, "transcript": {…}}`.
 
-use haft_core::{Transcript, Value};
+use haft_core::Transcript;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeOwned, Error as _},
     ser::SerializeStruct as _,
 };
+use serde_json::Value;
 
 use super::{Head, Run, RunError, guard::CallsMade, ids::CallIds, migrate, queued::Placed};
 

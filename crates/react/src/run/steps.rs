@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_core::{AgentStep, AssistantMessage, Message, MessageBody, ToolCall, ToolResult, Value};
+use haft_core::{
+    Message, ToolCall, ToolResult,
+    agent::AgentStep,
+    message::{AssistantMessage, MessageBody},
+};
+use serde_json::Value;
 
 /// The calls in these messages with what came of them, in order; a call without a result is left out.
 pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {

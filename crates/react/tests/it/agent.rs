@@ -12,12 +12,20 @@ use std::{
 use expect_test::expect;
 use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
-    Agent as _, AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, DynamicTool, FailureKind,
-    ListContext, ModelError, ModelProfile, Policy, Progress, RunContext, RunEvent, RunInput, Schema,
-    SourceError, State, StateType, StopReason, ToolContext, ToolDefinition, ToolList, ToolName, ToolRegistry,
-    ToolSource, Toolset, Usage, async_trait, json, testing::ScriptedModel,
+    Agent as _, ChatModel, RunEvent, RunInput, Schema, ToolContext, ToolDefinition, ToolName, ToolSource,
+    Toolset,
+    agent::StopReason,
+    call::FailureKind,
+    export::async_trait,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool::{DynamicTool, Policy, Progress, RunContext, State, StateType},
+    toolset::{ListContext, SourceError, ToolList, ToolRegistry},
+    usage::Usage,
 };
 use haft_react::ReactAgent;
+use haft_testing::ScriptedModel;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{

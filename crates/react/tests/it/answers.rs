@@ -2,9 +2,13 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, Limit, Schema, ToolChoice, ToolName, json, testing::ScriptedModel,
+    Agent as _, Schema, ToolName,
+    agent::{AgentErrorKind, Limit},
+    model::ToolChoice,
 };
 use haft_react::{JsonReact, NativeCalls, ReactAgent, Trajectory, is_hint};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},

@@ -6,11 +6,15 @@ use std::{
 };
 
 use haft_core::{
-    AgentErrorKind, Answer, Answers, DynamicTool, FailureKind, Message, MessageBody, Pending, PendingKind,
-    Policy, RunEvent, RunInput, Tool as _, ToolError, ToolOutcome, Toolset, Transcript,
-    testing::ScriptedModel, tool,
+    Message, RunEvent, RunInput, Tool as _, ToolError, Toolset, Transcript,
+    agent::AgentErrorKind,
+    call::{Answer, Answers, FailureKind, Pending, PendingKind, ToolOutcome},
+    message::MessageBody,
+    tool,
+    tool::{DynamicTool, Policy},
 };
 use haft_react::{BlockingAgent, ReactAgent};
+use haft_testing::ScriptedModel;
 
 use crate::tools::{calculator, plain};
 
@@ -39,7 +43,7 @@ fn held() -> (DynamicTool, mpsc::Receiver<()>) {
     let held = DynamicTool::new(definition, move |_, cx| {
         let last = Last(sender.clone());
         async move {
-            cx.report(haft_core::Progress::default());
+            cx.report(haft_core::tool::Progress::default());
             std::future::pending::<()>().await;
             drop(last);
         }
@@ -151,7 +155,7 @@ fn beside_a_runtime_it_runs() {
 fn a_blocking_tool_asks_another_agent() {
     /// Asks.
     #[tool(blocking)]
-    fn ask() -> Result<String, haft_core::AgentError> {
+    fn ask() -> Result<String, haft_core::agent::AgentError> {
         Ok(adding().run("17 + 25?")?.text().to_owned())
     }
 

@@ -10,10 +10,13 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, AgentErrorKind, DynamicTool, FailureKind, Policy, RunContext, RunEvent, RunInput, Schema,
-    ToolDefinition, ToolExt as _, ToolName, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
+    agent::AgentErrorKind,
+    call::FailureKind,
+    tool::{DynamicTool, Policy, RunContext},
 };
 use haft_react::ReactAgent;
+use haft_testing::ScriptedModel;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +38,7 @@ async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_t
         .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
         .step(|request| {
             assert_request_paired(request);
-            Ok(haft_core::ChatResponse::new("Fine."))
+            Ok(haft_core::model::ChatResponse::new("Fine."))
         });
     let agent = ReactAgent::new(model, calculator().with(hang(HOUR))).unwrap();
     let token = CancellationToken::new();
@@ -62,23 +65,23 @@ async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_t
 /// The driver does not depend on tools that listen.
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_replies_is_cancelled_at_once() {
-    struct Silent(haft_core::ModelProfile);
+    struct Silent(haft_core::model::ModelProfile);
 
-    #[haft_core::async_trait]
+    #[haft_core::export::async_trait]
     impl haft_core::ChatModel for Silent {
         async fn chat(
             &self,
-            _: &haft_core::ChatRequest,
-        ) -> Result<haft_core::ChatResponse, haft_core::ModelError> {
+            _: &haft_core::model::ChatRequest,
+        ) -> Result<haft_core::model::ChatResponse, haft_core::model::ModelError> {
             std::future::pending().await
         }
 
-        fn profile(&self) -> &haft_core::ModelProfile {
+        fn profile(&self) -> &haft_core::model::ModelProfile {
             &self.0
         }
     }
 
-    let agent = ReactAgent::new(Silent(haft_core::ModelProfile::new("silent")), calculator()).unwrap();
+    let agent = ReactAgent::new(Silent(haft_core::model::ModelProfile::new("silent")), calculator()).unwrap();
     let token = CancellationToken::new();
     let run = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
     let cancel = async {
@@ -121,7 +124,7 @@ async fn dropping_the_stream_aborts_its_calls() {
     let held = DynamicTool::new(definition, move |_, cx| {
         let flag = Flag(Arc::clone(&seen));
         async move {
-            cx.report(haft_core::Progress::default());
+            cx.report(haft_core::tool::Progress::default());
             std::future::pending::<()>().await;
             drop(flag);
         }
@@ -168,7 +171,9 @@ async fn a_dropped_drive_leaves_the_run_with_its_caller() {
         .messages()
         .iter()
         .filter_map(|message| match message.body() {
-            haft_core::MessageBody::Tool(result) => Some(result.failure().map(|failure| failure.kind)),
+            haft_core::message::MessageBody::Tool(result) => {
+                Some(result.failure().map(|failure| failure.kind))
+            }
             _ => None,
         })
         .collect();

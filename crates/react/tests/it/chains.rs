@@ -4,10 +4,16 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentExt as _, Answer, Answers, Audit, AuditLog, Json, Parked, Pipeline, Policy, RunInput,
-    ToolExt as _, Toolset, chain, json, testing::ScriptedModel, tool,
+    Agent as _, Json, Pipeline, RunInput, ToolExt as _, Toolset,
+    agent::{AgentExt as _, Parked},
+    call::{Answer, Answers},
+    tool,
+    tool::Policy,
 };
+use haft_middleware::{Audit, AuditLog, chain};
 use haft_react::ReactAgent;
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::assert_paired,

@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, Answer, Answers, AssistantMessage, ChatRequest, ChatResponse, DynamicTool,
-    Json, Limit, Message, MessageBody, Policy, ResponseFormat, RunInput, RunLimits, RunOutput, Schema,
-    StopReason, ToolCall, ToolChoice, ToolExt as _, ToolName, ToolOutput, Toolset, json,
-    schemars::{self, JsonSchema},
-    testing::ScriptedModel,
+    Agent as _, Json, Message, RunInput, RunOutput, Schema, ToolCall, ToolExt as _, ToolName, ToolOutput,
+    Toolset,
+    agent::{AgentErrorKind, Limit, RunLimits, StopReason},
+    call::{Answer, Answers},
+    export::schemars::{self, JsonSchema},
+    message::{AssistantMessage, MessageBody},
+    model::{ChatRequest, ChatResponse, ResponseFormat, ToolChoice},
+    tool::{DynamicTool, Policy},
     tool_fn,
 };
 use haft_react::{AtLimit, Dialect, JsonReact, OutputError, ReactAgent, TextReact, Trajectory};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -214,7 +219,7 @@ async fn a_tool_that_was_done_may_be_the_end() {
     assert_paired(&answer.transcript);
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 2);
     let again = serde_json::to_string(&answer).unwrap();
-    assert_eq!(serde_json::from_str::<haft_core::RunAnswer>(&again).unwrap(), answer);
+    assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&again).unwrap(), answer);
 }
 
 #[tokio::test]

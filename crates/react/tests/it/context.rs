@@ -2,10 +2,17 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, Message, ModelError, RunInput, Transcript, Usage, testing::ScriptedModel,
+    Agent as _, Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage,
 };
-use haft_core::{AssistantMessage, ChatResponse, FinishReason, Limit, RunLimits, Schema, ToolCall, json};
+use haft_core::{
+    Schema, ToolCall,
+    agent::{Limit, RunLimits},
+    message::AssistantMessage,
+    model::{ChatResponse, FinishReason},
+};
 use haft_react::{ContextConfig, JsonReact, OutputsBy, ReactAgent, ReactAgentBuilder, TextReact};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, lines},
@@ -366,7 +373,7 @@ async fn what_is_no_step_takes_no_place_of_one() {
 async fn all_new_messages_are_the_question() {
     let given: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();
     let mut input = RunInput::new("Add.");
-    let haft_core::RunStart::New { messages, .. } = &mut input.start else { panic!() };
+    let haft_core::agent::RunStart::New { messages, .. } = &mut input.start else { panic!() };
     messages.splice(0..0, given);
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
     builder(&model).build().unwrap().run(input).await.unwrap();

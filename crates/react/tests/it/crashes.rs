@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
-    Answer, AssistantMessage, ChatResponse, ModelError, Pending, PendingCall, PendingKind, Policy, Resumed,
-    RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolList, ToolOutput, ToolResult, json,
+    RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolOutput, ToolResult,
+    call::{Answer, Pending, PendingCall, PendingKind, Resumed},
+    message::AssistantMessage,
+    model::{ChatResponse, ModelError},
+    tool::Policy,
+    toolset::ToolList,
 };
 use haft_react::{
     CallBatch, ContextConfig, Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step,
@@ -15,6 +19,7 @@ use proptest::{
     prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_oneof, proptest},
     sample::Index,
 };
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, assert_view_paired},

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, Answer, Answers, AssistantMessage, ChatResponse, DynamicTool, Policy, Progress, RunEvent,
-    RunInput, RunOutput, Tool as _, ToolCall, ToolExt as _, Toolset, json, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, RunOutput, Tool as _, ToolCall, ToolExt as _, Toolset,
+    call::{Answer, Answers},
+    message::AssistantMessage,
+    model::ChatResponse,
+    tool::{DynamicTool, Policy, Progress},
 };
 use haft_react::{Dialect, JsonReact, NativeCalls, ReactAgent, TextReact};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::tools::plain;
 

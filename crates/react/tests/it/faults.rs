@@ -5,11 +5,15 @@ use std::{sync::atomic::Ordering, time::Duration};
 use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    Agent as _, AgentErrorKind, AssistantMessage, ChatEvent, ChatRequest, ChatResponse, FailureKind,
-    FinishReason, Limit, ModelError, Policy, RunEvent, RunInput, RunLimits, StopReason, ToolCall, ToolError,
-    ToolExt as _, Toolset, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, ToolCall, ToolError, ToolExt as _, Toolset,
+    agent::{AgentErrorKind, Limit, RunLimits, StopReason},
+    call::FailureKind,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
+    tool::Policy,
 };
 use haft_react::{AtLimit, ReactAgent};
+use haft_testing::ScriptedModel;
 
 use crate::{
     pairing::{assert_paired, assert_request_paired, lines},

@@ -3,13 +3,17 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Limit, Parked,
-    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, StopReason, Tool as _, ToolChoice,
-    ToolExt as _, ToolName, Toolset, json, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, RunOutput, Schema, Tool as _, ToolExt as _, ToolName, Toolset,
+    agent::{AgentErrorKind, AgentExt as _, Limit, Parked, RunLimits, StopReason},
+    call::{Answer, Answers, FailureKind},
+    model::ToolChoice,
+    tool::{DynamicTool, Policy, RunContext},
 };
 use haft_react::{
     Carried, HandoffError, Handoffs, QueueHandle, ReactAgent, Route, RouteTable, Router, TextReact,
 };
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -452,7 +456,7 @@ async fn what_was_left_out_for_one_is_shown_to_the_other() {
     let reception = quiet()
         .calls([("a", "add", sum)])
         .calls([("b", "fail", "{}")])
-        .fail(haft_core::ModelError::ContextTooLong("too much".to_owned()))
+        .fail(haft_core::model::ModelError::ContextTooLong("too much".to_owned()))
         .calls([("c", "transfer_to_kitchen", "{}")]);
     let kitchen = quiet().text("Done.");
     house([&reception, &kitchen, &quiet()]).run("Hi".into()).await.unwrap();

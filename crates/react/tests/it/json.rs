@@ -6,10 +6,14 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatEvent, ChatModel, ChatRequest, ChatResponse, Limit, ModelError,
-    ModelProfile, ResponseFormat, RunEvent, RunInput, async_trait, json, testing::ScriptedModel,
+    Agent as _, ChatModel, RunEvent, RunInput,
+    agent::{AgentErrorKind, Limit},
+    export::async_trait,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat},
 };
 use haft_react::{JsonReact, NativeCalls, ReactAgent};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{pairing::lines, tools::calculator};
 

@@ -8,15 +8,21 @@ use std::{
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentError, AgentErrorKind, AgentExt as _, Answer, Answers, AssistantMessage, BoxError,
-    ChatEvent, ChatModel, ChatModelExt as _, ChatRequest, ChatResponse, Cost, FailureKind, Limit, ModelError,
-    ModelProfile, Policy, Price, Prices, RunContext, RunEvent, RunInput, RunLimits, RunOutput, StopReason,
-    Timestamp, Tool as _, ToolCall, ToolChoice, ToolExt as _, ToolList, Toolset, Usage, async_trait,
-    testing::ScriptedModel,
+    Agent as _, ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _,
+    Toolset,
+    agent::{AgentError, AgentErrorKind, AgentExt as _, Limit, RunLimits, StopReason},
+    call::{Answer, Answers, BoxError, FailureKind},
+    export::async_trait,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolChoice},
+    tool::{Policy, RunContext},
+    toolset::ToolList,
+    usage::{Cost, Price, Prices, Usage},
 };
 use haft_react::{
     AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputsBy, ReactAgent, Run, RunConfig, Step,
 };
+use haft_testing::ScriptedModel;
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -259,7 +265,7 @@ async fn usage_and_cost_are_those_of_all_who_work() {
         .reply(costing(Some("It is 2."), usage))
         .reply(finish);
     let compactor = ScriptedModel::new().reply(costing(Some("Added."), usage));
-    let schema = haft_core::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+    let schema = serde_json::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     let agent = ReactAgent::builder(model)
         .tools(
             Toolset::new().with(child.into_tool("child", "Adds.")).with(fails.into_tool("fails", "Fails.")),
@@ -401,8 +407,8 @@ fn the_time_of_a_run_is_that_of_its_steps() {
     let Effect::Call(batch) = run.next(&at(1_000_040)).unwrap() else { panic!("it calls") };
     assert_eq!(left(&run), Some(60));
     let call = batch.calls[0].clone();
-    let pending = haft_core::Pending::new(haft_core::PendingKind::External);
-    run.on_pending(haft_core::PendingCall { call, pending }).unwrap();
+    let pending = haft_core::call::Pending::new(haft_core::call::PendingKind::External);
+    run.on_pending(haft_core::call::PendingCall { call, pending }).unwrap();
     assert!(matches!(run.next(&at(1_000_050)).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 
@@ -448,7 +454,7 @@ async fn a_priced_model_streams_and_its_price_is_found_by_either_name() {
 #[tokio::test]
 async fn a_tool_may_tell_what_it_used() {
     let (add, ran) = counted(&add());
-    let asks = haft_core::DynamicTool::new(add_named("ask"), |_, cx| async move {
+    let asks = haft_core::tool::DynamicTool::new(add_named("ask"), |_, cx| async move {
         cx.report_usage(Usage::of_request(7, 3));
         Ok::<_, BoxError>("asked")
     });

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, AgentExt as _, Answer, Answers, DynamicTool, FailureKind, Parked,
-    PendingCall, PendingKind, RunContext, RunInput, RunLimits, Schema, ToolDefinition, ToolExt as _,
-    ToolName, ToolSourceExt as _, Toolset, json, testing::ScriptedModel,
+    Agent as _, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName, Toolset,
+    agent::{AgentErrorKind, AgentExt as _, Parked, RunLimits},
+    call::{Answer, Answers, FailureKind, PendingCall, PendingKind},
+    tool::{DynamicTool, RunContext},
+    toolset::ToolSourceExt as _,
 };
 use haft_react::{ReactAgent, Run};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{pairing::assert_paired, tools::calculator};

@@ -2,7 +2,11 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use haft_core::{ChatRequest, Message, MessageBody, Transcript, View};
+use haft_core::{
+    Message, Transcript,
+    message::{MessageBody, View},
+    model::ChatRequest,
+};
 
 /// Asserts that each call has exactly one result, right behind its reply and in call order, and that ids are unique.
 #[track_caller]

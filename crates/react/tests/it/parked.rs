@@ -3,11 +3,15 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, Answer, Answers, DynamicTool, Parked, Pending, PendingKind, Policy, RunContext, RunEvent,
-    RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolOutcome, ToolOutput,
-    Toolset, Transcript, json, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName,
+    ToolOutput, Toolset, Transcript,
+    agent::Parked,
+    call::{Answer, Answers, Pending, PendingKind, ToolOutcome},
+    tool::{DynamicTool, Policy, RunContext},
 };
 use haft_react::{ReactAgent, Run};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},

@@ -10,11 +10,15 @@ use std::{
 };
 
 use haft_core::{
-    Agent as _, AgentErrorKind, Answer, Answers, BoxError, ChatRequest, ChatSettings, Message, ModelError,
-    Policy, RunContext, RunInput, RunOutput, State, ToolChoice, ToolRegistry, Toolset,
-    testing::ScriptedModel,
+    Agent as _, Message, RunInput, RunOutput, Toolset,
+    agent::AgentErrorKind,
+    call::{Answer, Answers, BoxError},
+    model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
+    tool::{Policy, RunContext, State},
+    toolset::ToolRegistry,
 };
 use haft_react::{JsonReact, ReactAgent, StepContext, StepRequest, TextReact};
+use haft_testing::ScriptedModel;
 
 use crate::{
     pairing::assert_paired,
@@ -290,7 +294,7 @@ async fn what_is_hidden_cannot_be_forced() {
 /// Also one that is made since the answer before it could not be taken.
 #[tokio::test]
 async fn every_request_is_prepared() {
-    let schema = haft_core::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+    let schema = serde_json::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     let model = ScriptedModel::new().text("").text("no JSON").text("no JSON").text(r#"{"sum":2}"#);
     let agent = ReactAgent::builder(model.clone())
         .unusable_replies(5)

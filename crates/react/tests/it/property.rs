@@ -3,8 +3,11 @@
 use std::{cell::Cell, collections::HashSet};
 
 use haft_core::{
-    AssistantMessage, ChatRequest, ChatResponse, FinishReason, Message, ModelError, RunInput, Schema,
-    Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, View, json,
+    Message, RunInput, Schema, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
+    message::{AssistantMessage, View},
+    model::{ChatRequest, ChatResponse, FinishReason, ModelError},
+    toolset::ToolList,
+    usage::Usage,
 };
 use haft_react::{
     CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, QueuedResults, Run, RunConfig, Step,
@@ -16,6 +19,7 @@ use proptest::{
     prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
     sample::Index,
 };
+use serde_json::json;
 
 use crate::pairing::{assert_paired, assert_request_paired};
 

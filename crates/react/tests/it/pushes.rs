@@ -10,14 +10,21 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, Answer, Answers, AssistantMessage, Batch, ChatResponse, DynamicTool, FailureKind, Parked,
-    Pending, PendingKind, Policy, RunContext, RunEvent, RunInput, RunOutput, State, Timestamp, Tool as _,
-    ToolCall, ToolContext, ToolError, ToolExt as _, ToolOutcome, Toolset, json, testing::ScriptedModel,
+    Agent as _, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext, ToolError,
+    ToolExt as _, Toolset,
+    agent::Parked,
+    call::{Answer, Answers, FailureKind, Pending, PendingKind, ToolOutcome},
+    message::AssistantMessage,
+    model::ChatResponse,
+    pipeline::Batch,
+    tool::{DynamicTool, Policy, RunContext, State},
 };
 use haft_react::{
     CallBatch, Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueError, QueueHandle,
     QueuedResults, ReactAgent, Route, RouteTable, Run, RunConfig, RunError, Step,
 };
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::assert_paired,

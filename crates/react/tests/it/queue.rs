@@ -4,12 +4,20 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, Answer, Answers, AssistantMessage, CallRecord, Content, DynamicTool,
-    FailureKind, Limit, Message, MessageBody, Parked, PendingKind, Pipeline, Policy, Recorder, RunContext,
-    RunEvent, RunInput, RunLimits, RunOutput, State, Tool as _, ToolError, ToolExt as _, ToolOutput,
-    ToolResult, Toolset, Transcript, json, limits, testing::ScriptedModel, tool,
+    Agent as _, Message, Pipeline, RunEvent, RunInput, RunOutput, Tool as _, ToolError, ToolExt as _,
+    ToolOutput, ToolResult, Toolset, Transcript,
+    agent::{AgentErrorKind, Limit, Parked, RunLimits},
+    call::{Answer, Answers, FailureKind, PendingKind},
+    content::Content,
+    limits,
+    message::{AssistantMessage, MessageBody},
+    pipeline::{CallRecord, Recorder},
+    tool,
+    tool::{DynamicTool, Policy, RunContext, State},
 };
 use haft_react::{PendingQueue, QueueHandle, Queued, QueuedResults, ReactAgent, Trajectory, is_hint};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -555,7 +563,7 @@ async fn an_answer_has_the_results_too() {
     execute(&mut queue, &tools).await;
     let said: Transcript = [Message::user("Hi"), queue.note().unwrap()].into_iter().collect();
     let said_again = AssistantMessage::from(format!("It is {sum}."));
-    let model = ScriptedModel::new().reply(haft_core::ChatResponse::new(said_again));
+    let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(said_again));
     let agent = ReactAgent::new(model, calculator()).unwrap();
     let output = agent.run(RunInput::following(said, "What is it?")).await.unwrap();
     assert_eq!(output.text(), "It is 3.");
@@ -575,7 +583,7 @@ async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
     for (agent, expected) in [(plain, "Sum: 42"), (checked, "Sum: 42, checked")] {
         let answer = agent.stop_on(["render", "add"]).build().unwrap().run("Draw.".into()).await.unwrap();
         let answer = answer.into_answer().unwrap();
-        assert_eq!((&*answer.text, answer.stop_reason), (expected, haft_core::StopReason::Tool));
+        assert_eq!((&*answer.text, answer.stop_reason), (expected, haft_core::agent::StopReason::Tool));
     }
 }
 

@@ -3,11 +3,16 @@
 use expect_test::expect;
 use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
-    Agent, AgentErrorKind, Answer, Answers, AssistantMessage, ChatEvent, ChatModel, ChatRequest,
-    ChatResponse, Message, ModelError, ModelProfile, ResponseFormat, RunEvent, RunInput, RunOutput, RunStart,
-    StopReason, ToolCall, Toolset, Transcript, async_trait, json, testing::ScriptedModel,
+    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, ToolCall, Toolset, Transcript,
+    agent::{AgentErrorKind, RunStart, StopReason},
+    call::{Answer, Answers},
+    export::async_trait,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat},
 };
 use haft_react::{Keyword, ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::pairing::lines;
 
@@ -220,23 +225,29 @@ async fn a_parked_run_finds_its_agent() {
         Router::new(table(), [("architecture", agent(model)), ("sequence", agent(ScriptedModel::new()))])
             .unwrap();
     let parked = router.run("The architecture of 1 + 2".into()).await.unwrap().into_answer().unwrap_err();
-    let parked: haft_core::Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let parked: haft_core::agent::Parked =
+        serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
     assert_eq!(parked.pending.len(), 1);
     let answers = Answers::from([("a".to_owned(), Answer::approved())]);
     let output = router.run(RunInput::resume(parked.clone(), answers.clone())).await.unwrap();
     assert_eq!(output.text(), "3.");
 
-    let foreign = haft_core::Parked { state: json!({"version": 1}), ..parked.clone() };
+    let foreign = haft_core::agent::Parked { state: json!({"version": 1}), ..parked.clone() };
     let error = router.run(RunInput::resume(foreign, answers.clone())).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
-    let gone =
-        haft_core::Parked { state: json!({"route": "gone", "state": parked.state["state"]}), ..parked };
+    let gone = haft_core::agent::Parked {
+        state: json!({"route": "gone", "state": parked.state["state"]}),
+        ..parked
+    };
     let error = router.run(RunInput::resume(gone, answers)).await.unwrap_err();
     assert!(error.to_string().contains(r#"there is no route "gone" any more"#), "{error}");
 }
 
 fn calculator_with_approval() -> Toolset {
-    use haft_core::{DynamicTool, Policy, Schema, ToolDefinition, ToolName};
+    use haft_core::{
+        Schema, ToolDefinition, ToolName,
+        tool::{DynamicTool, Policy},
+    };
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let add = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::object()).with_policy(policy);
     Toolset::new().with(DynamicTool::new(add, |_, _| async { 3 }))

@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use expect_test::expect;
 use haft_core::{
-    Answer, Answers, AssistantMessage, Bytes, ChatResponse, ChatSettings, Content, Cost, Message,
-    MessageBody, Parked, Pending, PendingCall, PendingKind, ResourceBody, RunInput, RunLimits, Timestamp,
-    ToolCall, ToolChoice, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, Value, json,
+    Message, RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
+    agent::{Parked, RunLimits},
+    call::{Answer, Answers, Pending, PendingCall, PendingKind},
+    content::{Bytes, Content, ResourceBody},
+    message::{AssistantMessage, MessageBody},
+    model::{ChatResponse, ChatSettings, ToolChoice},
+    toolset::ToolList,
+    usage::{Cost, Usage},
 };
 use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, RunHead, Step};
 use proptest::{
@@ -14,6 +19,7 @@ use proptest::{
     option,
     prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
 };
+use serde_json::{Value, json};
 
 use crate::pairing::assert_paired;
 
@@ -191,7 +197,7 @@ fn an_effect_must_be_told_before_the_next() {
 #[test]
 fn nothing_to_say_is_an_error() {
     let mut input = RunInput::new("Hi");
-    input.start = haft_core::RunStart::New { messages: Vec::new(), transcript: Default::default() };
+    input.start = haft_core::agent::RunStart::New { messages: Vec::new(), transcript: Default::default() };
     assert!(Run::new(&RunConfig::default(), input).is_err());
 }
 
@@ -373,7 +379,7 @@ proptest! {
             comes_back(&run);
             let Effect::Done(answer) = run.next(&step).unwrap() else { panic!("it is done") };
             let saved = serde_json::to_string(&answer).unwrap();
-            prop_assert_eq!(serde_json::from_str::<haft_core::RunAnswer>(&saved).unwrap(), *answer);
+            prop_assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), *answer);
         }
         run.cancel();
         comes_back(&run);

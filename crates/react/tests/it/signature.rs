@@ -2,11 +2,16 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatResponse, Content, DynamicTool, Limit, Message, ModelProfile, RunInput,
-    RunLimits, RunStart, Schema, StopReason, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset, Usage,
-    json, testing::ScriptedModel,
+    Agent as _, Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset,
+    agent::{AgentErrorKind, Limit, RunLimits, RunStart, StopReason},
+    content::Content,
+    model::{ChatResponse, ModelProfile},
+    tool::DynamicTool,
+    usage::Usage,
 };
 use haft_react::{AtLimit, BuildError, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},
@@ -217,7 +222,7 @@ async fn an_extraction_keeps_within_the_limits() {
 async fn an_extraction_is_saved_with_the_run() {
     let model = ScriptedModel::new()
         .text("Known.")
-        .fail(haft_core::ModelError::Unsupported("busy".into()))
+        .fail(haft_core::model::ModelError::Unsupported("busy".into()))
         .calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
     let mut run = agent.begin(ask()).unwrap();
@@ -256,7 +261,7 @@ fn outputs_that_take_no_reasoning_make_no_agent() {
         json!({"type": "object", "oneOf": [{"type": "object", "required": ["none"]}, sum]}),
         json!({"type": "object", "allOf": [{"$ref": "#/$defs/sum"}], "$defs": {"sum": sum}}),
     ];
-    let build = |outputs: &haft_core::Value| {
+    let build = |outputs: &serde_json::Value| {
         let outputs = Schema::new(outputs.clone()).unwrap();
         ReactAgent::builder(ScriptedModel::new()).outputs(outputs).chain_of_thought().build()
     };

@@ -7,10 +7,13 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Deprecation, ModelError, RunContext, RunInput, ToolError, ToolExt as _, Toolset, json,
-    testing::ScriptedModel,
+    Agent as _, RunInput, ToolError, ToolExt as _, Toolset,
+    model::ModelError,
+    tool::{Deprecation, RunContext},
 };
 use haft_react::{OutputError, ReactAgent};
+use haft_testing::ScriptedModel;
+use serde_json::json;
 use tracing::{Dispatch, Level, subscriber::NoSubscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -113,8 +116,8 @@ async fn trace_of(said: &str, with_content: bool) -> String {
     trace
 }
 
-#[derive(serde::Deserialize, haft_core::schemars::JsonSchema)]
-#[schemars(crate = "haft_core::schemars")]
+#[derive(serde::Deserialize, haft_core::export::schemars::JsonSchema)]
+#[schemars(crate = "haft_core::export::schemars")]
 struct Echo {
     text: String,
     fails: bool,

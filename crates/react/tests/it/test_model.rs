@@ -1,10 +1,14 @@
 //! The model of the testing kit that calls every tool once, in a whole run.
 
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatSettings, ModelProfile, Schema, ToolError, ToolOutput, Toolset, json,
-    testing::TestModel, tool,
+    Agent as _, Schema, ToolError, ToolOutput, Toolset,
+    agent::AgentErrorKind,
+    model::{ChatSettings, ModelProfile},
+    tool,
 };
 use haft_react::{JsonReact, ReactAgent};
+use haft_testing::TestModel;
+use serde_json::json;
 
 /// Finds pages.
 #[tool]
@@ -32,8 +36,8 @@ fn tools() -> Toolset {
     Toolset::new().with(Search).with(Read).with(Rate)
 }
 
-fn lines(answer: &haft_core::RunAnswer) -> Vec<String> {
-    let line = |step: &haft_core::AgentStep| {
+fn lines(answer: &haft_core::agent::RunAnswer) -> Vec<String> {
+    let line = |step: &haft_core::agent::AgentStep| {
         format!("{}. {} {}: {}", step.step_number, step.tool_name, step.tool_args, step.result.model_text())
     };
     answer.steps.iter().map(line).collect()
@@ -100,8 +104,9 @@ async fn arguments_that_cannot_be_made_are_told_with_tool_and_place() {
         haft_core::ToolName::new("impossible").unwrap(),
         Schema::new(impossible).unwrap(),
     );
-    let tool =
-        haft_core::DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("ran".into()) });
+    let tool = haft_core::tool::DynamicTool::new(definition, |_, _| async {
+        Ok::<ToolOutput, ToolError>("ran".into())
+    });
     let agent = ReactAgent::new(TestModel::new(), Toolset::new().with(tool)).unwrap();
     let error = agent.run("Try all tools.".into()).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(_)));

@@ -2,10 +2,12 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, AgentErrorKind, ChatResponse, ChatSettings, FinishReason, Limit, ModelProfile,
-    testing::ScriptedModel,
+    Agent as _,
+    agent::{AgentErrorKind, Limit},
+    model::{ChatResponse, ChatSettings, FinishReason, ModelProfile},
 };
 use haft_react::{ReactAgent, Trajectory, dialect_for};
+use haft_testing::ScriptedModel;
 
 use crate::{
     pairing::{assert_paired, lines},

@@ -10,11 +10,13 @@ use std::{
 };
 
 use haft_core::{
-    DynamicTool, Policy, Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, Toolset, json,
-    schemars::{self, JsonSchema},
+    Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, Toolset,
+    export::schemars::{self, JsonSchema},
+    tool::{DynamicTool, Policy},
     tool_fn,
 };
 use serde::Deserialize;
+use serde_json::json;
 use tokio::time::sleep;
 
 #[derive(Deserialize, JsonSchema)]
@@ -38,7 +40,7 @@ pub(crate) fn plain<F, Fut>(name: &str, function: F) -> DynamicTool
 where
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
-    Fut::Output: haft_core::IntoToolOutput,
+    Fut::Output: haft_core::tool::IntoToolOutput,
 {
     DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()), move |_, _| {
         function()

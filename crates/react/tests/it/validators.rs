@@ -12,14 +12,21 @@ use std::{
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentError, AgentErrorKind, Answer, Answers, AssistantMessage, ChatResponse, Limit, Message,
-    Policy, RunContext, RunEvent, RunInput, RunLimits, RunOutput, Schema, State, StopReason, Timestamp,
-    ToolExt as _, ToolList, Toolset, Usage, json, testing::ScriptedModel,
+    Agent as _, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolExt as _, Toolset,
+    agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
+    call::{Answer, Answers},
+    message::AssistantMessage,
+    model::ChatResponse,
+    tool::{Policy, RunContext, State},
+    toolset::ToolList,
+    usage::Usage,
 };
 use haft_react::{
     AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputsBy, ReactAgent, ReactAgentBuilder,
     Run, RunConfig, Step, TextReact, is_hint, is_unusable,
 };
+use haft_testing::ScriptedModel;
+use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, lines},

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, AgentErrorKind, AssistantMessage, ChatModelExt as _, ChatResponse, Cost, ModelError,
-    ModelProfile, Price, Prices, ReplyCache, RunAnswer, RunEvent, StopReason, ToolCall, Usage,
-    testing::ScriptedModel,
+    Agent as _, RunEvent, ToolCall,
+    agent::{AgentErrorKind, RunAnswer, StopReason},
+    message::AssistantMessage,
+    model::{ChatModelExt as _, ChatResponse, ModelError, ModelProfile},
+    usage::{Cost, Price, Prices, Usage},
 };
+use haft_middleware::ModelMiddleware as _;
+use haft_middleware::ReplyCache;
 use haft_react::ReactAgent;
+use haft_testing::ScriptedModel;
 
 use crate::tools::calculator;
 

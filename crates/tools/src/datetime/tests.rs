@@ -1,4 +1,4 @@
-use haft_core::{Json, State, Timestamp, ToolContext};
+use haft_core::{Json, Timestamp, ToolContext, tool::State};
 
 use super::{CurrentDatetime, DatetimeError, DatetimeFormat, get_current_datetime};
 use crate::Clock;

@@ -1,7 +1,7 @@
 //! The built-in tools, called as an agent calls them.
 
 use expect_test::expect;
-use haft_core::{FailureKind, State, Timestamp, ToolContext};
+use haft_core::{Timestamp, ToolContext, call::FailureKind, tool::State};
 use haft_tools::{BuiltinConfig, Clock, builtin};
 use serde_json::{Value, json};
 

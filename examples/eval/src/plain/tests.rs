@@ -4,7 +4,8 @@ use std::{
     thread,
 };
 
-use haft_core::{ListContext, Value, json};
+use haft_core::toolset::ListContext;
+use serde_json::{Value, json};
 
 use super::PlainLoop;
 use crate::tools;

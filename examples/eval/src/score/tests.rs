@@ -1,8 +1,9 @@
 use std::{sync::Arc, time::Duration};
 
-use haft_core::{ChatResponse, testing::ScriptedModel};
+use haft_core::model::ChatResponse;
+use haft_testing::ScriptedModel;
 
-use haft_core::{Value, json};
+use serde_json::{Value, json};
 
 use super::{Score, Went, pass};
 use crate::{
@@ -69,7 +70,7 @@ async fn a_wrong_tool_or_wrong_arguments_do_not_pass() {
 
 #[tokio::test]
 async fn a_run_that_fails_counts_as_wrong() {
-    let model = ScriptedModel::new().fail(haft_core::ModelError::Unauthorized("no key".to_owned()));
+    let model = ScriptedModel::new().fail(haft_core::model::ModelError::Unauthorized("no key".to_owned()));
     let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
     let score = ask(&agent, &CASES[0]).await;
     assert!(!score.tool && !score.answer && score.took > Duration::ZERO);

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use haft_core::{ListContext, ToolList, ToolSource as _, Toolset};
+use haft_core::{
+    ToolSource as _, Toolset,
+    toolset::{ListContext, ToolList},
+};
 use haft_mcp::{McpSource, serve};
 use rmcp::ServiceExt as _;
 use serde::Deserialize;

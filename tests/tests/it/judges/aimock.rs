@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, process::Command};
 
-use haft_core::{ChatModel as _, ChatRequest, Message, ModelError};
+use haft_core::{
+    ChatModel as _, Message,
+    model::{ChatRequest, ModelError},
+};
 use haft_openai::{ChatCompletions, Responses};
 use serde_json::json;
 

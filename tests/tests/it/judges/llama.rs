@@ -4,8 +4,9 @@ use std::{env, path::PathBuf, process::Command};
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatEvent, ChatModel, ChatRequest, ChatSettings, ListContext, Message, ModelError, ResponseFormat,
-    Schema, ToolChoice, ToolName, Toolset,
+    ChatModel, Message, Schema, ToolName, Toolset,
+    model::{ChatEvent, ChatRequest, ChatSettings, ModelError, ResponseFormat, ToolChoice},
+    toolset::ListContext,
 };
 use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};

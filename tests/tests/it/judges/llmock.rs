@@ -3,7 +3,10 @@
 use std::{process::Command, sync::Arc, time::Duration};
 
 use futures::TryStreamExt as _;
-use haft_core::{ChatModel, ChatRequest, Message, ModelError, TimeoutPhase};
+use haft_core::{
+    ChatModel, Message,
+    model::{ChatRequest, ModelError, TimeoutPhase},
+};
 use haft_openai::{ChatCompletions, Responses, Timeouts};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use haft_core::{
     Tool, ToolExt,
-    schemars::{self, JsonSchema},
+    export::schemars::{self, JsonSchema},
     tool, tool_fn,
 };
 use serde::{Deserialize, Serialize};

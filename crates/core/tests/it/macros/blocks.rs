@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use expect_test::expect;
-use haft_core::{FailureKind, State, Tool, ToolContext, ToolError, ToolExt, Toolset, tool, tools};
+use haft_core::{
+    Tool, ToolContext, ToolError, ToolExt, Toolset, call::FailureKind, tool, tool::State, tools,
+};
 use serde_json::json;
 
 #[derive(Default)]

@@ -10,8 +10,11 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Content, FailureKind, Json, State, ToolContext, ToolError, ToolExt, ToolOutcome, ToolOutput, ToolResult,
-    Toolset, tool,
+    Json, ToolContext, ToolError, ToolExt, ToolOutput, ToolResult, Toolset,
+    call::{FailureKind, ToolOutcome},
+    content::Content,
+    tool,
+    tool::State,
 };
 use serde_json::{Value, json};
 
@@ -231,7 +234,7 @@ mod hygiene {
         assert_eq!(Describe.invoke(all).await.model_text(), "15");
         assert_eq!(Type.definition().name(), &"type");
         assert_eq!(Type.args()[0].0, "match");
-        let cx = haft_core::ToolContext::with_state(haft_core::State::new().with("four".to_owned()));
+        let cx = haft_core::ToolContext::with_state(tool::State::new().with("four".to_owned()));
         let result = Type.invoke_with(serde_json::json!({"match": 3}), &cx).await.into_result();
         assert_eq!(result.model_text(), "7");
     }

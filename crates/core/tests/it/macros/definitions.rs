@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use haft_core::{Deprecation, Json, StateType, Tool, ToolContext, ToolExt, Toolset, tool};
+use haft_core::{
+    Json, Tool, ToolContext, ToolExt, Toolset, tool,
+    tool::{Deprecation, StateType},
+};
 use serde_json::{Map, Value, json};
 
 /// Add two integers.
@@ -228,13 +231,13 @@ fn options_set_the_policy() {
     assert!(policy.requires_approval && policy.sequential && policy.idempotent);
 
     let policy = Add.definition().policy();
-    assert_eq!(policy, &haft_core::Policy::default());
+    assert_eq!(policy, &tool::Policy::default());
 }
 
 #[test]
 fn json_gives_the_output_schema() {
-    #[derive(serde::Serialize, haft_core::schemars::JsonSchema)]
-    #[schemars(crate = "haft_core::schemars")]
+    #[derive(serde::Serialize, haft_core::export::schemars::JsonSchema)]
+    #[schemars(crate = "haft_core::export::schemars")]
     struct Total {
         /// The sum.
         sum: i64,
@@ -430,8 +433,8 @@ fn the_rest_can_be_taken() {
         .assert_eq(&told(&Label, json!({"id": 1, "a": [3]})));
     assert_eq!(told(&Anything, json!({"a": [3]})), r#"{"a":[3]}"#);
 
-    #[derive(Debug, serde::Deserialize, haft_core::schemars::JsonSchema)]
-    #[schemars(crate = "haft_core::schemars")]
+    #[derive(Debug, serde::Deserialize, haft_core::export::schemars::JsonSchema)]
+    #[schemars(crate = "haft_core::export::schemars")]
     #[expect(dead_code, reason = "read by `Debug` only")]
     struct Page {
         number: u32,

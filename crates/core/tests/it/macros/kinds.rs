@@ -9,11 +9,12 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Tool as _, ToolExt as _, Value,
-    schemars::{self, JsonSchema},
+    Tool as _, ToolExt as _,
+    export::schemars::{self, JsonSchema},
     tool,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::{Map, json};
 
 #[derive(Debug, Deserialize, JsonSchema)]

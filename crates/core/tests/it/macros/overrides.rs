@@ -2,9 +2,13 @@
 
 use expect_test::{Expect, expect};
 use haft_core::{
-    DynamicTool, FailureKind, Schema, Tool, ToolDefinition, ToolExt, ToolList, ToolName, Toolset,
-    schemars::{self, JsonSchema},
-    tool, tool_fn,
+    Schema, Tool, ToolDefinition, ToolExt, ToolName, Toolset,
+    call::FailureKind,
+    export::schemars::{self, JsonSchema},
+    tool,
+    tool::DynamicTool,
+    tool_fn,
+    toolset::ToolList,
 };
 use serde::Deserialize;
 use serde_json::json;

@@ -7,7 +7,7 @@ fn heard(stops: &[&str], pieces: &[&[u8]]) -> String {
     let _ = pieces.iter().find(|piece| prose.hear(piece) == Attention::Satisfied);
     let text = prose.end();
     let mut told = String::new();
-    while let Ok(Ok(haft_core::ChatEvent::TextDelta { text })) = events.try_recv() {
+    while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
         told.push_str(&text);
     }
     assert_eq!(told, text);
@@ -50,7 +50,7 @@ fn what_was_not_all_goes_on_behind_it() {
         let _ = prose.hear(b" more");
         assert_eq!(prose.end(), whole);
         let mut told = String::new();
-        while let Ok(Ok(haft_core::ChatEvent::TextDelta { text })) = events.try_recv() {
+        while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
             told.push_str(&text);
         }
         assert_eq!(told, whole);

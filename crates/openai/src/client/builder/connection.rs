@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_core::{BoxError, ModelProfile, schema::WireProfile};
+use haft_core::{call::BoxError, model::ModelProfile, schema::WireProfile};
 use percent_encoding::percent_decode_str;
 use reqwest::{
     Proxy, Request, Response, Url,
@@ -36,7 +36,7 @@ impl<M> ModelBuilder<M> {
     ///
     /// A layer sees one attempt: retries and timeouts are around it, and the body of a reply is read behind it. The service is
     /// cloned for each request, so what its clones are to share it must share itself, as `ConcurrencyLimit` does; put
-    /// `RateLimit` under a `Buffer`. An error that is a [`ModelError`](haft_core::ModelError) keeps its meaning, any other
+    /// `RateLimit` under a `Buffer`. An error that is a [`ModelError`](haft_core::model::ModelError) keeps its meaning, any other
     /// one is a failure of the model. The key is in the request, in a header that is marked as sensitive.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-use haft_core::BoxError;
+use haft_core::call::BoxError;
 
 use crate::client::provider::Provider;
 

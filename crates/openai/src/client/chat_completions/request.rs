@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
-use haft_core::{ChatRequest, ResponseFormat, ToolChoice, ToolName, Value};
+use haft_core::{
+    ToolName,
+    model::{ChatRequest, ResponseFormat, ToolChoice},
+};
 use serde::Serialize;
 use serde_json::Map;
+use serde_json::Value;
 
 use super::{Completions, Delivery};
 use crate::{

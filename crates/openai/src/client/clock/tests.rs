@@ -1,6 +1,6 @@
 use std::{future::pending, time::Duration};
 
-use haft_core::{ModelError, TimeoutPhase};
+use haft_core::model::{ModelError, TimeoutPhase};
 use tokio::time::{Instant, advance};
 
 use super::{Clock, Timeouts};

@@ -1,4 +1,4 @@
-use haft_core::ModelError;
+use haft_core::model::ModelError;
 
 use super::Refusal;
 

@@ -1,6 +1,9 @@
 use std::{cell::Cell, time::Duration};
 
-use haft_core::{AssistantMessage, ModelError, TimeoutPhase};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ModelError, TimeoutPhase},
+};
 use tokio::time::Instant;
 
 use super::{LONGEST_WAIT, RetryPolicy};

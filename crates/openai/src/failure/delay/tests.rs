@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use haft_core::{Value, json};
+use serde_json::{Value, json};
 
 use super::{asked, is_daily};
 

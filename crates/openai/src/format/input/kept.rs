@@ -2,7 +2,11 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use haft_core::{AssistantMessage, Message, MessageBody, Value};
+use haft_core::{
+    Message,
+    message::{AssistantMessage, MessageBody},
+};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Input;

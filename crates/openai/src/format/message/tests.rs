@@ -1,7 +1,12 @@
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json};
+use haft_core::{
+    Message, ToolCall,
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+};
+use serde_json::json;
 
 use super::{Arranged, Rendering, Style};
 

@@ -1,6 +1,7 @@
 //! The items of a response as they come, in the events of a stream.
 
-use haft_core::{ModelError, Value};
+use haft_core::model::ModelError;
+use serde_json::Value;
 
 use super::{ItemsFold, Kind, call, id_of_call};
 use crate::{

@@ -2,8 +2,9 @@
 
 use std::{collections::VecDeque, fmt::Debug};
 
-use haft_core::{ChatEvent, ChatResponse, Value, json};
+use haft_core::model::{ChatEvent, ChatResponse};
 use proptest::{prelude::*, sample::Index};
+use serde_json::{Value, json};
 
 use super::{CHAT, ChatFold, Streamed, bytes, change, changed};
 use crate::wire::{Chunk, Completion};

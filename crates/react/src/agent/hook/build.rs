@@ -1,7 +1,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use haft_core::BoxError;
+use haft_core::call::BoxError;
 
 use super::{StepContext, StepRequest};
 use crate::{Output, OutputError, ReactAgentBuilder};
@@ -12,13 +12,14 @@ impl ReactAgentBuilder {
     /// refusal. It may change the answer, tell the model what is wrong with it, which then answers again, or end the run.
     ///
     /// Several are asked in order, each with what the one before made of the answer. They run on tasks of their own: one that
-    /// panics or takes [too long](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::AgentErrorKind::Hook).
+    /// panics or takes [too long](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook).
     /// A run that was interrupted meanwhile asks them again.
     ///
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, testing::ScriptedModel};
+    /// use haft_core::Agent;
+    /// use haft_testing::ScriptedModel;
     /// use haft_react::{OutputError, ReactAgent};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -61,7 +62,8 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, Principal, RunContext, RunInput, testing::ScriptedModel};
+    /// use haft_core::{Agent, RunInput, tool::{Principal, RunContext}};
+    /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -98,7 +100,8 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, Toolset, testing::ScriptedModel, tool};
+    /// use haft_core::{Agent, tool, Toolset};
+    /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
     /// /// Books the flight.

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use haft_core::{
-    AgentErrorKind, ChatSettings, ListContext, Message, RunContext, Timestamp, ToolChoice, ToolList,
+    Message, Timestamp,
+    agent::AgentErrorKind,
+    model::{ChatSettings, ToolChoice},
+    tool::RunContext,
+    toolset::{ListContext, ToolList},
 };
 
 use super::{HookError, StepContext, StepRequest, within};

@@ -3,7 +3,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_core::{ChatSettings, Tool, ToolChoice, ToolDefinition, ToolExt as _, ToolList};
+use haft_core::{
+    Tool, ToolDefinition, ToolExt as _,
+    model::{ChatSettings, ToolChoice},
+    toolset::ToolList,
+};
 
 /// What the model is about to be asked, for [`prepare`](crate::ReactAgentBuilder::prepare) to change.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ impl StepRequest {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{ListContext, Toolset, tool};
+    /// use haft_core::{tool, Toolset, toolset::ListContext};
     /// use haft_react::StepRequest;
     ///
     /// /// Deletes a file.

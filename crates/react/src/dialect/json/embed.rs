@@ -1,6 +1,7 @@
 //! Puts the schema of a tool into a larger one.
 
-use haft_core::{Schema, ToolDefinition, Value};
+use haft_core::{Schema, ToolDefinition};
+use serde_json::Value;
 use serde_json::{Map, json};
 
 /// The schema of a tool's arguments as a part of a schema that has these `$defs`.

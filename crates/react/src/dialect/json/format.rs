@@ -1,6 +1,7 @@
 //! The schema of a step.
 
-use haft_core::{ResponseFormat, Schema, ToolDefinition, ToolName, Value};
+use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
+use serde_json::Value;
 use serde_json::{Map, json};
 
 use super::{embed::embed, key};

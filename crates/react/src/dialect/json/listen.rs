@@ -2,7 +2,7 @@
 
 mod strings;
 
-use haft_core::{ChatEvent, Schema};
+use haft_core::{Schema, model::ChatEvent};
 
 use super::{
     super::{

@@ -1,9 +1,15 @@
 use expect_test::{Expect, expect};
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatResponse, Content, DynamicTool, ResponseFormat, Schema, ToolCall,
-    ToolDefinition, ToolList, ToolName, Value, View, json, schema::WireProfile,
+    Schema, ToolCall, ToolDefinition, ToolName,
+    content::Content,
+    message::{AssistantMessage, View},
+    model::{ChatEvent, ChatResponse, ResponseFormat},
+    schema::WireProfile,
+    tool::DynamicTool,
+    toolset::ToolList,
 };
 use proptest::{collection::vec, prelude::any, prop_assert_eq, proptest, test_runner::Config};
+use serde_json::{Value, json};
 
 use super::{
     super::{Delta, Dialect, Prompt},

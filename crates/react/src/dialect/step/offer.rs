@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use haft_core::{Message, ResponseFormat, Schema, ToolChoice, ToolDefinition, ToolList, ToolName};
+use haft_core::{
+    Message, Schema, ToolDefinition, ToolName,
+    model::{ResponseFormat, ToolChoice},
+    toolset::ToolList,
+};
 use serde_json::json;
 
 use super::{

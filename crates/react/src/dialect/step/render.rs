@@ -2,7 +2,11 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolResult};
+use haft_core::{
+    Message, ToolResult,
+    content::Content,
+    message::{AssistantMessage, MessageBody},
+};
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, Form};

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use haft_core::{ChatResponse, Schema};
+use haft_core::{Schema, model::ChatResponse};
 
 use super::{super::Delta, Form, fold};
 

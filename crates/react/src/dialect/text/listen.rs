@@ -1,6 +1,6 @@
 //! Hears the thought and the answer in a text that is still being written.
 
-use haft_core::{ChatEvent, Schema};
+use haft_core::{Schema, model::ChatEvent};
 
 use super::{
     super::{Delta, FINISH, Listener, step::Told},

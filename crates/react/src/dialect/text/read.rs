@@ -1,6 +1,7 @@
 //! Reads a step out of what a model wrote.
 
-use haft_core::{Schema, Value};
+use haft_core::Schema;
+use serde_json::Value;
 
 use super::{
     super::{

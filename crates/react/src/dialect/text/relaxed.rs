@@ -1,6 +1,6 @@
 //! Reads an object that is nearly JSON.
 
-use haft_core::Value;
+use serde_json::Value;
 use serde_json::{Map, Number};
 
 /// How deep values may be inside each other.

@@ -1,4 +1,9 @@
-use haft_core::{AssistantMessage, ChatResponse, Content, FinishReason, Schema};
+use haft_core::{
+    Schema,
+    content::Content,
+    message::AssistantMessage,
+    model::{ChatResponse, FinishReason},
+};
 use serde_json::json;
 
 use super::*;

@@ -1,4 +1,7 @@
-use haft_core::{AssistantMessage, ChatEvent, ChatResponse};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ChatEvent, ChatResponse},
+};
 use proptest::{
     collection::vec,
     prelude::*,

@@ -1,0 +1,49 @@
+use serde_json::Value;
+
+use super::ToolDefinition;
+use crate::{
+    call::{ToolError, ToolOutput},
+    content::Content,
+    limits,
+    schema::{Schema, is_deeper},
+};
+
+impl ToolDefinition {
+    /// Checks an output of the tool: its output schema and its depth ([`limits::VALUE_DEPTH`]). An output is never
+    /// repaired.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`ToolError::Failed`] that the model reads in place of the output.
+    pub fn check_output(&self, output: &ToolOutput) -> Result<(), ToolError> {
+        check(self, output)
+    }
+}
+
+fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
+    let problem = if values(output).any(|value| is_deeper(value, limits::VALUE_DEPTH)) {
+        format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
+    } else if let Some(problem) = definition.output_schema().and_then(|schema| misfit(schema, output)) {
+        format!("does not fit the tool's output schema: {problem}")
+    } else {
+        return Ok(());
+    };
+    let message = format!("the call did run, but its result {problem}");
+    Err(ToolError::Failed { message, source: None })
+}
+
+fn values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
+    let of_content = output.content.iter().filter_map(|content| match content {
+        Content::Json { value } => Some(value),
+        _ => None,
+    });
+    output.structured.iter().chain(of_content)
+}
+
+fn misfit(schema: &Schema, output: &ToolOutput) -> Option<String> {
+    match &output.structured {
+        None => Some("it has no structured content".to_owned()),
+        Some(value) if schema.is_valid(value) => None,
+        Some(value) => schema.validate(value).err().map(|violations| violations.to_string()),
+    }
+}

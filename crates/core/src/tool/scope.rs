@@ -1,0 +1,97 @@
+//! State shared between a running call, the calls inside it, and the pipeline that runs it.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use super::{StateType, ToolDefinition};
+
+/// Alive as long as a call runs: every task that does a part of its work holds a reference.
+pub(crate) struct CallScope {
+    /// The settings of the pipeline that runs the call. Erased, since the pipeline is a layer above.
+    pipeline: Arc<dyn Any + Send + Sync>,
+    /// The pipeline's count of calls that outlived their deadline.
+    abandoned: Arc<AtomicUsize>,
+    definition: ToolDefinition,
+    /// The call of which this one is a part.
+    outer: Option<Arc<Self>>,
+    is_abandoned: AtomicBool,
+    is_cached: AtomicBool,
+    reads_undeclared: AtomicBool,
+}
+
+impl CallScope {
+    pub(crate) fn pipeline(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.pipeline
+    }
+
+    /// Records a read of the host's state, here and in the calls around it. `None` is a read of unknown types.
+    pub(crate) fn record_read(&self, state: Option<StateType>) {
+        if state.is_none_or(|state| !self.definition.state().contains(&state)) {
+            self.reads_undeclared.store(true, Ordering::Relaxed);
+        }
+        if let Some(outer) = &self.outer {
+            outer.record_read(state);
+        }
+    }
+
+    pub(crate) fn reads_undeclared(&self) -> bool {
+        self.reads_undeclared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_cached(&self) {
+        self.is_cached.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for CallScope {
+    fn drop(&mut self) {
+        if *self.is_abandoned.get_mut() {
+            self.abandoned.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The pipeline's side of a [`CallScope`]. Dropped before [`finish`](Self::finish), it counts the call as
+/// abandoned until the last reference to the scope is gone.
+pub(crate) struct ScopeGuard(Option<Arc<CallScope>>);
+
+impl ScopeGuard {
+    pub(crate) fn new(
+        pipeline: Arc<dyn Any + Send + Sync>,
+        abandoned: Arc<AtomicUsize>,
+        definition: ToolDefinition,
+        outer: Option<Arc<CallScope>>,
+    ) -> Self {
+        let (is_abandoned, is_cached, reads_undeclared) = Default::default();
+        let scope =
+            CallScope { pipeline, abandoned, definition, outer, is_abandoned, is_cached, reads_undeclared };
+        Self(Some(Arc::new(scope)))
+    }
+
+    pub(crate) fn scope(&self) -> Option<Arc<CallScope>> {
+        self.0.clone()
+    }
+
+    pub(crate) fn is_cached(&self) -> bool {
+        self.0.as_ref().is_some_and(|scope| scope.is_cached.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ScopeGuard {
+    fn drop(&mut self) {
+        if let Some(scope) = self.0.take() {
+            scope.abandoned.fetch_add(1, Ordering::Relaxed);
+            // If this is the last reference, dropping it counts down again.
+            scope.is_abandoned.store(true, Ordering::Relaxed);
+        }
+    }
+}

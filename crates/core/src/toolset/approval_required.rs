@@ -1,0 +1,19 @@
+use std::sync::Arc;
+
+use super::Adaptor;
+use crate::tool::{Policy, Redefined, Tool, ToolDefinition};
+
+/// Lets tools wait for a person's permission, for
+/// [`ToolSourceExt::approval_required`](crate::toolset::ToolSourceExt::approval_required).
+pub(super) struct ApprovalRequired<F>(pub(super) F);
+
+impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<F> {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        let definition = tool.definition();
+        if !(self.0)(definition) {
+            return Some(Arc::clone(tool));
+        }
+        let policy = Policy { requires_approval: true, ..definition.policy().clone() };
+        Some(Arc::new(Redefined::new(Arc::clone(tool), definition.clone().with_policy(policy))))
+    }
+}

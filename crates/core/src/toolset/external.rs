@@ -1,0 +1,34 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::Adaptor;
+use crate::{
+    call::{Pending, PendingKind, ToolError, ToolOutcome},
+    tool::{Tool, ToolContext, ToolDefinition},
+};
+
+/// Leaves tools to the host, for [`ToolSourceExt::external`](crate::toolset::ToolSourceExt::external).
+pub(super) struct External<F>(pub(super) F);
+
+impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        let is_external = (self.0)(tool.definition());
+        Some(if is_external { Arc::new(Elsewhere(Arc::clone(tool))) } else { Arc::clone(tool) })
+    }
+}
+
+/// A tool that somebody else runs.
+struct Elsewhere(Arc<dyn Tool>);
+
+#[async_trait]
+impl Tool for Elsewhere {
+    fn definition(&self) -> &ToolDefinition {
+        self.0.definition()
+    }
+
+    async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        Ok(ToolOutcome::Pending(Pending::new(PendingKind::External)))
+    }
+}

@@ -1,0 +1,13 @@
+use std::sync::Arc;
+
+use super::Adaptor;
+use crate::tool::{Tool, ToolDefinition};
+
+/// Leaves tools out, for [`ToolSourceExt::filtered`](crate::toolset::ToolSourceExt::filtered).
+pub(super) struct Filtered<F>(pub(super) F);
+
+impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for Filtered<F> {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        (self.0)(tool.definition()).then(|| Arc::clone(tool))
+    }
+}

@@ -1,0 +1,15 @@
+use std::sync::Arc;
+
+use super::Adaptor;
+use crate::tool::{Redefined, Tool, ToolName};
+
+/// Puts a text before names, for [`ToolSourceExt::prefixed`](crate::toolset::ToolSourceExt::prefixed).
+pub(super) struct Prefixed(pub(super) String);
+
+impl Adaptor for Prefixed {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        let definition = tool.definition();
+        let name = ToolName::from_foreign(&format!("{}{}", self.0, definition.name()));
+        Some(Arc::new(Redefined::new(Arc::clone(tool), definition.clone().with_name(name))))
+    }
+}

@@ -1,0 +1,63 @@
+//! Subsets of a toolset by name.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{Adaptor, ListContext, Toolset, ToolsetError};
+use crate::{
+    pipeline::unknown_tool,
+    tool::{Tool, ToolName},
+};
+
+impl Toolset {
+    /// Returns the tools of these names, in the order of this toolset. Later changes of the sources are followed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a name is unknown; the error lists the known names.
+    pub async fn subset<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<Self, ToolsetError> {
+        self.selected(names, true).await
+    }
+
+    /// Returns all tools except those of these names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a name is unknown; the error lists the known names.
+    pub async fn without<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<Self, ToolsetError> {
+        self.selected(names, false).await
+    }
+
+    async fn selected<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        keep: bool,
+    ) -> Result<Self, ToolsetError> {
+        let all = self.all(&ListContext::default()).await;
+        let names = names
+            .into_iter()
+            .map(|name| match all.get(name.as_ref()) {
+                Some(tool) => Ok(tool.definition().name().clone()),
+                None => Err(ToolsetError::Unknown(unknown_tool(name.as_ref(), &all))),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(self.clone().adapted(Selection { names, keep }))
+    }
+}
+
+/// Keeps or hides the tools of a set of names.
+struct Selection {
+    names: BTreeSet<ToolName>,
+    keep: bool,
+}
+
+impl Adaptor for Selection {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        (self.names.contains(tool.definition().name()) == self.keep).then(|| Arc::clone(tool))
+    }
+}

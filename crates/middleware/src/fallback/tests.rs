@@ -1,0 +1,235 @@
+use crate::ModelMiddleware as _;
+use std::time::Duration;
+
+use expect_test::expect;
+use futures::{FutureExt as _, StreamExt as _};
+
+use haft_core::{
+    ChatModel, Message,
+    model::{
+        ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, TimeoutPhase,
+    },
+    usage::{Cost, Price, Prices, Usage},
+};
+use haft_testing::{ScriptedModel, TestModel, conformance};
+
+fn request() -> ChatRequest {
+    ChatRequest::new([Message::user("Hi")])
+}
+
+fn named(name: &str) -> ScriptedModel {
+    ScriptedModel::new().with_profile(ModelProfile::new(name))
+}
+
+fn down() -> ModelError {
+    ModelError::Server { status: Some(503), body: "down".to_owned(), retry_after: None }
+}
+
+fn delta(text: &str) -> ChatEvent {
+    ChatEvent::TextDelta { text: text.to_owned() }
+}
+
+fn cut(partial: &str) -> ModelError {
+    ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new(partial.into()) }
+}
+
+async fn events(model: &impl ChatModel) -> Vec<Result<ChatEvent, ModelError>> {
+    let request = request();
+    model.stream(&request).collect().await
+}
+
+#[tokio::test]
+async fn another_model_replies_where_the_first_fails_whole_and_streamed() {
+    let first = named("first").fail(down()).fail(down()).text("I am back.");
+    let second = named("second").text("Hello.").chunks(["Hel", "lo."]);
+    let model = first.clone().with_fallback(second.clone());
+    let reply = model.chat(&request()).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.model.as_deref()), ("Hello.", Some("second")));
+    let told: Vec<_> = events(&model).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(told[..2], [delta("Hel"), delta("lo.")]);
+    assert!(matches!(&told[2..], [ChatEvent::Finished(reply)] if reply.model.as_deref() == Some("second")));
+    // Each request begins with the first.
+    let reply = model.chat(&request()).await.unwrap();
+    assert_eq!((reply.message.text().as_str(), reply.model.as_deref()), ("I am back.", Some("first")));
+    assert_eq!((first.requests().len(), second.requests().len()), (3, 2));
+}
+
+#[tokio::test]
+async fn the_name_that_a_provider_gives_is_kept() {
+    let reply = ChatResponse { model: Some("second-2026-11".to_owned()), ..ChatResponse::new("Hello.") };
+    let model = named("first").fail(down()).with_fallback(named("second").reply(reply));
+    assert_eq!(model.chat(&request()).await.unwrap().model.as_deref(), Some("second-2026-11"));
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_nothing_twice() {
+    let first = named("first").events([Ok(delta("Hel")), Err(cut("Hel"))]);
+    let second = named("second");
+    let model = first.with_fallback(second.clone());
+    let told = events(&model).await;
+    assert!(matches!(&told[..], [Ok(text), Err(ModelError::Truncated { partial, .. })]
+        if *text == delta("Hel") && partial.text() == "Hel"));
+    assert!(second.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_it_says_anything_goes_on_to_the_next() {
+    let first = named("first").events([Err(cut(""))]);
+    let silent = named("silent").events([]);
+    let model = first.with_fallback(silent).with_fallback(named("third").text("Hello."));
+    let told = events(&model).await;
+    assert!(matches!(&told[..], [Ok(_), Ok(ChatEvent::Finished(reply))] if reply.message.text() == "Hello."));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_request_is_told_at_once() {
+    let refused = || ModelError::Rejected { status: 400, body: "no such field".to_owned() };
+    let second = named("second");
+    let model = named("first").fail(refused()).fail(refused()).with_fallback(second.clone());
+    let error = model.chat(&request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
+    assert!(matches!(events(&model).await[..], [Err(ModelError::Rejected { status: 400, .. })]));
+    assert!(second.requests().is_empty());
+}
+
+#[test]
+fn each_kind_of_error_goes_on_or_does_not() {
+    let text = || "…".to_owned();
+    let limited = |permanent| ModelError::RateLimited { message: text(), retry_after: None, permanent };
+    let rejected = |status| ModelError::Rejected { status, body: text() };
+    let unreachable = ModelError::Unreachable { endpoint: text(), reason: text(), source: None };
+    let late = ModelError::TimedOut { phase: TimeoutPhase::Total, after: Duration::from_secs(1) };
+    let errors = [
+        ModelError::Unauthorized(text()),
+        rejected(400),
+        rejected(404),
+        rejected(422),
+        limited(false),
+        limited(true),
+        down(),
+        unreachable,
+        late,
+        ModelError::ContextTooLong(text()),
+        cut("Hel"),
+        ModelError::EmptyResponse,
+        ModelError::InvalidResponse(text()),
+        ModelError::Unsupported(text()),
+        ModelError::failed("worker closed"),
+    ];
+    let told =
+        errors.map(|error| format!("{} {error}\n", if error.may_succeed_elsewhere() { "+" } else { "-" }));
+    expect![[r"
+        + the model's server refused the key: …
+        - the model's server refused the request (status 400): …
+        + the model's server refused the request (status 404): …
+        - the model's server refused the request (status 422): …
+        + the model's server is limiting requests: …
+        + the model's server is limiting requests: …
+        + the model's server failed (status 503): down
+        + the model's server at … cannot be reached: …
+        + timed out after 1s waiting for the whole reply
+        - the conversation is too long for the model: …
+        + the reply was cut: gone
+        + the model gave an empty reply
+        + the model's reply cannot be read: …
+        + the model cannot do this: …
+        + the model failed: worker closed
+    "]]
+    .assert_eq(&told.concat());
+}
+
+#[tokio::test]
+async fn the_program_may_decide_which_errors_go_on() {
+    let long = || ModelError::ContextTooLong("8,192 tokens".to_owned());
+    let model = named("small").fail(long()).fail(down()).with_fallback(named("large").text("Hello."));
+    let model = model.fallback_on(|error| matches!(error, ModelError::ContextTooLong(_)));
+    assert!(model.chat(&request()).await.is_ok());
+    assert!(matches!(model.chat(&request()).await, Err(ModelError::Server { .. })));
+}
+
+#[tokio::test]
+async fn where_nobody_replies_each_is_named_with_its_reason() {
+    let wait = |seconds| ModelError::RateLimited {
+        message: "slow down".to_owned(),
+        retry_after: Some(Duration::from_secs(seconds)),
+        permanent: false,
+    };
+    let fails = |error: fn() -> ModelError| named("third").fail(error()).fail(error());
+    let refused = || ModelError::Unauthorized("bad key".to_owned());
+    let first = named("first").fail(wait(60)).fail(wait(60));
+    let model =
+        first.with_fallback(named("second").fail(wait(20)).fail(wait(20))).with_fallback(fails(refused));
+    let error = model.chat(&request()).await.unwrap_err();
+    expect![[r"
+        no model replied: first: the model's server is limiting requests: slow down; second: the model's server is limiting requests: slow down; third: the model's server refused the key: bad key
+    "]]
+    .assert_eq(&format!("{error}\n"));
+    // Whoever asks again later may have a reply.
+    assert!(error.is_transient());
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
+    let streamed = events(&model).await;
+    assert!(matches!(&streamed[..], [Err(same)] if same.to_string() == error.to_string()), "{streamed:?}");
+}
+
+#[tokio::test]
+async fn it_can_do_what_all_can_do() {
+    let able = ModelProfile {
+        images: true,
+        files: true,
+        context_window: Some(128_000),
+        ..ModelProfile::new("able")
+    };
+    let small = ModelProfile {
+        native_tools: false,
+        images: true,
+        context_window: Some(8_000),
+        ..ModelProfile::new("small")
+    };
+    let of = |profile| ScriptedModel::new().with_profile(profile);
+    let model = of(able).with_fallback(of(small)).with_fallback(named("plain"));
+    let shared = ModelProfile {
+        native_tools: false,
+        context_window: Some(8_000),
+        ..ModelProfile::new("able or small or plain")
+    };
+    assert_eq!(*model.profile(), shared);
+}
+
+#[tokio::test]
+async fn each_reply_costs_what_its_model_costs() {
+    let costs = |name, price: f64| Prices::new().with(name, Price::new(price, price));
+    let reply = || ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
+    // The first is priced here, the other two around all of them.
+    let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
+    let first = named("first").reply(dated.clone()).fail(down()).fail(down()).priced(costs("first", 1.0));
+    let model = first
+        .with_fallback(named("second").reply(reply()).fail(down()))
+        .with_fallback(named("third").reply(dated))
+        .priced(costs("first", 7.0).with("second", Price::new(2.0, 0.0)));
+    let mut usages = Vec::new();
+    for _ in 0..3 {
+        usages.push(model.chat(&request()).await.unwrap().usage);
+    }
+    assert_eq!([usages[0].cost, usages[1].cost], [Cost::new(1.0), Cost::new(2.0)]);
+    // What has no price is not taken for another model.
+    assert_eq!((usages[2].cost, usages[2].is_priced()), (Cost::ZERO, false));
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_goes_on_to_nobody() {
+    let second = named("second").text("Hello.");
+    let model = named("first").hang().hang().fail(down()).with_fallback(second.clone());
+    assert!(model.chat(&request()).now_or_never().is_none());
+    assert!(events(&model).now_or_never().is_none());
+    assert!(second.requests().is_empty());
+    assert!(model.chat(&request()).await.is_ok());
+}
+
+#[tokio::test]
+async fn it_keeps_the_promises_of_a_model() {
+    let busy = || (0..13).fold(named("busy"), |model, _| model.fail(down()));
+    conformance::model(busy().with_fallback(TestModel::new())).deterministic().await.assert();
+    conformance::model(TestModel::new().with_fallback(named("unasked"))).deterministic().await.assert();
+    let model = busy().with_fallback(busy());
+    conformance::model(model).may_fail().deterministic().await.assert();
+}

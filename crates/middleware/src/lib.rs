@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod advice;
+mod audit;
+mod chain;
+mod ext;
+mod fallback;
+mod model_layer;
+mod read_result;
+mod redact;
+mod reply_cache;
+mod result_cache;
+mod source_layer;
+mod tool_layer;
+mod ttl_lru;
+
+pub use advice::{Advice, Lack, advice};
+pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
+pub use chain::{Chain, ChainError, chain};
+pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
+pub use fallback::FallbackModel;
+pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};
+pub use read_result::ReadResult;
+pub use reply_cache::{CachedReplies, ReplyCache};
+pub use result_cache::{CachedResults, ResultCache};
+pub use tool_layer::{CallRequest, CallService, LayeredTool, ToolService};

@@ -1,0 +1,278 @@
+use crate::ModelMiddleware as _;
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, join};
+use serde_json::{Map, Value, json};
+
+use super::ReplyCache;
+use haft_core::{
+    ChatModel, Message, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput,
+    ToolResult,
+    content::Content,
+    message::AssistantMessage,
+    model::{
+        ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError,
+        ResponseFormat, ToolChoice,
+    },
+    tool::DynamicTool,
+    toolset::ToolList,
+    usage::{Cost, Price, Prices, Usage},
+};
+use haft_testing::{ScriptedModel, TestModel, conformance};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn request() -> ChatRequest {
+    ChatRequest::new([Message::user("Hi")])
+}
+
+async fn said(model: &impl ChatModel, request: &ChatRequest) -> String {
+    model.chat(request).await.unwrap().message.text()
+}
+
+async fn events(model: &impl ChatModel, request: &ChatRequest) -> Vec<ChatEvent> {
+    model.stream(request).try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn an_equal_request_is_not_made_again_whole_or_streamed() {
+    let scripted = ScriptedModel::new().text("one").chunks(["t", "wo"]);
+    let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
+    let other = ChatRequest::new([Message::user("Hello")]);
+    assert_eq!(said(&model, &request()).await, "one");
+    assert_eq!(events(&model, &other).await.len(), 3);
+    for _ in 0..2 {
+        assert_eq!(
+            (said(&model, &request()).await.as_str(), said(&model, &other).await.as_str()),
+            ("one", "two")
+        );
+        let again = events(&model, &other).await;
+        assert_eq!(again[0], ChatEvent::TextDelta { text: "two".to_owned() });
+        assert!(matches!(&again[1..], [ChatEvent::Finished(reply)] if reply.message.text() == "two"));
+    }
+    assert_eq!(scripted.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn calls_are_replayed_with_their_ids() {
+    let model =
+        ScriptedModel::new().calls([("call_7", "add", r#"{"x":1}"#)]).cached(&ReplyCache::new(MINUTE));
+    let first = model.chat(&request()).await.unwrap();
+    assert_eq!(model.chat(&request()).await.unwrap().message, first.message);
+    let again = events(&model, &request()).await;
+    assert!(
+        matches!(&again[0], ChatEvent::ToolCallStarted { id, name, .. } if id == "call_7" && name == "add")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_is_kept_for_its_time_to_live() {
+    let cache = ReplyCache::new(MINUTE);
+    let late = ScriptedModel::new().text("one").text("two").text("three");
+    let model = late.cached(&cache);
+    assert_eq!(said(&model, &request()).await, "one");
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert_eq!(said(&model, &request()).await, "one");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(said(&model, &request()).await, "two");
+    cache.clear();
+    assert_eq!(said(&model, &request()).await, "three");
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_forgotten_too() {
+    let cache = ReplyCache::new(MINUTE);
+    let model = ScriptedModel::new().chunks(["o", "ne"]).text("two").cached(&cache);
+    let request = request();
+    let mut events = model.stream(&request);
+    events.next().await.unwrap().unwrap();
+    cache.clear();
+    events.try_collect::<Vec<_>>().await.unwrap();
+    assert_eq!(said(&model, &request).await, "two");
+}
+
+#[tokio::test]
+async fn only_whole_replies_are_kept() {
+    let stopped = |reason| ChatResponse { finish_reason: reason, ..ChatResponse::new("Hel") };
+    let refusal = AssistantMessage { refusal: Some("No.".to_owned()), ..AssistantMessage::default() };
+    let text = ChatEvent::TextDelta { text: "Hel".to_owned() };
+    let cut = || ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("Hel".into()) };
+    let scripted = ScriptedModel::new()
+        .fail(cut())
+        .reply(stopped(FinishReason::Length))
+        .reply(stopped(FinishReason::ContentFilter))
+        .reply(stopped(FinishReason::Other("paused".to_owned())))
+        .reply(ChatResponse::new(refusal))
+        .text(" ")
+        .events([Ok(text.clone()), Err(cut())])
+        .events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length).into()))])
+        .chunks(["Hel", "lo."])
+        .text("Hello.");
+    let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
+    let request = request();
+    for _ in 0..6 {
+        drop(model.chat(&request).await);
+    }
+    for _ in 0..2 {
+        assert_eq!(*model.stream(&request).next().await.unwrap().as_ref().unwrap(), text);
+        assert!(scripted.requests().len() > 6);
+    }
+    // Dropped before its end.
+    drop(model.stream(&request).next().await);
+    assert_eq!(said(&model, &request).await, "Hello.");
+    assert_eq!(said(&model, &request).await, "Hello.");
+    assert_eq!(scripted.requests().len(), 10);
+}
+
+fn tools(description: &str) -> ToolList {
+    let definition = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::object());
+    let definition = definition.with_description(description);
+    ToolList::new(
+        "test",
+        [DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("".into()) })],
+    )
+}
+
+/// A conversation with a call, by these ids.
+fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
+    let mut asks =
+        AssistantMessage { tool_calls: vec![ToolCall::new(id, "add", "{}")], ..AssistantMessage::default() };
+    asks.provider_data.insert("openai", signature);
+    let result = ToolResult::done(id, "add", ToolOutput::from(output));
+    ChatRequest::new([Message::user("Hi"), Message::assistant(asks), Message::tool(result)])
+}
+
+/// Whatever a model is told makes another request.
+#[tokio::test]
+async fn all_that_a_model_sees_counts() {
+    let settings = |settings| ChatRequest { settings, ..request() };
+    let capital =
+        |name| ResponseFormat::JsonSchema { name: ToolName::from_foreign(name), schema: Schema::object() };
+    let instructed =
+        |text: &str| ChatRequest { instructions: Some(Message::system(text).into()), ..request() };
+    let picture = |byte: u8| Message::user(Content::blob([byte], "image/png"));
+    let requests = [
+        request(),
+        ChatRequest::new([Message::user("Hi"), Message::user("Hi")]),
+        ChatRequest::new([Message::system("Hi")]),
+        ChatRequest::new([Message::assistant("Hi")]),
+        ChatRequest::new([picture(1)]),
+        ChatRequest::new([picture(2)]),
+        instructed("Be brief."),
+        instructed("Be long."),
+        request().with_tools(tools("Adds.")),
+        request().with_tools(tools("Adds numbers.")),
+        ChatRequest { tool_choice: ToolChoice::None, ..request().with_tools(tools("Adds.")) },
+        ChatRequest { response_format: ResponseFormat::JsonObject, ..request() },
+        ChatRequest { response_format: capital("one"), ..request() },
+        ChatRequest { response_format: capital("two"), ..request() },
+        settings(ChatSettings { seed: Some(1), ..ChatSettings::default() }),
+        settings(ChatSettings { seed: Some(2), ..ChatSettings::default() }),
+        settings(ChatSettings { max_tokens: Some(1), ..ChatSettings::default() }),
+        conversation("call_1", "42", json!("a")),
+        conversation("call_2", "42", json!("a")),
+        conversation("call_1", "43", json!("a")),
+        conversation("call_1", "42", json!("b")),
+    ];
+    let scripted = (0..requests.len()).fold(ScriptedModel::new(), |model, nth| model.text(nth.to_string()));
+    let model = scripted.cached(&ReplyCache::new(MINUTE));
+    for _ in 0..2 {
+        for (nth, request) in requests.iter().enumerate() {
+            assert_eq!(said(&model, request).await, nth.to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_does_not_see_does_not_count() {
+    let model = ScriptedModel::new().text("one").text("two").cached(&ReplyCache::new(MINUTE));
+    let noted = Message::user("Hi").with_metadata(Map::from_iter([("page".to_owned(), json!(3))]));
+    let noted = ChatRequest::new([noted.at(Timestamp::now())]);
+    assert_eq!(
+        (said(&model, &request()).await, said(&model, &noted).await),
+        ("one".to_owned(), "one".to_owned())
+    );
+    for _ in 0..2 {
+        // Another list of the same tools, and a result that came at another time.
+        let later = conversation("call_1", "42", json!("a")).with_tools(tools("Adds."));
+        assert_eq!(said(&model, &later).await, "two");
+    }
+}
+
+#[tokio::test]
+async fn a_kept_reply_costs_nothing_and_counts_as_a_request() {
+    let usage = Usage { cached_input_tokens: 10, reasoning_tokens: 5, ..Usage::of_request(1_000, 100) };
+    let scripted = ScriptedModel::new().reply(ChatResponse { usage, ..ChatResponse::new("Hello.") });
+    let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
+    let model = scripted.cached(&ReplyCache::new(MINUTE)).priced(prices);
+    let first = model.chat(&request()).await.unwrap().usage;
+    assert_eq!((first.cost, first.cached_input_tokens), (Cost::new(0.0011), 10));
+    let again = model.chat(&request()).await.unwrap().usage;
+    assert_eq!((again.cost, again.is_priced(), again.requests), (Cost::ZERO, true, 1));
+    assert_eq!((again.input_tokens, again.cached_input_tokens, again.output_tokens), (1_000, 1_000, 100));
+}
+
+#[tokio::test]
+async fn models_have_replies_of_their_own() {
+    let cache = ReplyCache::new(MINUTE);
+    let one = ScriptedModel::new().text("one").cached(&cache);
+    let two = ScriptedModel::new().text("two").cached(&cache);
+    for _ in 0..2 {
+        assert_eq!(
+            (said(&one, &request()).await, said(&two, &request()).await),
+            ("one".to_owned(), "two".to_owned())
+        );
+        // A clone is the same model.
+        assert_eq!(said(&one.clone(), &request()).await, "one");
+    }
+}
+
+/// What is under way is nobody else's to wait for.
+#[tokio::test]
+async fn of_equal_requests_at_the_same_time_each_is_made() {
+    let scripted = ScriptedModel::new().hang().text("one").text("two");
+    let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
+    let (request, other) = (request(), ChatRequest::new([Message::user("Hello")]));
+    let mut hangs = model.chat(&request);
+    assert!(hangs.as_mut().now_or_never().is_none());
+    assert_eq!(said(&model, &request).await, "one");
+    drop(hangs);
+    let both = join!(said(&model, &request), said(&model, &other));
+    assert_eq!(both, ("one".to_owned(), "two".to_owned()));
+}
+
+#[tokio::test]
+async fn what_was_not_asked_for_longest_is_forgotten_first() {
+    let ask = |text: &str| ChatRequest::new([Message::user(text)]);
+    let long = "x".repeat(400);
+    for cache in [ReplyCache::new(MINUTE).with_entries(2), ReplyCache::new(MINUTE).with_bytes(1_400)] {
+        let scripted = (0..4).fold(ScriptedModel::new(), |model, nth| model.text(format!("{nth}{long}")));
+        let model = scripted.clone().cached(&cache);
+        for text in ["a", "b", "a", "c", "a", "b"] {
+            said(&model, &ask(text)).await;
+        }
+        let asked: Vec<_> =
+            scripted.requests().iter().map(|it| it.messages.iter().next().unwrap().text()).collect();
+        assert_eq!(asked, ["a", "b", "c", "b"]);
+    }
+    let model =
+        ScriptedModel::new().text(&*long).text("two").cached(&ReplyCache::new(MINUTE).with_bytes(300));
+    assert_eq!(said(&model, &ask("a")).await, long);
+    assert_eq!(said(&model, &ask("a")).await, "two");
+}
+
+#[tokio::test]
+async fn it_keeps_the_promises_of_a_model() {
+    let cache = ReplyCache::new(MINUTE);
+    conformance::model(TestModel::new().cached(&cache)).deterministic().await.assert();
+    conformance::model(TestModel::new().cached(&ReplyCache::new(Duration::ZERO)))
+        .deterministic()
+        .await
+        .assert();
+    let scripted = ScriptedModel::new().text("Hello.").text("{\"city\": \"Paris\"}");
+    let profile = haft_core::model::ModelProfile {
+        native_tools: false,
+        ..haft_core::model::ModelProfile::new("words")
+    };
+    conformance::model(scripted.with_profile(profile).cached(&cache)).deterministic().await.assert();
+}

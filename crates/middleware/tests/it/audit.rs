@@ -1,0 +1,385 @@
+//! BEHAVIOUR B73 and FAULTS X3: who called what, and no secret.
+
+use std::{
+    fmt::{Debug, Write as _},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use expect_test::{Expect, expect};
+use futures::FutureExt as _;
+use haft_core::{
+    Pipeline, Schema, Timestamp, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
+    Toolset,
+    call::{Answer, Pending, PendingKind, ToolOutcome},
+    pipeline::CallOutcome,
+    tool,
+    tool::{DynamicTool, Policy, Principal, RunContext},
+    toolset::ToolList,
+};
+use haft_middleware::ToolMiddleware as _;
+use haft_middleware::{Audit, AuditLog, ResultCache};
+use serde_json::{Value, json};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+const CANARY: &str = "c4n4ry";
+
+/// What was audited.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Audit>>>);
+
+impl Log {
+    fn pipeline(&self) -> Pipeline {
+        let log = self.clone();
+        Pipeline::new().with_recorder(AuditLog::new(move |entry| log.0.lock().unwrap().push(entry)))
+    }
+
+    fn entries(&self) -> Vec<Audit> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn named(name: &str) -> ToolDefinition {
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
+}
+
+fn with_policy(tool: DynamicTool, policy: Policy) -> impl Tool {
+    tool.with_definition(|it| it.with_policy(policy))
+}
+
+fn ann() -> ToolContext {
+    let principal = Principal { id: "ann".into(), scopes: ["read".to_owned()].into() };
+    let run = RunContext { run_id: "run_1".into(), principal: Some(principal), ..RunContext::default() };
+    ToolContext::new(Arc::new(run), "call_1")
+}
+
+/// The line of an entry, at a time that does not pass.
+fn line(mut entry: Audit) -> String {
+    (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
+    entry.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_is_audited_once() {
+    let done = || DynamicTool::new(named("done"), |_, _| async { "done" });
+    let rename = |tool: DynamicTool, name: &str| tool.with_definition(|it| it.with_name(name));
+    let strict = json!({"properties": {"x": {"type": "integer"}}, "additionalProperties": false});
+    let hang = DynamicTool::new(named("hang"), |_, _| std::future::pending::<()>());
+    let tools: Vec<Arc<dyn Tool>> = vec![
+        Arc::new(done()),
+        Arc::new(with_policy(
+            DynamicTool::new(named("admin"), |_, _| async {}),
+            Policy { required_scopes: vec!["admin".into()], ..Policy::default() },
+        )),
+        Arc::new(rename(done(), "strict").with_definition(|it| it.with_input_schema(strict))),
+        Arc::new(DynamicTool::new(named("panic"), |_, _| async {
+            if true {
+                panic!("oh")
+            }
+        })),
+        Arc::new(with_policy(hang.clone(), Policy { timeout: Duration::from_secs(2), ..Policy::default() })),
+        Arc::new(hang.with_definition(|it| it.with_name("dropped"))),
+        Arc::new(DynamicTool::new(named("outside"), |_, _| async {
+            ToolOutcome::Pending(Pending::new(PendingKind::External))
+        })),
+    ];
+    let (log, tools) = (Log::default(), ToolList::new("test", tools));
+    let pipeline = log.pipeline();
+    for (name, arguments) in [
+        ("done", r#"{"x": 1}"#),
+        ("dnoe", r#"{"x": 1}"#),
+        ("admin", "{}"),
+        ("strict", r#"{"x": "3"}"#),
+        ("strict", r#"{"y": 1}"#),
+        ("done", r#"{"x": 1"#),
+        ("panic", "{}"),
+        ("hang", "{}"),
+        ("outside", "{}"),
+    ] {
+        pipeline.call(&tools, &ToolCall::new("call_1", name, arguments), &ann()).await;
+    }
+    let dropped = ToolCall::new("call_1", "dropped", "{}");
+    assert!(pipeline.call(&tools, &dropped, &ann()).now_or_never().is_none());
+    assert_eq!(log.entries()[7].duration_ms, 2000);
+    let lines: Vec<_> = log.entries().into_iter().map(line).collect();
+    expect![[r#"
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"done","arguments":{"x":1},"outcome":{"type":"done"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"dnoe","arguments":{"x":"[redacted]"},"outcome":{"type":"failed","kind":"not_found"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"admin","arguments":{},"outcome":{"type":"failed","kind":"denied"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"strict","arguments":{"x":3},"outcome":{"type":"done"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"strict","arguments":{"y":1},"outcome":{"type":"failed","kind":"invalid_arguments"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"done","arguments":"[7 bytes that are no JSON object]","outcome":{"type":"failed","kind":"invalid_arguments"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"panic","arguments":{},"outcome":{"type":"failed","kind":"failed"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"hang","arguments":{},"outcome":{"type":"failed","kind":"timed_out"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"outside","arguments":{},"outcome":{"type":"pending","waits_for":"external"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"dropped","arguments":{},"outcome":{"type":"failed","kind":"cancelled"}}"#]].assert_eq(&lines.join("\n"));
+    let again: Audit = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(line(again), lines[0]);
+}
+
+/// A call that waits is an entry, and another one when it goes on, with the arguments that were approved; what the cache answers
+/// says so.
+#[tokio::test]
+async fn calls_that_go_on_and_cached_ones_are_told_apart() {
+    let approval = Policy { requires_approval: true, ..Policy::default() };
+    let pay = with_policy(DynamicTool::new(named("pay"), |_, _| async { "paid" }), approval);
+    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let look = with_policy(DynamicTool::new(named("look"), |_, _| async { "seen" }), idempotent)
+        .layer(ResultCache::new(Duration::from_secs(60)));
+    let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(pay), Arc::new(look)];
+    let (log, tools) = (Log::default(), ToolList::new("test", tools));
+    let pipeline = log.pipeline();
+    let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
+    let CallOutcome::Pending(waits) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
+    for answer in [Answer::approved_with(json!({"cents": 5, "pin": "4321"})), Answer::denied("no")] {
+        let resumed = ann().with_resumed(waits.pending.clone().answered(answer).unwrap());
+        pipeline.call(&tools, &pay, &resumed).await;
+    }
+    for _ in 0..2 {
+        pipeline.call(&tools, &ToolCall::new("call_2", "look", "{}"), &ToolContext::default()).await;
+    }
+    let lines: Vec<_> = log.entries().into_iter().map(line).collect();
+    expect![[r#"
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"pending","waits_for":"approval"}}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":5,"pin":"[redacted]"},"outcome":{"type":"done"},"resumed":true}
+        {"started_at":0,"duration_ms":0,"run_id":"run_1","call_id":"call_1","principal":{"id":"ann","scopes":["read"]},"tool":"pay","arguments":{"cents":500,"pin":"[redacted]"},"outcome":{"type":"failed","kind":"denied"},"resumed":true}
+        {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"}}
+        {"started_at":0,"duration_ms":0,"call_id":"call_2","principal":null,"tool":"look","arguments":{},"outcome":{"type":"done"},"cached":true}"#]].assert_eq(&lines.join("\n"));
+}
+
+async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
+    expected.assert_eq(&written(definition, arguments).await.to_string());
+}
+
+/// What is written down of the arguments of a call.
+async fn written(definition: ToolDefinition, arguments: &str) -> Value {
+    let log = Log::default();
+    let name = definition.name().to_string();
+    let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
+    log.pipeline().call(&tools, &ToolCall::new("1", name, arguments), &ToolContext::default()).await;
+    let [entry] = <[Audit; 1]>::try_from(log.entries()).unwrap();
+    entry.arguments
+}
+
+#[tokio::test]
+async fn what_is_called_like_a_secret_is_one() {
+    check(
+        named("login"),
+        r#"{"user": "ann", "password": "x", "apiKey": "x", "OPENAI-API-KEY": "x", "PIN": 1234}"#,
+        expect![[r#"{"user":"ann","password":"[redacted]","apiKey":"[redacted]","OPENAI-API-KEY":"[redacted]","PIN":"[redacted]"}"#]],
+    )
+    .await;
+    check(
+        named("login"),
+        r#"{"options": [{"headers": {"Authorization": "x", "Accept": "y"}}], "accessToken": "x"}"#,
+        expect![[r#"{"options":[{"headers":{"Authorization":"[redacted]","Accept":"y"}}],"accessToken":"[redacted]"}"#]],
+    )
+    .await;
+    // What only looks like one is shown, and that there is none.
+    check(
+        named("login"),
+        r#"{"max_tokens": 100, "has_password": true, "token": null, "shopping": "y", "author": "y"}"#,
+        expect![[r#"{"max_tokens":100,"has_password":true,"token":null,"shopping":"y","author":"y"}"#]],
+    )
+    .await;
+    // An object as text, as models write it, is read; one that cannot be is not shown.
+    check(
+        named("login"),
+        r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
+        expect![[r#"{"body":"{\"user\":\"ann\",\"secret\":\"[redacted]\"}","list":"[1, 2]","bad":"[13 bytes that are no JSON object]"}"#]],
+    )
+    .await;
+}
+
+/// However the words of a name are put together, and with a number at its end.
+#[tokio::test]
+async fn names_of_secrets_are_known_in_any_form() {
+    let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
+    for name in names.split(' ') {
+        let arguments = json!({name: "x"}).to_string();
+        assert_eq!(written(named("login"), &arguments).await, json!({name: "[redacted]"}), "{name}");
+    }
+    check(
+        named("login"),
+        r#"{"token": 482913, "total_tokens": 7, "maxTokens": 8}"#,
+        expect![[r#"{"token":"[redacted]","total_tokens":7,"maxTokens":8}"#]],
+    )
+    .await;
+}
+
+/// A secret whose name is a value beside it, or is in the same text.
+#[tokio::test]
+async fn what_is_named_beside_it_is_a_secret_too() {
+    check(
+        named("fetch"),
+        r#"{"headers": [{"name": "Authorization", "value": "Bearer x"}, {"name": "Accept", "value": "y"}], "more": ["X-Api-Key: x", "Accept: y"], "env": ["DB_PASSWORD=x", "HOME=/y"]}"#,
+        expect![[r#"{"headers":[{"name":"Authorization","value":"[redacted]"},{"name":"Accept","value":"y"}],"more":["X-Api-Key: [redacted]","Accept: y"],"env":["DB_PASSWORD=[redacted]","HOME=/y"]}"#]],
+    )
+    .await;
+    check(
+        named("fetch"),
+        r#"{"url": "https://ann:x@h.example/a?api_key=x&q=y#z", "text": "see [docs](https://h.example), [todo] call Bob", "list": "[todo] call Bob", "twice": "\"{\\\"pin\\\": \\\"x\\\"}\""}"#,
+        expect![[r##"{"url":"https://[redacted]@h.example/a?api_key=[redacted]&q=y#z","text":"see [docs](https://h.example), [todo] call Bob","list":"[todo] call Bob","twice":"\"{\\\"pin\\\":\\\"[redacted]\\\"}\""}"##]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_object_is_never_shown() {
+    check(named("login"), r#"{"password": "x"#, expect![[r#""[15 bytes that are no JSON object]""#]]).await;
+    check(named("login"), "password=x", expect![[r#""[10 bytes that are no JSON object]""#]]).await;
+    check(named("login"), r#"["x"]"#, expect![[r#""[5 bytes that are no JSON object]""#]]).await;
+    check(named("login"), r#""x""#, expect![[r#""[3 bytes that are no JSON object]""#]]).await;
+    check(
+        named("login"),
+        r#""{\"password\": \"x\", \"user\": \"ann\"}""#,
+        expect![[r#"{"password":"[redacted]","user":"ann"}"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_schema_or_the_host_says_is_secret_is() {
+    let schema = json!({
+        "properties": {
+            "phrase": {"type": "string", "format": "password"},
+            "words": {"type": "array", "items": {"$ref": "#/$defs/word"}},
+            "card": {"properties": {"digits": {"writeOnly": true}, "holder": {"type": "string"}}},
+            "free": {"patternProperties": {"^x": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/word"}]}}},
+            "plain": {"type": "string"},
+        },
+        "$defs": {"word": {"type": "string", "writeOnly": true}},
+    });
+    let definition = named("login").with_input_schema(schema);
+    let arguments = r#"{"phrase": "x", "words": ["x"], "card": {"digits": [1], "holder": "ann"}, "free": {"xy": "x"}, "plain": "y", "Iban": "x"}"#;
+    check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
+    let host = Policy { redacted: vec!["iban".into(), "plain".into()], ..Policy::default() };
+    check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
+    // Also where it is not where it belongs, so that the call fails.
+    check(
+        definition.clone(),
+        r#"{"args": {"phrase": "x"}, "plain": 7}"#,
+        expect![[r#"{"args":{"phrase":"[redacted]"},"plain":7}"#]],
+    )
+    .await;
+    let whole = named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
+    check(whole, r#"{"a": "x", "b": 1}"#, expect![[r#"{"a":"[redacted]","b":"[redacted]"}"#]]).await;
+    // A mark in data is none.
+    let data = named("login")
+        .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
+    check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;
+}
+
+/// The attribute of a parameter says it too.
+#[tokio::test]
+async fn a_parameter_may_be_a_password() {
+    /// Opens a door.
+    #[tool]
+    fn open(#[tool(format = "password")] word: String, door: u32) -> String {
+        format!("{door} hears {} letters", word.len())
+    }
+    let log = Log::default();
+    let tools = Toolset::new().with(Open).with_pipeline(log.pipeline());
+    let opened = tools.call("open", json!({"word": "sesame", "door": 3})).await;
+    assert_eq!(opened.model_text(), "3 hears 6 letters");
+    assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));
+}
+
+/// Writes down every span and event of the default level.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<String>>);
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Trace {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = self.0.lock().unwrap();
+        text.push_str(span.metadata().name());
+        span.record(&mut Fields(&mut text));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        values.record(&mut Fields(&mut self.0.lock().unwrap()));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut Fields(&mut self.0.lock().unwrap()));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// FAULTS X3: a secret in the arguments is in no audit, no span and no log, whatever becomes of the call.
+#[tokio::test(start_paused = true)]
+async fn a_canary_in_arguments_is_nowhere() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("refused")]
+    struct Refused(#[source] std::io::Error);
+    let trace = Trace::default();
+    // While there is one subscriber, a place in the code asks that of the thread which comes there first, and keeps the answer:
+    // with two it asks both, whichever test comes first.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
+    let _guard = tracing::subscriber::set_default(trace.clone());
+    let says = |arguments: &Value| format!("bad password {}", arguments["password"]);
+    let definition = |name: &str| {
+        let schema =
+            json!({"properties": {"password": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
+        let policy = Policy { timeout: Duration::from_secs(1), ..Policy::default() };
+        named(name).with_input_schema(schema).with_policy(policy)
+    };
+    let tools = [
+        DynamicTool::new(definition("ok"), |_, _| async { "ok" }),
+        DynamicTool::new(definition("echo"), move |arguments, _| async move { says(&arguments) }),
+        DynamicTool::new(definition("fail"), move |arguments, _| async move {
+            Err::<(), _>(ToolError::failed(Refused(std::io::Error::other(says(&arguments)))))
+        }),
+        DynamicTool::new(definition("panic"), move |arguments, _| async move {
+            if arguments.is_object() {
+                std::panic::resume_unwind(Box::new(says(&arguments)));
+            }
+        }),
+        DynamicTool::new(definition("hang"), |_, _| std::future::pending::<()>()),
+    ];
+    let (log, tools) = (Log::default(), ToolList::new("test", tools));
+    let pipeline = log.pipeline();
+    let texts = [
+        format!(r#"{{"password": "{CANARY}"}}"#),
+        format!(r#"{{"password": "{CANARY}", "n": "x"}}"#),
+        format!(r#"{{"password": "{CANARY}{CANARY}"}}"#),
+        format!(r#"{{"args": {{"password": "{CANARY}"}}}}"#),
+        format!(r#""{{\"password\": \"{CANARY}\"}}""#),
+        format!(r#"{{"password": "{CANARY}"#),
+        format!(r#"["{CANARY}"]"#),
+        CANARY.to_owned(),
+    ];
+    for name in ["ok", "echo", "fail", "panic", "hang", "login"] {
+        for text in &texts {
+            pipeline.call(&tools, &ToolCall::new("1", name, text), &ToolContext::default()).await;
+        }
+    }
+    let entries: Vec<_> = log.entries().iter().map(Audit::to_string).collect();
+    assert_eq!(entries.len(), 48);
+    assert!(!entries.concat().contains(CANARY));
+    let trace = trace.0.lock().unwrap();
+    assert!(trace.contains("execute_tool") && trace.contains("a tool panicked"), "{trace}");
+    assert!(!trace.contains(CANARY), "{trace}");
+}

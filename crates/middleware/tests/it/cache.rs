@@ -1,0 +1,306 @@
+//! BEHAVIOUR B72: results of earlier calls.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_core::{
+    Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutput,
+    ToolResult, ToolSource as _, Toolset,
+    call::{Answer, Pending, PendingKind, ToolOutcome},
+    pipeline::{CallOutcome, CallRecord, Recorder},
+    tool::{DynamicTool, Policy, Principal, RunContext, State, StateType},
+    toolset::{ListContext, ToolList},
+};
+use haft_middleware::{LayeredTool, ResultCache, chain};
+use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
+use serde_json::{Value, json};
+use tokio::time::{advance, sleep};
+use tower::ServiceBuilder;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// An idempotent tool, and how often it ran.
+fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
+where
+    F: Fn(usize) -> Result<ToolOutcome, ToolError> + Send + Sync + 'static,
+{
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let policy = Policy { idempotent: true, ..Policy::default() };
+    let definition =
+        ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()).with_policy(policy);
+    let tool = DynamicTool::new(definition, move |_, _| {
+        let outcome = act(counted.fetch_add(1, Ordering::Relaxed) + 1);
+        async move { outcome }
+    });
+    (tool, runs)
+}
+
+/// A tool that says which time it ran.
+fn nth() -> DynamicTool {
+    counting(|run| Ok(format!("run {run}").into())).0
+}
+
+fn cx(principal: Option<Principal>, state: State) -> ToolContext {
+    ToolContext::new(Arc::new(RunContext { principal, state, ..RunContext::default() }), "1")
+}
+
+fn of(id: &str, scopes: &[&str]) -> ToolContext {
+    let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    cx(Some(Principal { id: id.into(), scopes }), State::new())
+}
+
+async fn result(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> ToolResult {
+    tool.invoke_with(arguments, cx).await.into_result()
+}
+
+async fn text(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> String {
+    result(tool, arguments, cx).await.model_text().into_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_call_is_answered_from_the_cache_and_says_so() {
+    let tool = nth().layer(ResultCache::new(MINUTE));
+    let nobody = ToolContext::default();
+    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &nobody).await, "run 1");
+    advance(Duration::from_secs(12)).await;
+    let again = result(&tool, json!({"b": [2], "a": 1}), &nobody).await;
+    assert_eq!(
+        again.to_json(),
+        json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
+    );
+    // Other arguments are another call; by the rules of serde 3 and 3.0 are two.
+    for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
+        assert_eq!(text(&tool, arguments, &nobody).await, format!("run {run}"));
+    }
+    advance(Duration::from_secs(48)).await;
+    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &nobody).await, "run 5");
+}
+
+#[tokio::test]
+async fn another_principal_never_is() {
+    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = tool.layer(ResultCache::new(MINUTE));
+    let callers = [
+        of("ann", &[]),
+        of("bob", &[]),
+        of("ann", &["files"]),
+        of("ann", &["files", "mail"]),
+        ToolContext::default(),
+        cx(None, State::new().with(1_u8)),
+        cx(None, State::new().with(1_u8)),
+    ];
+    for (run, caller) in (1..).zip(&callers) {
+        assert_eq!(text(&tool, json!({}), caller).await, format!("run {run}"));
+    }
+    for (run, caller) in (1..).zip(&callers) {
+        assert!(text(&tool, json!({}), caller).await.starts_with(&format!("run {run}\nWarning: from")));
+    }
+}
+
+/// The host program may give each run, and each step, more that the tool has nothing to do with.
+#[tokio::test]
+async fn only_state_that_the_tool_asks_for_tells_calls_apart() {
+    let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
+    let tool = tool.layer(ResultCache::new(MINUTE));
+    let of_program = State::new().with(1_u8);
+    let step = |number: u16| cx(None, State::new().with(number).with_defaults(&of_program));
+    assert_eq!(text(&tool, json!({}), &step(1)).await, "run 1");
+    assert!(text(&tool, json!({}), &step(2)).await.starts_with("run 1\nWarning: from"));
+    assert_eq!(text(&tool, json!({}), &cx(None, State::new().with(1_u8))).await, "run 2");
+}
+
+/// Whatever a tool reads, also in a call inside it, nobody is told what somebody else was.
+#[tokio::test]
+async fn a_result_of_state_that_is_not_listed_is_not_kept() {
+    let reads = |name: &str| {
+        let policy = Policy { idempotent: true, ..Policy::default() };
+        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+        DynamicTool::new(definition.with_policy(policy), |_, cx: ToolContext| async move {
+            cx.state::<u8>().map(|it| it.to_string())
+        })
+    };
+    let alone = reads("whose").layer(ResultCache::new(MINUTE));
+    let chained = chain("chained", [reads("whose")]).unwrap().layer(ResultCache::new(MINUTE));
+    for number in [1_u8, 2] {
+        let cx = cx(None, State::new().with(number));
+        assert_eq!(text(&alone, json!({}), &cx).await, number.to_string());
+        assert_eq!(text(&chained, json!({}), &cx).await, number.to_string());
+    }
+}
+
+/// What a call looked up before is not what it is now.
+#[tokio::test]
+async fn a_call_that_began_before_it_was_cleared_is_not_kept() {
+    let cache = ResultCache::new(MINUTE);
+    let clears = cache.clone();
+    let (tool, _) = counting(move |run| {
+        if run == 1 {
+            clears.clear();
+        }
+        Ok(format!("run {run}").into())
+    });
+    let tool = tool.layer(cache);
+    let nobody = ToolContext::default();
+    assert_eq!(text(&tool, json!({}), &nobody).await, "run 1");
+    assert_eq!(text(&tool, json!({}), &nobody).await, "run 2");
+    assert!(text(&tool, json!({}), &nobody).await.starts_with("run 2\nWarning: from"));
+}
+
+/// Two tools that are called the same, and look the same, are two; a copy of a tool is the same.
+#[tokio::test]
+async fn a_tool_has_results_of_its_own() {
+    let cache = ResultCache::new(MINUTE);
+    let (mine, yours) = (nth().layer(cache.clone()), nth().layer(cache.clone()));
+    let nobody = ToolContext::default();
+    text(&mine, json!({}), &nobody).await;
+    assert_eq!(text(&yours, json!({}), &nobody).await, "run 1");
+    let renamed = Arc::new(mine).with_definition(|it| it.with_name("find"));
+    assert!(text(&renamed, json!({}), &nobody).await.starts_with("run 1\nWarning: from"));
+    cache.clear();
+    assert_eq!(text(&renamed, json!({}), &nobody).await, "run 2");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_idempotent_runs_each_time() {
+    let tool = nth().with_definition(|it| it.with_policy(Policy::default())).layer(ResultCache::new(MINUTE));
+    for run in 1..3 {
+        assert_eq!(text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
+    }
+}
+
+#[tokio::test]
+async fn a_failure_and_a_result_that_is_refused_are_not_kept() {
+    let (flaky, _) = counting(|run| match run {
+        1 => Err(ToolError::failed("down")),
+        run => Ok(format!("run {run}").into()),
+    });
+    let flaky = flaky.layer(ResultCache::new(MINUTE));
+    let nobody = ToolContext::default();
+    assert_eq!(text(&flaky, json!({}), &nobody).await, "down");
+    assert_eq!(text(&flaky, json!({}), &nobody).await, "run 2");
+
+    let (wrong, _) = counting(|run| match run {
+        1 => Ok(ToolOutcome::Done(ToolOutput::structured(json!("one")))),
+        run => Ok(ToolOutcome::Done(ToolOutput::structured(json!(run)))),
+    });
+    let wrong = wrong
+        .with_definition(|it| it.with_output_schema(json!({"type": "integer"})))
+        .layer(ResultCache::new(MINUTE));
+    assert!(!result(&wrong, json!({}), &nobody).await.is_success());
+    assert_eq!(text(&wrong, json!({}), &nobody).await, "2");
+}
+
+/// What waits is asked again, and what somebody answered is for that call.
+#[tokio::test]
+async fn a_call_that_waits_is_not_kept() {
+    let policy = Policy { idempotent: true, ..Policy::default() };
+    let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
+    let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
+        match cx.answer() {
+            Some(Answer::Input { value }) => value.to_string().into(),
+            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
+        }
+    })
+    .layer(ResultCache::new(MINUTE));
+    for answer in [1, 2] {
+        let nobody = ToolContext::default();
+        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &nobody).await else { panic!() };
+        let answered = waits.pending.answered(Answer::Input { value: json!(answer) }).unwrap();
+        assert_eq!(text(&tool, json!({}), &nobody.with_resumed(answered)).await, answer.to_string());
+    }
+}
+
+#[tokio::test]
+async fn it_is_bounded_in_entries_and_bytes() {
+    let long = || counting(|run| Ok(format!("{run}{}", "x".repeat(1_000)).into())).0;
+    let fresh = async |tool: &LayeredTool<_>, n: i32| {
+        result(tool, json!({"n": n}), &ToolContext::default()).await.warnings.is_empty()
+    };
+    for cache in [ResultCache::new(MINUTE).with_entries(2), ResultCache::new(MINUTE).with_bytes(2_500)] {
+        let tool = long().layer(cache);
+        assert!(fresh(&tool, 1).await && fresh(&tool, 2).await);
+        // What was asked for last stays.
+        assert!(!fresh(&tool, 1).await);
+        assert!(fresh(&tool, 3).await);
+        assert!(!fresh(&tool, 1).await && fresh(&tool, 2).await);
+    }
+    let tool = long().layer(ResultCache::new(MINUTE).with_bytes(900));
+    assert!(fresh(&tool, 1).await && fresh(&tool, 1).await, "one that is too large by itself is not kept");
+    let tool = long().layer(ResultCache::new(MINUTE).with_entries(0));
+    assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
+}
+
+/// Kept is the whole: each caller has a handle of his own to it.
+#[tokio::test]
+async fn a_long_result_is_kept_whole() {
+    let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));
+    let pipeline = Pipeline::new();
+    let tools = ToolList::new("test", [tool.layer(ResultCache::new(MINUTE))]);
+    let ann = of("ann", &[]);
+    for _ in 0..2 {
+        let result = pipeline.call(&tools, &ToolCall::new("1", "look", "{}"), &ann).await.into_result();
+        let output = result.output().unwrap();
+        assert!(output.text().contains("bytes in 1 pieces are cut"));
+        let handle = output.stored.as_ref().unwrap();
+        let store = pipeline.store().unwrap();
+        assert_eq!(store.get(handle, &ann).await.unwrap().unwrap().text().len(), 1 << 20);
+        assert!(store.get(handle, &of("bob", &[])).await.unwrap().is_none());
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+/// Of calls at the same time each runs; the later one counts.
+#[tokio::test(start_paused = true)]
+async fn calls_at_the_same_time_both_run() {
+    let runs = AtomicUsize::new(0);
+    let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
+        .with_policy(Policy { idempotent: true, ..Policy::default() });
+    let tool = DynamicTool::new(definition, move |_, _| {
+        let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
+        async move {
+            // The first one takes longest.
+            sleep(Duration::from_secs(if run == 1 { 5 } else { 1 })).await;
+            format!("run {run}")
+        }
+    })
+    .layer(ResultCache::new(MINUTE));
+    let nobody = ToolContext::default();
+    let second = async {
+        sleep(Duration::from_secs(1)).await;
+        text(&tool, json!({}), &nobody).await
+    };
+    let both = futures::join!(text(&tool, json!({}), &nobody), second);
+    assert_eq!(both, ("run 1".to_owned(), "run 2".to_owned()));
+    assert!(
+        text(&tool, json!({}), &nobody).await.starts_with("run 2\nWarning: from the result cache, 4 s old")
+    );
+}
+
+/// Who finds a result waits for no limit, and the record says that the tool did not run.
+#[tokio::test]
+async fn a_found_result_is_on_record_and_takes_no_place() {
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<bool>>>);
+    impl Recorder for Log {
+        fn record(&self, record: &CallRecord<'_>) {
+            self.0.lock().unwrap().push(record.is_cached);
+        }
+    }
+    let (tool, _) = counting(|_| Ok("found".into()));
+    let stack = ServiceBuilder::new().layer(ResultCache::new(MINUTE)).buffer(1).concurrency_limit(1);
+    let log = Log::default();
+    let source = Toolset::new().with(tool).layered(stack);
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    let pipeline = Pipeline::new().with_recorder(log.clone());
+    let call = ToolCall::new("1", "look", "{}");
+    for _ in 0..3 {
+        assert!(pipeline.call(&list, &call, &ToolContext::default()).await.into_result().is_success());
+    }
+    assert_eq!(*log.0.lock().unwrap(), [false, true, true]);
+}

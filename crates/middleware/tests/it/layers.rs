@@ -1,0 +1,462 @@
+//! BEHAVIOUR B75: layers of `tower` around tools.
+
+use serde_json::json;
+use std::{
+    cell::Cell,
+    future::{Ready, pending, ready},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, future::join_all};
+use haft_core::{
+    Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolSource, Toolset,
+    call::{Answer, BoxError, FailureKind, Pending, PendingKind, ToolOutcome},
+    pipeline::{CallOutcome, CallRecord, Recorder},
+    tool::{DynamicTool, Policy},
+    toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
+};
+use haft_middleware::CallRequest;
+use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+use tower::{
+    Service, ServiceBuilder,
+    layer::layer_fn,
+    limit::{ConcurrencyLimitLayer, GlobalConcurrencyLimitLayer},
+    retry::{Policy as RetryPolicy, RetryLayer},
+    timeout::TimeoutLayer,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn named(name: &str) -> ToolDefinition {
+    ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
+}
+
+/// A tool that takes a second.
+fn slow(name: &str) -> DynamicTool {
+    DynamicTool::new(named(name), |_, _| async {
+        sleep(SECOND).await;
+        "done"
+    })
+}
+
+fn hang() -> DynamicTool {
+    DynamicTool::new(named("hang"), |_, _| pending::<()>())
+}
+
+/// A tool that fails the first few times, and how often it was called.
+fn flaky(failures: usize, policy: Policy) -> (DynamicTool, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let tool = DynamicTool::new(named("flaky").with_policy(policy), move |_, _| {
+        let is_down = counted.fetch_add(1, Ordering::Relaxed) < failures;
+        async move { if is_down { Err(ToolError::retry("try later")) } else { Ok("up") } }
+    });
+    (tool, calls)
+}
+
+async fn said(tool: &impl Tool) -> String {
+    tool.invoke(json!({})).await.model_text().into_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_as_a_layer_reads_as_the_pipelines_own() {
+    let tool = hang().layer(TimeoutLayer::new(Duration::from_millis(50)));
+    let result = tool.invoke(json!({})).await;
+    assert_eq!(result.model_text(), "timed out after 50 ms");
+    assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
+    // What a call waits for its turn does not count: tower's timeout begins with the call.
+    let queued = slow("slow").layer(
+        ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(1)).timeout(Duration::from_millis(500)),
+    );
+    let said = futures::join!(said(&queued), said(&queued));
+    assert_eq!(said, ("timed out after 500 ms".to_owned(), "timed out after 500 ms".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_tokio_in_a_layer_is_one_too() {
+    let layer = layer_fn(|inner| {
+        tower::service_fn(move |request: CallRequest| {
+            let mut inner: haft_middleware::ToolService = Clone::clone(&inner);
+            async move { tokio::time::timeout(SECOND, inner.call(request)).await? }
+        })
+    });
+    assert_eq!(said(&hang().layer(layer)).await, "timed out after 1000 ms");
+}
+
+#[tokio::test]
+async fn what_the_tool_itself_reports_is_not_rewritten() {
+    let own = |error: fn() -> ToolError| {
+        DynamicTool::new(named("own"), move |_, _| async move { Err::<(), _>(error()) })
+            .layer(ServiceBuilder::new().buffer(1).concurrency_limit(1).timeout(SECOND))
+    };
+    assert_eq!(said(&own(|| ToolError::TimedOut { after: 7 * SECOND })).await, "timed out after 7000 ms");
+    let failed = own(|| ToolError::failed("request timed out")).invoke(json!({})).await;
+    assert_eq!(failed.failure().unwrap().kind, FailureKind::Failed);
+    for (error, kind) in [
+        ((|| ToolError::retry("again")) as fn() -> ToolError, FailureKind::Retry),
+        (|| ToolError::Denied("no".into()), FailureKind::Denied),
+        (|| ToolError::Unconfirmed("lost".into()), FailureKind::Unconfirmed),
+        (|| ToolError::Fatal("stop".into()), FailureKind::Fatal),
+        (|| ToolError::Cancelled, FailureKind::Cancelled),
+    ] {
+        assert_eq!(own(error).invoke(json!({})).await.failure().unwrap().kind, kind);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_concurrency_limit_lets_so_many_run() {
+    let tool = slow("slow").layer(ConcurrencyLimitLayer::new(2));
+    let began = Instant::now();
+    let results = join_all((0..6).map(|_| said(&tool))).await;
+    assert!(results.iter().all(|text| text == "done"));
+    assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+/// A permit is given back by a call that ends at its deadline, or is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_frees_its_place() {
+    let policy = Policy { timeout: SECOND, ..Policy::default() };
+    let tool =
+        hang().with_definition(|it| it.with_policy(policy.clone())).layer(ConcurrencyLimitLayer::new(1));
+    assert_eq!(said(&tool).await, "timed out after 1000 ms");
+    assert_eq!(tool.invoke(json!({})).now_or_never(), None);
+    assert_eq!(said(&tool).await, "timed out after 1000 ms");
+    // The deadline counts from the start, also for a call that waits for its turn.
+    let began = Instant::now();
+    futures::join!(said(&tool), said(&tool));
+    assert_eq!(began.elapsed().as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_goes_under_a_buffer() {
+    let tool = flaky(0, Policy::default()).0.layer(ServiceBuilder::new().buffer(8).rate_limit(2, SECOND));
+    let began = Instant::now();
+    let results = join_all((0..5).map(|_| said(&tool))).await;
+    assert!(results.iter().all(|text| text == "up"), "{results:?}");
+    assert_eq!(began.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn load_is_shed() {
+    let tool = slow("slow").layer(ServiceBuilder::new().load_shed().concurrency_limit(1));
+    let (first, second) = futures::join!(said(&tool), tool.invoke(json!({})));
+    assert_eq!((first.as_str(), &*second.model_text()), ("done", "service overloaded"));
+    assert_eq!(second.failure().unwrap().kind, FailureKind::Failed);
+    assert_eq!(said(&tool).await, "done");
+}
+
+/// Calls idempotent tools again, at most three times in all.
+#[derive(Clone)]
+struct Again(u32);
+
+impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for Again {
+    type Future = Ready<()>;
+
+    fn retry(
+        &mut self,
+        request: &mut CallRequest,
+        result: &mut Result<ToolOutcome, BoxError>,
+    ) -> Option<Ready<()>> {
+        let is_idempotent = request.definition.policy().idempotent;
+        self.0 = self.0.checked_sub(1).filter(|_| is_idempotent && result.is_err())?;
+        Some(ready(()))
+    }
+
+    fn clone_request(&mut self, request: &CallRequest) -> Option<CallRequest> {
+        Some(request.clone())
+    }
+}
+
+#[tokio::test]
+async fn an_idempotent_tool_is_tried_again() {
+    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let (tool, calls) = flaky(2, idempotent.clone());
+    assert_eq!(said(&tool.layer(RetryLayer::new(Again(2)))).await, "up");
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+
+    let (tool, calls) = flaky(9, idempotent);
+    let failed = tool.layer(RetryLayer::new(Again(2))).invoke(json!({})).await;
+    assert_eq!(failed.failure().unwrap().kind, FailureKind::Retry);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+
+    let (tool, calls) = flaky(1, Policy::default());
+    assert_eq!(said(&tool.layer(RetryLayer::new(Again(2)))).await, "try later");
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+/// A service that can be sent and not shared, and that counts readiness: a clone is called only when it was made ready itself.
+#[derive(Clone)]
+struct Strict<S> {
+    inner: S,
+    is_ready: Cell<bool>,
+}
+
+impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.is_ready.set(true);
+        self.inner.poll_ready(task)
+    }
+
+    fn call(&mut self, request: CallRequest) -> S::Future {
+        assert!(self.is_ready.replace(false), "called without being ready");
+        self.inner.call(request)
+    }
+}
+
+#[tokio::test]
+async fn a_service_need_not_be_sync_and_is_called_when_it_is_ready() {
+    let tool =
+        flaky(0, Policy::default()).0.layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
+    assert_eq!((said(&tool).await, said(&tool).await), ("up".to_owned(), "up".to_owned()));
+}
+
+/// What a layer may do wrong.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    PanicsReady,
+    PanicsCalled,
+    NeverReady,
+    NeverAnswers,
+    Refuses,
+    CallsTwice,
+}
+
+#[derive(Clone)]
+struct Bad<S>(Wrong, S);
+
+impl<S> Service<CallRequest> for Bad<S>
+where
+    S: Service<CallRequest, Response = ToolOutcome, Error = BoxError, Future: Send + 'static>,
+{
+    type Response = ToolOutcome;
+    type Error = BoxError;
+    type Future = futures::future::BoxFuture<'static, Result<ToolOutcome, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match self.0 {
+            Wrong::PanicsReady => panic!("not ready"),
+            Wrong::NeverReady => Poll::Pending,
+            Wrong::Refuses => Poll::Ready(Err("closed for today".into())),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, request: CallRequest) -> Self::Future {
+        match self.0 {
+            Wrong::PanicsCalled => panic!("called"),
+            Wrong::NeverAnswers => pending().boxed(),
+            _ => {
+                let calls = [self.1.call(request.clone()), self.1.call(request)];
+                async move { join_all(calls).await.pop().unwrap() }.boxed()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Recorder for Count {
+    fn record(&self, _: &CallRecord<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One call has one result, on record once, by its deadline, whatever its layers do.
+#[tokio::test(start_paused = true)]
+async fn a_bad_layer_costs_its_call_only() {
+    for (wrong, text) in [
+        (Wrong::PanicsReady, "the tool panicked; it may have done a part of its work"),
+        (Wrong::PanicsCalled, "the tool panicked; it may have done a part of its work"),
+        (Wrong::NeverReady, "timed out after 1000 ms"),
+        (Wrong::NeverAnswers, "timed out after 1000 ms"),
+        (Wrong::Refuses, "closed for today"),
+        (Wrong::CallsTwice, "up"),
+    ] {
+        let policy = Policy { timeout: SECOND, ..Policy::default() };
+        let (tool, _) = flaky(0, policy);
+        let log = Count::default();
+        let tools = Toolset::new()
+            .with(tool.layer(layer_fn(move |inner| Bad(wrong, inner))))
+            .with_pipeline(Pipeline::new().with_recorder(log.clone()));
+        for calls in 1..=2 {
+            let began = Instant::now();
+            assert_eq!(tools.call("flaky", json!({})).await.model_text(), text, "{wrong:?}");
+            assert!(began.elapsed() <= SECOND);
+            assert_eq!(log.0.load(Ordering::Relaxed), calls, "{wrong:?}");
+        }
+    }
+}
+
+/// Where a layer gives up what has begun, nobody knows how far it came; where it may be done again, that does not matter.
+#[tokio::test]
+async fn a_call_that_a_layer_gave_up_may_have_happened() {
+    let give_up = || {
+        layer_fn(|inner: haft_middleware::ToolService| {
+            tower::service_fn(move |request: CallRequest| {
+                let mut inner = inner.clone();
+                async move {
+                    match inner.call(request).now_or_never() {
+                        Some(outcome) => outcome,
+                        None => Err(BoxError::from("going down")),
+                    }
+                }
+            })
+        })
+    };
+    let lost = hang().layer(give_up()).invoke(json!({})).await;
+    assert_eq!(lost.failure().unwrap().kind, FailureKind::Unconfirmed);
+    assert_eq!(lost.model_text(), "unconfirmed, it may or may not have happened: going down");
+    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let again = hang().with_definition(|it| it.with_policy(idempotent)).layer(give_up());
+    assert_eq!(said(&again).await, "going down");
+    assert_eq!(said(&flaky(0, Policy::default()).0.layer(give_up())).await, "up");
+}
+
+/// What is refused before the call, or waits for an approval, does not come to the layers.
+#[tokio::test]
+async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+        match cx.answer() {
+            Some(Answer::Input { value }) => ToolOutcome::from(value.to_string()),
+            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
+        }
+    });
+    let policy = Policy { requires_approval: true, required_scopes: vec!["ask".into()], ..Policy::default() };
+    let tool = tool.with_definition(|it| it.with_policy(policy)).layer(ServiceBuilder::new().map_request(
+        move |request: CallRequest| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            request
+        },
+    ));
+    assert_eq!(said(&tool).await, "denied: the caller lacks the scope \"ask\"");
+    let run = Arc::new(haft_core::tool::RunContext {
+        principal: Some(haft_core::tool::Principal { id: "ann".into(), scopes: ["ask".to_owned()].into() }),
+        ..haft_core::tool::RunContext::default()
+    });
+    let mut cx = ToolContext::new(Arc::clone(&run), "1");
+    for (answer, layered) in [(Answer::approved(), 0), (Answer::Input { value: json!(7) }, 1)] {
+        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &cx).await else { panic!() };
+        assert_eq!(seen.load(Ordering::Relaxed), layered);
+        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(waits.pending.answered(answer).unwrap());
+    }
+    assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().model_text(), "7");
+    assert_eq!(seen.load(Ordering::Relaxed), 2);
+}
+
+/// A layer holds the run's state and may speak for the tool.
+#[tokio::test]
+async fn a_layer_may_answer_itself_and_is_checked() {
+    let number = named("number").with_output_schema(json!({"type": "integer"}));
+    let tool = DynamicTool::new(number, |_, _| async { haft_core::Json(1) })
+        .layer(ServiceBuilder::new().map_response(|_| ToolOutcome::from("one")));
+    let text = said(&tool).await;
+    assert!(text.starts_with("the call did run, but its result does not fit"), "{text}");
+}
+
+/// A request does not tell its arguments to a log.
+#[test]
+fn the_arguments_of_a_request_are_not_printed() {
+    let request = CallRequest::new(named("pay"), json!({"card": "4111"}), ToolContext::default());
+    let printed = format!("{request:?}");
+    assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
+}
+
+/// BEHAVIOUR B74, B75: layers around all tools of a source, which a change of the list does not begin anew.
+#[tokio::test(start_paused = true)]
+async fn a_layer_around_a_source_is_around_each_of_its_tools() {
+    let registry = ToolRegistry::new("plugins");
+    for name in ["a", "b"] {
+        registry.register(slow(name)).unwrap();
+    }
+    let source = registry.clone().layered(ConcurrencyLimitLayer::new(1)).prefixed("x_");
+    let list = async || source.tools(&ListContext::default()).await.unwrap();
+    let (before, cx) = (list().await, ToolContext::default());
+    assert_eq!(list().await.id(), before.id());
+    registry.register(slow("c")).unwrap();
+    let after = list().await;
+    let called = async |list: &ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
+    let began = Instant::now();
+    futures::join!(called(&before, "x_a"), called(&before, "x_b"), called(&after, "x_c"));
+    assert_eq!(began.elapsed().as_secs(), 1, "each tool has its own limit");
+    futures::join!(called(&before, "x_a"), called(&after, "x_a"));
+    assert_eq!(began.elapsed().as_secs(), 3, "and keeps it while it is listed");
+    registry.replace(slow("a").with_definition(|it| it.with_description("Another."))).unwrap();
+    let replaced = list().await;
+    futures::join!(called(&after, "x_a"), called(&replaced, "x_a"));
+    assert_eq!(began.elapsed().as_secs(), 4, "another tool of that name has another");
+}
+
+/// BEHAVIOUR B75: adaptors and servers make their tools anew with each list.
+#[tokio::test(start_paused = true)]
+async fn layers_stay_around_a_tool_that_is_made_anew() {
+    let registry = ToolRegistry::new("plugins");
+    registry.register(slow("a")).unwrap();
+    let source = registry.clone().prefixed("x_").layered(ConcurrencyLimitLayer::new(1));
+    let list = async || source.tools(&ListContext::default()).await.unwrap();
+    let (before, cx) = (list().await, ToolContext::default());
+    registry.register(slow("b")).unwrap();
+    let after = list().await;
+    assert_ne!(before.id(), after.id());
+    let called = async |list: &ToolList| list.get("x_a").unwrap().invoke_with(json!({}), &cx).await;
+    let began = Instant::now();
+    futures::join!(called(&before), called(&after));
+    assert_eq!(began.elapsed().as_secs(), 2, "it keeps its limit");
+}
+
+/// Two callers may be listed tools of one definition, such as by a connection of each.
+#[tokio::test]
+async fn shared_layers_call_the_tool_of_the_list() {
+    struct Own;
+    #[async_trait]
+    impl ToolSource for Own {
+        fn label(&self) -> &str {
+            "own"
+        }
+        async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
+            let run = cx.run_id.clone();
+            let tool = DynamicTool::new(named("whose"), move |_, _| {
+                let run = run.clone();
+                async move { run }
+            });
+            Ok(ToolList::new("own", [tool]))
+        }
+    }
+    let source = Own.layered(ConcurrencyLimitLayer::new(1));
+    let mut lists = Vec::new();
+    for run in ["ann's", "bob's"] {
+        let cx = ListContext { run_id: run.to_owned(), ..ListContext::default() };
+        lists.push((run, source.tools(&cx).await.unwrap()));
+    }
+    for (run, list) in &lists {
+        assert_eq!(said(list.get("whose").unwrap()).await, *run);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_limit_for_all_tools_of_a_source() {
+    let all = Arc::new(Semaphore::new(1));
+    let source = Toolset::new()
+        .with_all([slow("a"), slow("b")])
+        .layered(GlobalConcurrencyLimitLayer::with_semaphore(all));
+    let tools = Toolset::new().with_source(source);
+    let began = Instant::now();
+    futures::join!(tools.call("a", json!({})), tools.call("b", json!({})));
+    assert_eq!(began.elapsed().as_secs(), 2);
+}

@@ -1,0 +1,12 @@
+//! The middleware from outside.
+
+#[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod cache;
+#[cfg(test)]
+mod chain;
+#[cfg(test)]
+mod layers;
+#[cfg(test)]
+mod read_result;

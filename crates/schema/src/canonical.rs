@@ -1,0 +1,61 @@
+//! One text for equal JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Writes a value without spaces and with the keys of each object in order, so that equal values have one text.
+///
+/// For fingerprints and cache keys: the order in which a server or a model wrote the keys does not matter. Numbers
+/// stay as they are: `3` and `3.0` differ.
+///
+/// # Examples
+///
+/// ```
+/// use haft_schema::canonical;
+/// use serde_json::json;
+///
+/// assert_eq!(canonical(&json!({"b": [1, 2], "a": null})), r#"{"a":null,"b":[1,2]}"#);
+/// ```
+pub fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Array(items) => write_all(text, ['[', ']'], items, write),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            write_all(text, ['{', '}'], members, |(key, value), text| {
+                write_scalar(&Value::from(key.as_str()), text);
+                text.push(':');
+                write(value, text);
+            });
+        }
+        scalar => write_scalar(scalar, text),
+    }
+}
+
+fn write_all<T>(
+    text: &mut String,
+    [open, close]: [char; 2],
+    parts: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut String),
+) {
+    text.push(open);
+    for (index, part) in parts.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write(part, text);
+    }
+    text.push(close);
+}
+
+fn write_scalar(scalar: &Value, text: &mut String) {
+    // Writing to a string never fails.
+    let _ = write!(text, "{scalar}");
+}

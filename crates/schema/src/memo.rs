@@ -1,0 +1,105 @@
+//! Values derived from an immutable value, computed once.
+
+use std::{
+    any::Any,
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+/// The most derived types that one memo holds. Later types are computed at each call.
+const MAX_TYPES: usize = 8;
+
+/// A set of values derived from an immutable value, at most one per type.
+///
+/// An adapter keeps the form of a tool list, a message or a schema in its own wire format here, so
+/// that an unchanged value is encoded once and not at each request. Adapters do not displace each
+/// other: each derived type has its own entry. The first eight types are kept; a further type is
+/// computed at each call.
+///
+/// A memo is not part of the value: all memos are equal, and none is serialised.
+///
+/// # Examples
+///
+/// ```
+/// use haft_schema::memo::TypeMemo;
+///
+/// let memo = TypeMemo::default();
+/// let length = memo.get_or_insert_with(|| "tools".len());
+/// assert_eq!(*length, 5);
+/// assert_eq!(*memo.get_or_insert_with(|| -> usize { unreachable!() }), 5);
+/// ```
+#[derive(Clone, Default)]
+pub struct TypeMemo(OnceLock<Arc<Entry>>);
+
+struct Entry {
+    value: Arc<dyn Any + Send + Sync>,
+    next: TypeMemo,
+}
+
+impl TypeMemo {
+    /// Returns the value of type `T`, computing it at the first call.
+    ///
+    /// Threads that race for the first call may each compute the value; the first one stored is kept.
+    pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
+        let mut slot = self;
+        for _ in 0..MAX_TYPES {
+            let Some(entry) = slot.0.get() else {
+                let value = Arc::new(compute());
+                let entry = Entry { value: value.clone(), next: Self::default() };
+                // A lost race costs one computation.
+                let _ = slot.0.set(Arc::new(entry));
+                return value;
+            };
+            if let Ok(value) = Arc::clone(&entry.value).downcast::<T>() {
+                return value;
+            }
+            slot = &entry.next;
+        }
+        Arc::new(compute())
+    }
+}
+
+impl fmt::Debug for TypeMemo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "computed" } else { "empty" })
+    }
+}
+
+/// Always equal: derived values are not part of the value.
+impl PartialEq for TypeMemo {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for TypeMemo {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_types_are_kept_side_by_side() {
+        let memo = TypeMemo::default();
+        memo.get_or_insert_with(|| 1_u8);
+        memo.get_or_insert_with(|| "text".to_owned());
+        assert_eq!(*memo.get_or_insert_with(|| 2_u8), 1);
+        assert_eq!(*memo.get_or_insert_with(|| "other".to_owned()), "text");
+    }
+
+    #[test]
+    fn types_beyond_the_bound_are_computed_each_time() {
+        let memo = TypeMemo::default();
+        memo.get_or_insert_with(|| [0_u8; 0]);
+        memo.get_or_insert_with(|| [0_u8; 1]);
+        memo.get_or_insert_with(|| [0_u8; 2]);
+        memo.get_or_insert_with(|| [0_u8; 3]);
+        memo.get_or_insert_with(|| [0_u8; 4]);
+        memo.get_or_insert_with(|| [0_u8; 5]);
+        memo.get_or_insert_with(|| [0_u8; 6]);
+        memo.get_or_insert_with(|| [0_u8; 7]);
+        assert_eq!(*memo.get_or_insert_with(|| 1_u8), 1);
+        assert_eq!(*memo.get_or_insert_with(|| 2_u8), 2);
+        assert_eq!(*memo.get_or_insert_with(|| [9_u8; 7]), [0; 7]);
+    }
+}

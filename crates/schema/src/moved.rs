@@ -1,0 +1,114 @@
+//! Schemas inside others.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use super::Schema;
+use super::reference::join;
+
+/// A schema at a place in a larger document, as [`Schema::moved_to`] makes it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// The schema. Its references by JSON pointer find their places in the larger document.
+    pub schema: Value,
+    /// Whether there are references by JSON pointer.
+    pub has_references: bool,
+    /// Whether parts of it are named, or referred to by name: in the larger document that may be another's name.
+    pub has_names: bool,
+}
+
+impl Schema {
+    /// The schema for a place in a larger document, such as `#/$defs/tree`.
+    ///
+    /// References by JSON pointer count from the root of the document (JSON Schema Core 2020-12, section 8.2.3), so they are written anew.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
+    /// let moved = tree.moved_to("#/$defs/tree");
+    /// assert_eq!(moved.schema, json!({"type": "array", "items": {"$ref": "#/$defs/tree"}}));
+    /// assert!(moved.has_references && !moved.has_names);
+    /// # Ok::<(), haft_schema::SchemaError>(())
+    /// ```
+    pub fn moved_to(&self, place: &str) -> Moved {
+        let mut moved = Moved { schema: Value::Null, has_references: false, has_names: false };
+        let mut schema = self.as_value().clone();
+        moved.keywords(&mut schema, place);
+        Moved { schema, ..moved }
+    }
+
+    /// The schema of an object whose one property is a value of this schema, for a protocol that wants an object. References
+    /// find their places there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
+    /// assert_eq!(
+    ///     tree.wrapped("tree"),
+    ///     json!({
+    ///         "type": "object",
+    ///         "properties": {"tree": {"type": "array", "items": {"$ref": "#/properties/tree"}}},
+    ///         "required": ["tree"],
+    ///     })
+    /// );
+    /// # Ok::<(), haft_schema::SchemaError>(())
+    /// ```
+    pub fn wrapped(&self, property: &str) -> Value {
+        // Below an `$id` of its own a reference counts from there, and stays right.
+        let mut inner = match self.as_value().get("$id") {
+            Some(_) => self.as_value().clone(),
+            None => self.moved_to(&join("#/properties", property)).schema,
+        };
+        let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
+        let mut outer = json!({"type": "object", "properties": {property: inner}, "required": [property]});
+        if let (Some(dialect), Some(outer)) = (dialect, outer.as_object_mut()) {
+            outer.shift_insert(0, "$schema".to_owned(), dialect);
+        }
+        outer
+    }
+}
+
+impl Moved {
+    fn keywords(&mut self, schema: &mut Value, place: &str) {
+        let Value::Object(keywords) = schema else { return };
+        for (keyword, value) in keywords {
+            self.keyword(keyword, value, place);
+        }
+    }
+
+    fn keyword(&mut self, keyword: &str, value: &mut Value, place: &str) {
+        match (keyword, value) {
+            ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                match reference.strip_prefix('#').filter(|it| it.is_empty() || it.starts_with('/')) {
+                    Some(pointer) => {
+                        *reference = format!("{place}{pointer}");
+                        self.has_references = true;
+                    }
+                    None => self.has_names = true,
+                }
+            }
+            ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
+            // Data, not schemas.
+            ("const" | "enum" | "default" | "examples", _) => {}
+            // Schemas by names that may look like keywords.
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependencies",
+                Value::Object(schemas),
+            ) => schemas.values_mut().for_each(|schema| self.keywords(schema, place)),
+            (_, Value::Array(schemas)) => schemas.iter_mut().for_each(|schema| self.keywords(schema, place)),
+            (_, schema) => self.keywords(schema, place),
+        }
+    }
+}

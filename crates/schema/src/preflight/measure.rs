@@ -1,0 +1,140 @@
+//! Size, depth and names of a schema, seen as plain JSON.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+use super::super::error::{SchemaError, SchemaFault};
+use super::{SchemaLimits, pattern};
+
+/// What a walk over every JSON value of a schema finds.
+#[derive(Default)]
+pub(super) struct Survey<'s> {
+    /// Subschemas by the name they give themselves.
+    pub(super) anchors: HashMap<&'s str, &'s Value>,
+    /// An `$id` below the root.
+    pub(super) nested_id: Option<&'s str>,
+    /// The states that its regular expressions take together.
+    patterns: usize,
+}
+
+/// Walks a schema, as long as it stays within its limits.
+pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
+    let mut survey = Survey::default();
+    let mut nodes = 0;
+    let mut open = vec![(schema, 1)];
+    while let Some((value, depth)) = open.pop() {
+        nodes += 1;
+        if depth > limits.depth && (value.is_array() || value.is_object()) {
+            return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
+        }
+        // The values that wait are counted before they are listed: a list may hold a million.
+        if nodes + open.len() + width(value) > limits.nodes {
+            return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
+        }
+        if let Value::Object(members) = value {
+            survey.note(value, members, depth == 1)?;
+        }
+        open.extend(children(value).map(|child| (child, depth + 1)));
+    }
+    if survey.patterns > limits.patterns {
+        return Err(SchemaError::new("", SchemaFault::PatternsTooLarge(limits.patterns)));
+    }
+    if serde_json::to_writer(Budget(limits.bytes), schema).is_err() {
+        return Err(SchemaError::new("", SchemaFault::TooLarge(limits.bytes)));
+    }
+    Ok(survey)
+}
+
+impl<'s> Survey<'s> {
+    fn note(
+        &mut self,
+        schema: &'s Value,
+        members: &'s Map<String, Value>,
+        is_root: bool,
+    ) -> Result<(), SchemaError> {
+        let on_names =
+            members.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        for pattern in
+            members.get("pattern").and_then(Value::as_str).into_iter().chain(on_names.map(String::as_str))
+        {
+            self.patterns = self.patterns.saturating_add(pattern::states(pattern));
+        }
+        let id = members.get("$id").and_then(Value::as_str);
+        let named_by_id = id.and_then(|id| id.strip_prefix('#'));
+        if !is_root && named_by_id.is_none() {
+            self.nested_id = self.nested_id.or(id);
+        }
+        let anchors = ["$anchor", "$dynamicAnchor"].map(|key| members.get(key).and_then(Value::as_str));
+        for name in anchors.into_iter().flatten().chain(named_by_id) {
+            if self.anchors.insert(name, schema).is_some() {
+                return Err(SchemaError::new("", SchemaFault::DuplicateAnchor(name.to_owned())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A writer that keeps nothing and fails when more is written than it has left.
+struct Budget(usize);
+
+impl Write for Budget {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns `true` if objects and arrays are nested more than `levels` deep. Recursion stops there.
+pub fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => true,
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, levels - 1)),
+        Value::Object(members) => members.values().any(|member| is_deeper(member, levels - 1)),
+        _ => false,
+    }
+}
+
+/// Whether a value has more than `limit` values inside it.
+pub(crate) fn is_larger(value: &Value, limit: usize) -> bool {
+    let mut counted = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        counted += width(value);
+        if counted > limit {
+            return true;
+        }
+        open.extend(children(value));
+    }
+    false
+}
+
+/// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts the stack.
+pub(crate) fn dismantle(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.into_iter().map(|(_, member)| member)),
+            _ => {}
+        }
+    }
+}
+
+fn width(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Object(members) => members.len(),
+        _ => 0,
+    }
+}
+
+fn children(value: &Value) -> impl Iterator<Item = &Value> {
+    let items = value.as_array().into_iter().flatten();
+    items.chain(value.as_object().into_iter().flat_map(Map::values))
+}

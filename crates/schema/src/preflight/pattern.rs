@@ -1,0 +1,133 @@
+//! How large a regular expression becomes once it is compiled.
+//!
+//! The compiler has a limit of its own for one expression, which takes up to half a second to reach. A schema has
+//! room for thousands.
+
+/// What a class of Unicode such as `\p{L}` takes, which has hundreds of ranges.
+const UNICODE_CLASS: usize = 500;
+
+/// What a class takes that goes through all of UTF-8, such as `.` or `\D`.
+const WIDE_CLASS: usize = 12;
+
+/// What a class takes that is all but the spaces, which are many and far apart.
+const NO_SPACE: usize = 22;
+
+/// A rough count of the states that a regular expression takes. An expression that is not one may get any count.
+pub(crate) fn states(pattern: &str) -> usize {
+    let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
+    let mut rest = pattern;
+    while let Some(next) = rest.chars().next() {
+        let length = match next {
+            '\\' => counter.escape(rest),
+            '[' => counter.class(rest),
+            '{' => counter.repeat(rest),
+            '(' => counter.open(),
+            ')' => counter.close(),
+            '*' | '+' | '?' => next.len_utf8(),
+            '.' => counter.atom(WIDE_CLASS, 1),
+            _ => counter.atom(1, next.len_utf8()),
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    while !counter.groups.is_empty() {
+        counter.close();
+    }
+    counter.sum.saturating_add(counter.atom)
+}
+
+/// Whether a regular expression needs an engine that backtracks: for lookaround, references to groups and the like.
+/// Where in doubt it does.
+pub(crate) fn backtracks(pattern: &str) -> bool {
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['(', '\\', '+', '}']) {
+        let (special, after) = rest.split_at(at).1.split_at(1);
+        let next = after.chars().next();
+        let named = after.starts_with("?<") && !after.starts_with("?<=") && !after.starts_with("?<!");
+        let plain_group =
+            !after.starts_with('?') || after.starts_with("?:") || after.starts_with("?P<") || named;
+        let is_hard = match special {
+            "(" => !plain_group,
+            "\\" => next.is_some_and(|next| next.is_ascii_digit() || "kKgGRzZhH".contains(next)),
+            _ => next == Some('+'),
+        };
+        if is_hard {
+            return true;
+        }
+        let skipped = if special == "\\" { next.map_or(0, char::len_utf8) } else { 0 };
+        rest = after.get(skipped..).unwrap_or_default();
+    }
+    false
+}
+
+/// Each step returns how many bytes it has read.
+struct Counter {
+    /// What was counted before each group that is open.
+    groups: Vec<usize>,
+    /// What was counted in this group, before the last atom.
+    sum: usize,
+    /// What the last atom takes, since a repetition may follow it.
+    atom: usize,
+}
+
+impl Counter {
+    fn atom(&mut self, states: usize, length: usize) -> usize {
+        self.sum = self.sum.saturating_add(self.atom);
+        self.atom = states;
+        length
+    }
+
+    fn escape(&mut self, rest: &str) -> usize {
+        let escaped = rest.chars().nth(1);
+        let states = match escaped {
+            Some('p' | 'P') => UNICODE_CLASS,
+            Some('S') => NO_SPACE,
+            Some('w' | 'W' | 'd' | 'D' | 's') => WIDE_CLASS,
+            _ => 1,
+        };
+        self.atom(states, 1 + escaped.map_or(0, char::len_utf8))
+    }
+
+    fn class(&mut self, rest: &str) -> usize {
+        let mut is_escaped = false;
+        let end = rest.char_indices().skip(1).find(|(_, next)| {
+            let is_end = *next == ']' && !is_escaped;
+            is_escaped = *next == '\\' && !is_escaped;
+            is_end
+        });
+        let length = end.map_or(rest.len(), |(end, _)| end + 1);
+        let class = rest.get(..length).unwrap_or_default();
+        let unicode = class.matches("\\p").count() + class.matches("\\P").count();
+        let spaces = class.matches("\\s").count() + class.matches("\\S").count();
+        let states = unicode.saturating_mul(UNICODE_CLASS).saturating_add(spaces.saturating_mul(NO_SPACE));
+        self.atom(states.saturating_add(length.max(WIDE_CLASS)), length)
+    }
+
+    /// `{3}`, `{3,}` or `{1,3}`; other braces stand for themselves.
+    fn repeat(&mut self, rest: &str) -> usize {
+        let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
+        let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))
+        else {
+            return self.atom(1, 1);
+        };
+        let times = bounds
+            .split(',')
+            .filter(|bound| !bound.is_empty())
+            .map(|bound| bound.parse().unwrap_or(usize::MAX));
+        self.atom = self.atom.saturating_mul(times.max().unwrap_or(1).max(1));
+        bounds.len() + 2
+    }
+
+    fn open(&mut self) -> usize {
+        self.atom(0, 1);
+        self.groups.push(self.sum);
+        self.sum = 0;
+        1
+    }
+
+    fn close(&mut self) -> usize {
+        let group = self.sum.saturating_add(self.atom);
+        self.sum = self.groups.pop().unwrap_or_default();
+        self.atom = group;
+        1
+    }
+}

@@ -1,0 +1,75 @@
+//! Secret parts of a value, as its schema declares them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Schema;
+use super::preflight::{self, Graph, Place};
+
+/// The parts of a value that its schema declares `writeOnly` or `format: password`.
+#[derive(Debug, Default, PartialEq)]
+pub struct Secrets {
+    /// The whole value is secret.
+    pub all: bool,
+    /// Names of secret members, and of members that contain a secret without a name of its own.
+    pub names: BTreeSet<String>,
+}
+
+impl Schema {
+    /// The parts of a value that this schema declares secret, computed once.
+    pub fn secrets(&self) -> &Secrets {
+        self.0.secrets.get_or_init(|| of_schema(self.as_value()))
+    }
+}
+
+fn of_schema(schema: &Value) -> Secrets {
+    if !mentions(schema) {
+        return Secrets::default();
+    }
+    match preflight::graph(schema) {
+        Some(graph) => of_graph(&graph),
+        None => Secrets { all: true, names: BTreeSet::new() },
+    }
+}
+
+/// Whether there is a mark anywhere, be it in a schema or in data.
+fn mentions(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => is_marked(value) || members.values().any(mentions),
+        Value::Array(items) => items.iter().any(mentions),
+        _ => false,
+    }
+}
+
+fn is_marked(schema: &Value) -> bool {
+    schema.get("writeOnly") == Some(&Value::Bool(true))
+        || schema.get("format").and_then(Value::as_str) == Some("password")
+}
+
+/// Follows marks from the inside to the next member with a name.
+fn of_graph(graph: &Graph<'_>) -> Secrets {
+    let edges = || {
+        graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
+    };
+    let mut parents = vec![Vec::new(); graph.nodes().len()];
+    for (node, edge) in edges() {
+        let is_nameless = !matches!(edge.place, Place::Member(_) | Place::Names | Place::Nowhere);
+        if let Some(parents) = parents.get_mut(edge.node).filter(|_| is_nameless) {
+            parents.push(node);
+        }
+    }
+    let marked = |(node, it): (usize, &preflight::Node<'_>)| is_marked(it.schema).then_some(node);
+    let mut next: Vec<usize> = graph.nodes().iter().enumerate().filter_map(marked).collect();
+    let mut secret: BTreeSet<usize> = next.iter().copied().collect();
+    while let Some(node) = next.pop() {
+        let parents = parents.get(node).into_iter().flatten();
+        next.extend(parents.filter(|parent| secret.insert(**parent)));
+    }
+    let names =
+        edges().filter(|(_, edge)| secret.contains(&edge.node)).filter_map(|(_, edge)| match edge.place {
+            Place::Member(name) => Some(name.to_owned()),
+            _ => None,
+        });
+    Secrets { names: names.collect(), all: secret.contains(&0) }
+}

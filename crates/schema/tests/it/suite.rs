@@ -1,0 +1,261 @@
+//! The official JSON-Schema-Test-Suite, through the engine as tools use it.
+//!
+//! Every value of a schema that the engine accepts is judged as the suite has it. The schemas that it refuses, on purpose,
+//! are listed with the reason:
+//!
+//! - `RemoteReference`: a reference to another document, or to a part of this one by the URI that an `$id` gives it. Only
+//!   `#`, `#/...` and `#name` are followed, so that nothing is ever fetched, and what a reference means does not depend
+//!   on who reads it.
+//! - `NestedId`: an `$id` inside a document with references, which would change what they mean. It is not asked whether
+//!   the `$id` is data, such as a value of an `enum`.
+//! - `DuplicateAnchor`: two places with one name, which only nested `$id`s could tell apart, or the scopes of
+//!   `$dynamicRef`.
+//! - `UnknownDialect`: a `$schema` besides draft 2020-12 and draft-07.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use expect_test::{Expect, expect};
+use haft_schema::{RepairPolicy, Schema, SchemaFault, repair};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What is judged otherwise on purpose, by file.
+const OTHERWISE: [(&str, &str); 3] = [
+    ("format", "formats are held to, not only noted: the folder `format` has the tests for that"),
+    ("idn-email", "not checked: it takes tables of Unicode"),
+    ("idn-hostname", "not checked: it takes tables of Unicode"),
+];
+
+/// Schemas of one subject.
+#[derive(Deserialize)]
+struct Case {
+    description: String,
+    schema: Value,
+    tests: Vec<Test>,
+}
+
+#[derive(Deserialize)]
+struct Test {
+    description: String,
+    data: Value,
+    valid: bool,
+}
+
+/// What the engine made of the suite: schemas that it refuses, with the reason, and values that it takes for something
+/// else than the suite does.
+#[derive(Default)]
+struct Report {
+    refused: BTreeMap<String, Vec<String>>,
+    wrong: Vec<String>,
+    right: usize,
+}
+
+impl Report {
+    fn of(folder: &str, dialect: Option<&str>) -> Self {
+        let mut report = Self::default();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-schema-test-suite").join(folder);
+        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.is_file());
+        files.sort();
+        for path in files {
+            let file = path.file_stem().unwrap().to_str().unwrap();
+            if OTHERWISE.iter().any(|(name, _)| *name == file) {
+                continue;
+            }
+            for mut case in serde_json::from_slice::<Vec<Case>>(&fs::read(&path).unwrap()).unwrap() {
+                if let (Some(dialect), Value::Object(schema)) = (dialect, &mut case.schema) {
+                    schema.entry("$schema").or_insert_with(|| dialect.into());
+                }
+                report.run(file, case);
+            }
+        }
+        report
+    }
+
+    fn run(&mut self, file: &str, case: Case) {
+        let schema = match Schema::new(case.schema) {
+            Ok(schema) => schema,
+            Err(error) => {
+                let place = format!("{file}: {}", case.description);
+                self.refused.entry(kind(error.fault())).or_default().push(place);
+                return;
+            }
+        };
+        for test in case.tests {
+            let listed = schema.validate(&test.data).is_ok();
+            assert_eq!(schema.is_valid(&test.data), listed, "{file}: {}", test.description);
+            if listed != test.valid {
+                self.wrong.push(format!("{file}: {}: {}", case.description, test.description));
+                continue;
+            }
+            self.right += 1;
+            let (repaired, repairs) = repair(&schema, test.data.clone(), RepairPolicy::Default);
+            if test.valid {
+                assert_eq!((repaired, repairs.len()), (test.data, 0), "a valid value is never changed");
+            }
+        }
+    }
+
+    fn check(&self, expected: &Expect) {
+        let mut text = format!("{} right\n", self.right);
+        for (reason, places) in &self.refused {
+            text += &format!("refused, {reason}:\n");
+            text.extend(places.iter().map(|place| format!("  {place}\n")));
+        }
+        expected.assert_eq(&text);
+        assert_eq!(self.wrong, Vec::<String>::new());
+    }
+}
+
+/// The name of a fault, without what it says of one schema.
+fn kind(fault: &SchemaFault) -> String {
+    let text = format!("{fault:?}");
+    text.split(|it: char| !it.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn draft_2020_12() {
+    Report::of("draft2020-12", None).check(&expect![[r#"
+        1010 right
+        refused, DuplicateAnchor:
+          anchor: same $anchor with different base uri
+          dynamicRef: A $dynamicRef resolves to the first $dynamicAnchor still in scope that is encountered when the schema is evaluated
+          dynamicRef: A $dynamicRef without anchor in fragment behaves identical to $ref
+          dynamicRef: A $dynamicRef with intermediate scopes that don't include a matching $dynamicAnchor does not affect dynamic scope resolution
+          dynamicRef: An $anchor with the same name as a $dynamicAnchor is not used for dynamic scope resolution
+          dynamicRef: A $dynamicRef without a matching $dynamicAnchor in the same schema resource behaves like a normal $ref to $anchor
+          dynamicRef: A $dynamicRef with a non-matching $dynamicAnchor in the same schema resource behaves like a normal $ref to $anchor
+          dynamicRef: A $dynamicRef that initially resolves to a schema with a matching $dynamicAnchor resolves to the first $dynamicAnchor in the dynamic scope
+          dynamicRef: A $dynamicRef that initially resolves to a schema without a matching $dynamicAnchor behaves like a normal $ref to $anchor
+          dynamicRef: multiple dynamic paths to the $dynamicRef keyword
+          dynamicRef: after leaving a dynamic scope, it is not used by a $dynamicRef
+          dynamicRef: $dynamicRef skips over intermediate resources - direct reference
+          ref: order of evaluation: $id and $anchor and $ref
+          unevaluatedItems: unevaluatedItems with $dynamicRef
+          unevaluatedProperties: unevaluatedProperties with $dynamicRef
+        refused, RemoteReference:
+          anchor: Location-independent identifier with absolute URI
+          anchor: Location-independent identifier with base URI change in subschema
+          defs: validate definition against metaschema
+          dynamicRef: strict-tree schema, guards against misspelled properties
+          dynamicRef: tests for implementation dynamic anchor and reference link
+          dynamicRef: $ref and $dynamicAnchor are independent of order - $defs first
+          dynamicRef: $ref and $dynamicAnchor are independent of order - $ref first
+          dynamicRef: $ref to $dynamicRef finds detached $dynamicAnchor
+          ref: remote ref, containing refs itself
+          ref: Recursive references between schemas
+          ref: refs with relative uris and defs
+          ref: relative refs with absolute uris and defs
+          ref: $id must be resolved against nearest parent, not just immediate parent
+          ref: order of evaluation: $id and $ref
+          ref: simple URN base URI with $ref via the URN
+          ref: URN base URI with URN and JSON pointer ref
+          ref: URN base URI with URN and anchor ref
+          ref: URN ref with nested pointer ref
+          ref: ref to if
+          ref: ref to then
+          ref: ref to else
+          ref: ref with absolute-path-reference
+          refRemote: remote ref
+          refRemote: fragment within remote ref
+          refRemote: anchor within remote ref
+          refRemote: ref within remote ref
+          refRemote: base URI change
+          refRemote: base URI change - change folder
+          refRemote: base URI change - change folder in subschema
+          refRemote: root ref in remote ref
+          refRemote: remote ref with ref to defs
+          refRemote: Location-independent identifier in remote ref
+          refRemote: retrieved nested refs resolve relative to their URI not $id
+          refRemote: remote HTTP ref with different $id
+          refRemote: remote HTTP ref with different URN $id
+          refRemote: remote HTTP ref with nested absolute ref
+          refRemote: $ref to $ref finds detached $anchor
+        refused, UnknownDialect:
+          vocabulary: schema that uses custom metaschema with with no validation vocabulary
+          vocabulary: ignore unrecognized optional vocabulary
+    "#]]);
+}
+
+#[test]
+fn draft_2020_12_optional() {
+    Report::of("draft2020-12/optional", None).check(&expect![[r#"
+        141 right
+        refused, DuplicateAnchor:
+          anchor: $anchor inside an enum is not a real identifier
+          dynamicRef: $dynamicRef skips over intermediate resources - pointer reference across resource boundary
+        refused, NestedId:
+          id: $id inside an enum is not a real identifier
+          unknownKeyword: $id inside an unknown keyword is not a real identifier
+        refused, RemoteReference:
+          cross-draft: refs to historic drafts are processed as historic drafts
+        refused, UnknownDialect:
+          format-assertion: schema that uses custom metaschema with format-assertion: false
+          format-assertion: schema that uses custom metaschema with format-assertion: true
+    "#]]);
+}
+
+#[test]
+fn draft_2020_12_formats() {
+    Report::of("draft2020-12/format", None).check(&expect![[r#"
+        416 right
+    "#]]);
+}
+
+const DRAFT_7: Option<&str> = Some("http://json-schema.org/draft-07/schema#");
+
+#[test]
+fn draft_7() {
+    Report::of("draft7", DRAFT_7).check(&expect![[r#"
+        754 right
+        refused, NestedId:
+          refRemote: base URI change - change folder
+          refRemote: base URI change - change folder in subschema
+        refused, RemoteReference:
+          definitions: validate definition against metaschema
+          ref: $ref prevents a sibling $id from changing the base uri
+          ref: remote ref, containing refs itself
+          ref: Recursive references between schemas
+          ref: Reference an anchor with a non-relative URI
+          ref: Location-independent identifier with base URI change in subschema
+          ref: refs with relative uris and defs
+          ref: relative refs with absolute uris and defs
+          ref: $id must be resolved against nearest parent, not just immediate parent
+          ref: simple URN base URI with $ref via the URN
+          ref: URN base URI with URN and JSON pointer ref
+          ref: URN base URI with URN and anchor ref
+          ref: ref to if
+          ref: ref to then
+          ref: ref to else
+          ref: ref with absolute-path-reference
+          refRemote: remote ref
+          refRemote: fragment within remote ref
+          refRemote: ref within remote ref
+          refRemote: base URI change
+          refRemote: root ref in remote ref
+          refRemote: remote ref with ref to definitions
+          refRemote: Location-independent identifier in remote ref
+          refRemote: retrieved nested refs resolve relative to their URI not $id
+          refRemote: $ref to $ref finds location-independent $id
+    "#]]);
+}
+
+#[test]
+fn draft_7_optional() {
+    Report::of("draft7/optional", DRAFT_7).check(&expect![[r#"
+        108 right
+        refused, NestedId:
+          id: id inside an enum is not a real identifier
+          id: non-schema object containing an $id property
+          unknownKeyword: $id inside an unknown keyword is not a real identifier
+        refused, RemoteReference:
+          cross-draft: refs to future drafts are processed as future drafts
+    "#]]);
+}
+
+#[test]
+fn draft_7_formats() {
+    Report::of("draft7/format", DRAFT_7).check(&expect![[r#"
+        360 right
+    "#]]);
+}

@@ -1,0 +1,381 @@
+//! Profiles that keep a part of a schema and never refuse it: for Gemini and for small models.
+
+use expect_test::expect;
+use haft_schema::{
+    Schema,
+    WireProfile::{Gemini, OpenAi, Small},
+};
+use serde_json::{Map, json};
+
+use super::check_profile;
+
+/// What a Pydantic model or an `Option` makes of an order.
+fn order() -> serde_json::Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "OrderArguments",
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {"$ref": "#/$defs/Item"},
+                "minItems": 1,
+                "description": "What is ordered.",
+            },
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null, "title": "Note"},
+            "priority": {"$ref": "#/$defs/Priority", "description": "How soon."},
+            "when": {"type": ["string", "null"], "format": "date"},
+            "price": {"type": "number", "exclusiveMinimum": 0},
+        },
+        "required": ["items"],
+        "additionalProperties": false,
+        "$defs": {
+            "Item": {
+                "type": "object",
+                "properties": {"sku": {"type": "string", "minLength": 1}, "count": {"type": "integer", "format": "int64"}},
+                "required": ["sku"],
+            },
+            "Priority": {"enum": ["low", "high"]},
+        },
+    })
+}
+
+#[test]
+fn an_order() {
+    check_profile(
+        Gemini,
+        order(),
+        &expect![[r#"
+            {"title":"OrderArguments","type":"object","properties":{"items":{"description":"What is ordered.","type":"array","minItems":1,"items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer","format":"int64"}},"required":["sku"]}},"note":{"title":"Note","description":"default: null","type":"string","nullable":true},"priority":{"description":"How soon.","type":"string","format":"enum","enum":["low","high"]},"when":{"description":"format: \"date\"","type":"string","nullable":true},"price":{"description":"exclusiveMinimum: 0","type":"number"}},"required":["items"]}, not strict
+            `additionalProperties` at /: left out
+            `default` at /properties/note: only told in the description
+            `format` at /properties/when: only told in the description
+            `exclusiveMinimum` at /properties/price: only told in the description"#]],
+    );
+    check_profile(
+        Small,
+        order(),
+        &expect![[r#"
+            {"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer"}},"required":["sku"]},"minItems":1,"description":"What is ordered."},"note":{"type":"string"},"priority":{"description":"How soon.","enum":["low","high"]},"when":{"type":"string","format":"date"},"price":{"type":"number","exclusiveMinimum":0}},"required":["items"]}, not strict
+            `title` at /: left out
+            `additionalProperties` at /: left out
+            `format` at /$defs/Item/properties/count: left out
+            `title` at /properties/note: left out
+            `type` at /properties/note: left out instead of null
+            `type` at /properties/when: left out instead of null"#]],
+    );
+}
+
+/// What refers to itself is written out once.
+#[test]
+fn a_tree_ends() {
+    let tree = json!({
+        "properties": {"root": {"$ref": "#/$defs/node"}},
+        "$defs": {"node": {
+            "type": "object",
+            "description": "A node.",
+            "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+        }},
+    });
+    check_profile(
+        Gemini,
+        tree.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"root":{"description":"A node.","type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
+        `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
+    );
+    check_profile(
+        Small,
+        tree,
+        &expect![[r#"
+        {"type":"object","properties":{"root":{"type":"object","description":"A node.","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
+        `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
+    );
+    let root = json!({"properties": {"next": {"$ref": "#"}, "list": {"type": "array", "items": {"$ref": "#/properties/list"}}}});
+    check_profile(
+        Gemini,
+        root.clone(),
+        &expect![[r#"
+            {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
+            `$ref` at /properties/next: not written out again, any value of its type is offered
+            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+    );
+    check_profile(
+        Small,
+        root,
+        &expect![[r#"
+            {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
+            `$ref` at /properties/next: not written out again, any value of its type is offered
+            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+    );
+}
+
+/// Alternatives of objects that are told apart by a constant.
+#[test]
+fn alternatives() {
+    let shape = json!({
+        "properties": {"shape": {"oneOf": [
+            {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]},
+            {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
+            {"type": "null"},
+        ], "description": "What to draw."}},
+    });
+    check_profile(
+        Gemini,
+        shape.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"shape":{"description":"What to draw.","anyOf":[{"type":"object","properties":{"kind":{"type":"string","format":"enum","enum":["circle"]},"radius":{"type":"number"}},"required":["kind","radius"]},{"type":"object","properties":{"kind":{"type":"string","format":"enum","enum":["square"]},"side":{"type":"number"}},"required":["kind","side"]}],"nullable":true}}}, not strict
+        `oneOf` at /properties/shape: sent as `anyOf`, so that several alternatives may fit"#]],
+    );
+    check_profile(
+        Small,
+        shape,
+        &expect![[r#"
+        {"type":"object","properties":{"shape":{"oneOf":[{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"]},{"type":"object","properties":{"kind":{"const":"square"},"side":{"type":"number"}},"required":["kind","side"]}],"description":"What to draw."}}}, not strict
+        `type` at /properties/shape: left out instead of null"#]],
+    );
+    let root = json!({"oneOf": [
+        {"properties": {"action": {"const": "open"}, "path": {"type": "string"}}, "required": ["action", "path"]},
+        {"properties": {"action": {"const": "close"}, "id": {"type": "integer"}}, "required": ["action"]},
+    ]});
+    check_profile(
+        Gemini,
+        root.clone(),
+        &expect![[r#"
+            {"type":"object","properties":{"action":{"type":"string","format":"enum","enum":["open","close"]},"path":{"type":"string"},"id":{"type":"integer"}},"required":["action"]}, not strict
+            `oneOf` at /: sent as one object with the properties of all alternatives
+            `type` at /oneOf/1/properties/action: sent as `anyOf`, so that several alternatives may fit"#]],
+    );
+    check_profile(Small, root, &expect!["as given, not strict"]);
+}
+
+/// What fails a request to Gemini where it stands in a schema as it is.
+#[test]
+fn what_gemini_refuses() {
+    let refused = json!({"properties": {
+        "any": {},
+        "anything": true,
+        "list": {"type": "array"},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false},
+        "level": {"enum": [1, 2, 3]},
+        "empty": {"enum": ["", "a"]},
+        "mixed": {"enum": ["a", 1, null]},
+        "url": {"type": "string", "format": "uri"},
+        "types": {"type": ["string", "integer", "number", "null"], "description": "A number, or its name."},
+        "nested": {"anyOf": [{"type": ["string", "null"]}, {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}]},
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "step": {"type": "integer", "multipleOf": 5, "exclusiveMaximum": 100},
+        "code": {"type": "string", "pattern": "^(?!x)"},
+        "object": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]},
+        "nullable": {"type": ["object", "null"], "properties": {"a": {"type": "string"}}},
+        "nothing": {"type": "null"},
+    }});
+    check_profile(
+        Gemini,
+        refused,
+        &expect![[r#"
+            {"type":"object","properties":{"any":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"anything":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"pair":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"integer"}]}},"level":{"description":"enum: [1,2,3]","type":"integer"},"empty":{"type":"string","format":"enum","enum":["a"]},"mixed":{"anyOf":[{"type":"string","format":"enum","enum":["a"]},{"description":"enum: [\"a\",1,null]","type":"integer"}],"nullable":true},"url":{"description":"format: \"uri\"","type":"string"},"types":{"description":"A number, or its name.","anyOf":[{"type":"string"},{"type":"number"}],"nullable":true},"nested":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"boolean"}],"nullable":true},"map":{"description":"additionalProperties: {\"type\":\"integer\"}","type":"object"},"step":{"description":"multipleOf: 5; exclusiveMaximum: 100","type":"integer"},"code":{"description":"pattern: \"^(?!x)\"","type":"string"},"object":{"type":"object","properties":{"a":{"type":"string"},"b":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"required":["a","b"]},"nullable":{"type":"object","properties":{"a":{"type":"string"}},"nullable":true},"nothing":{"type":"null"}}}, not strict
+            `type` at /properties/any: only some of the values that fit are offered
+            `type` at /properties/anything: only some of the values that fit are offered
+            `type` at /properties/list: only some of the values that fit are offered
+            `items` at /properties/pair: left out
+            `prefixItems` at /properties/pair: sent as `anyOf`, so that several alternatives may fit
+            `enum` at /properties/level: only told in the description
+            `enum` at /properties/empty: only some of the values that fit are offered
+            `enum` at /properties/mixed: only told in the description
+            `format` at /properties/url: only told in the description
+            `additionalProperties` at /properties/map: only told in the description
+            `multipleOf` at /properties/step: only told in the description
+            `exclusiveMaximum` at /properties/step: only told in the description
+            `pattern` at /properties/code: only told in the description
+            `required` at /properties/object: only some of the values that fit are offered"#]],
+    );
+    let tuple = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"pair": {"type": "array", "items": [{"type": "string"}, {"type": "string"}]}},
+    });
+    check_profile(
+        Gemini,
+        tuple,
+        &expect![[r#"
+        {"type":"object","properties":{"pair":{"type":"array","items":{"type":"string"}}}}, not strict
+        `items` at /properties/pair: sent as `anyOf`, so that several alternatives may fit"#]],
+    );
+}
+
+/// Parts that say different things of the same value: what was said first is sent.
+#[test]
+fn parts_that_cannot_be_put_together() {
+    let parts = json!({
+        "allOf": [
+            {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]},
+            {"properties": {"a": {"type": "integer"}, "c": {"type": "integer"}}, "minProperties": 2},
+            {"$ref": "#/$defs/more"},
+        ],
+        "maxProperties": 3,
+        "$defs": {"more": {"properties": {"d": {"not": {"type": "string"}}, "e": {"$ref": "#x"}}, "maxProperties": 4, "$anchor": "x"}},
+    });
+    check_profile(
+        Gemini,
+        parts.clone(),
+        &expect![[r#"
+        {"type":"object","maxProperties":3,"minProperties":2,"properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"integer"},"d":{"description":"not: {\"type\":\"string\"}","anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"e":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"required":["a"]}, not strict
+        `type` at /allOf/1/properties/a: left out
+        `maxProperties` at /$defs/more: left out
+        `type` at /$defs/more/properties/d: only some of the values that fit are offered
+        `not` at /$defs/more/properties/d: only told in the description
+        `$ref` at /$defs/more/properties/e: left out
+        `type` at /$defs/more/properties/e: only some of the values that fit are offered"#]],
+    );
+    check_profile(
+        Small,
+        parts,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"integer"},"d":{},"e":{}},"required":["a"]}, not strict
+        `type` at /allOf/1/properties/a: left out
+        `maxProperties` at /$defs/more: left out
+        `maxProperties` at /: left out
+        `minProperties` at /allOf/1: left out
+        `not` at /$defs/more/properties/d: left out
+        `$ref` at /$defs/more/properties/e: left out"#]],
+    );
+}
+
+/// What would mean something else in its new place is left out, and that is told.
+#[test]
+fn what_depends_on_its_place() {
+    let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
+    check_profile(
+        OpenAi,
+        remainder.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"a":{}}}, not strict
+        `additionalProperties` at /: left out"#]],
+    );
+    check_profile(
+        Small,
+        remainder,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{}}}, not strict
+        `additionalProperties` at /: left out"#]],
+    );
+    let items = json!({"properties": {"a": {"allOf": [{"prefixItems": [{"type": "string"}]}], "items": {"type": "integer"}}}});
+    check_profile(
+        Small,
+        items,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"prefixItems":[{"type":"string"}]}}}, not strict
+        `items` at /properties/a: left out"#]],
+    );
+}
+
+/// What no value fits is nothing that can be sent.
+#[test]
+fn contradictions() {
+    let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
+    check_profile(
+        Gemini,
+        never.clone(),
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"string"}}}, not strict
+        `type` at /properties/b: left out"#]],
+    );
+    check_profile(
+        Small,
+        never,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"string"}}}, not strict
+        `type` at /properties/b: left out"#]],
+    );
+    check_profile(
+        Gemini,
+        json!({"const": 2}),
+        &expect![[r#"
+            {"description":"const: 2","type":"object"}, not strict
+            `const` at /: only told in the description"#]],
+    );
+    check_profile(
+        OpenAi,
+        json!({"allOf": [true, false, {"type": "number"}]}),
+        &expect![[r#"
+        {"type":"object","properties":{}}, not strict
+        `type` at /allOf/1: left out
+        `type` at /allOf/2: left out"#]],
+    );
+}
+
+/// What else is said of a `null` is not said with it.
+#[test]
+fn rules_about_null() {
+    let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
+    check_profile(
+        Gemini,
+        rule,
+        &expect![[r#"
+        {"type":"object","properties":{"a":{"type":"null"}}}, not strict
+        `not` at /properties/a: left out"#]],
+    );
+}
+
+/// A property that two parts require is required once: twice it would be no schema.
+#[test]
+fn required_by_several_parts() {
+    let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
+    check_profile(
+        OpenAi,
+        parts,
+        &expect![[r#"{"type":"object","properties":{"a":{}},"required":["a"]}, not strict"#]],
+    );
+}
+
+/// FAULTS S2: what is small as it is written stays small where each part is written out.
+#[test]
+fn what_is_written_out_is_bounded() {
+    let mut doubled = json!({"type": "string"});
+    for _ in 0..8 {
+        let rules: Vec<_> = (0..10).map(|number| json!({"minProperties": number})).collect();
+        doubled = json!({"type": "object", "properties": {"p": doubled}, "anyOf": rules});
+    }
+    let long = "x".repeat(100_000);
+    let names: Map<_, _> =
+        (0..1_000).map(|number| (format!("p{number}"), json!({"$ref": "#/$defs/long"}))).collect();
+    let alternatives: Vec<_> = (0..500).map(|number| json!({"title": number.to_string()})).collect();
+    for schema in [
+        json!({"properties": {"x": doubled}}),
+        json!({"properties": names, "$defs": {"long": {"enum": [long]}}}),
+        json!({"properties": {"x": {"anyOf": alternatives, "oneOf": alternatives, "properties": names, "type": "object"}}, "$defs": {"long": {}}}),
+    ] {
+        let schema = Schema::arguments(schema).unwrap();
+        for profile in [Gemini, Small] {
+            let wire = schema.wire(profile);
+            assert!(wire.value.to_string().len() < 2_000_000, "{profile:?}");
+            assert!(wire.losses.len() < 50_000);
+        }
+    }
+}
+
+/// A long description ends with a sentence.
+#[test]
+fn descriptions_for_small_models() {
+    let long = format!(
+        "Finds pages, e.g. of a wiki. {}",
+        "It looks at the titles first, then at the text. ".repeat(8)
+    );
+    let words = "word ".repeat(100);
+    let schema = json!({"properties": {
+        "q": {"type": "string", "description": long, "title": "Q", "if": {"minLength": 1}, "then": {"maxLength": 9}, "x-order": 1},
+        "w": {"description": words},
+    }});
+    check_profile(
+        Small,
+        schema,
+        &expect![[r#"
+        {"type":"object","properties":{"q":{"type":"string","description":"Finds pages, e.g. of a wiki. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text. It looks at the titles first, then at the text."},"w":{"description":"word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word wo…"}}}, not strict
+        `description` at /properties/q: shortened
+        `title` at /properties/q: left out
+        `if` at /properties/q: left out
+        `then` at /properties/q: left out
+        `x-order` at /properties/q: left out
+        `description` at /properties/w: shortened"#]],
+    );
+}

@@ -1,0 +1,360 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use expect_test::expect;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::json;
+
+use super::{Cassette, CassetteMode, CassetteModel};
+use crate::{ScriptedModel, TestModel, conformance};
+use haft_core::{
+    ChatModel as _, Message, Schema, Timestamp, ToolCall, ToolDefinition, ToolError, ToolName, ToolOutput,
+    ToolResult,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool::DynamicTool,
+    toolset::ToolList,
+    usage::Usage,
+};
+use haft_middleware::ModelMiddleware as _;
+
+fn tools() -> ToolList {
+    let properties = json!({"x": {"type": "integer"}, "y": {"type": "integer"}});
+    let schema = Schema::new(json!({"type": "object", "properties": properties})).unwrap();
+    let definition = ToolDefinition::new(ToolName::new("add").unwrap(), schema);
+    let definition = definition.with_description("Adds two integers.");
+    let add = DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("42".into()) });
+    ToolList::new("test", [add])
+}
+
+const QUESTION: &str = "What is 17 plus 25?";
+
+fn first() -> ChatRequest {
+    ChatRequest::new([Message::user(QUESTION)]).with_tools(tools())
+}
+
+/// What is asked after the call, by a program whose ids and times are those of today.
+fn second(id: &str, sum: &str) -> ChatRequest {
+    let call = ToolCall::new(id, "add", r#"{"x":17,"y":25}"#);
+    let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+    let result = ToolResult::done(id, "add", ToolOutput::from(sum));
+    let messages = [Message::user(QUESTION), Message::assistant(reply), Message::tool(result)];
+    ChatRequest::new(messages.map(|it| it.at(Timestamp::now()))).with_tools(tools())
+}
+
+fn scripted() -> ScriptedModel {
+    ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).chunks(["It ", "is ", "42."])
+}
+
+async fn events(model: &CassetteModel, request: &ChatRequest) -> Vec<Result<ChatEvent, ModelError>> {
+    model.stream(request).collect().await
+}
+
+/// A cassette of two requests, and the events of the second.
+async fn recorded() -> (String, Vec<ChatEvent>) {
+    let model = CassetteModel::record(scripted());
+    model.chat(&first()).await.unwrap();
+    let said = events(&model, &second("call_1", "42")).await.into_iter().map(Result::unwrap).collect();
+    (model.recording().unwrap(), said)
+}
+
+/// What a program asks goes by what the model can do, and that is recorded.
+#[test]
+fn what_the_model_can_do_is_replayed() {
+    let profile = ModelProfile {
+        json_schema: false,
+        images: true,
+        audio: true,
+        files: true,
+        context_window: Some(8_000),
+        ..ModelProfile::new("hears")
+    };
+    let model = CassetteModel::record(ScriptedModel::new().with_profile(profile.clone()));
+    let cassette = Cassette { profile: Some(model.profile().into()), ..Cassette::default() };
+    let read: Cassette = cassette.to_string().parse().unwrap();
+    assert_eq!(*CassetteModel::replay(read).profile(), profile);
+}
+
+#[tokio::test]
+async fn a_cassette_is_text_that_a_person_can_read() {
+    let (text, _) = recorded().await;
+    expect![[r##"
+        {
+          "haft_cassette": 1,
+          "model": {"name":"scripted","native_tools":true,"json_schema":true,"images":false},
+          "exchanges": [
+            {
+              "request": {
+                "messages": [{"role":"user","content":"What is 17 plus 25?"}],
+                "tools": [
+                  {
+                    "name": "add",
+                    "description": "Adds two integers.",
+                    "input_schema": {"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}}}
+                  }
+                ]
+              },
+              "response": {
+                "message": {"tool_calls":[{"id":"call_1","name":"add","arguments":"{\"x\":17,\"y\":25}"}]},
+                "finish_reason": "tool_calls",
+                "usage": {"requests":1,"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"reasoning_tokens":0}
+              }
+            },
+            {
+              "follows": 1,
+              "request": {
+                "messages": [
+                  {"role":"assistant","tool_calls":[{"id":"#1","name":"add","arguments":"{\"x\":17,\"y\":25}"}]},
+                  {"role":"tool","id":"#1","name":"add","success":true,"content":"42"}
+                ]
+              },
+              "events": [
+                {"type":"text_delta","text":"It "},
+                {"type":"text_delta","text":"is "},
+                {"type":"text_delta","text":"42."},
+                {
+                  "type": "finished",
+                  "message": {"content":[{"type":"text","text":"It is 42."}]},
+                  "finish_reason": "stop",
+                  "usage": {"requests":1,"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"reasoning_tokens":0}
+                }
+              ]
+            }
+          ]
+        }
+    "##]]
+    .assert_eq(&text);
+    let cassette: Cassette = text.parse().unwrap();
+    assert_eq!(cassette.len(), 2);
+    assert_eq!(cassette.to_string(), text);
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_replayed_in_the_same_pieces_whatever_ids_and_times_are_today() {
+    let (text, said) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    assert_eq!(model.chat(&first()).await.unwrap().message.tool_calls[0].id, "call_1");
+    let replayed: Vec<_> =
+        events(&model, &second("other", "42")).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(replayed, said);
+    assert_eq!(model.profile().name, "scripted");
+    assert_eq!(model.recording(), None);
+}
+
+#[tokio::test]
+async fn requests_may_come_in_any_order_and_whole_or_streamed() {
+    let (text, _) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    assert_eq!(model.chat(&second("call_1", "42")).await.unwrap().message.text(), "It is 42.");
+    let events = events(&model, &first()).await;
+    assert!(matches!(&events[0], Ok(ChatEvent::ToolCallStarted { name, .. }) if name == "add"));
+}
+
+/// What dropping the model says.
+fn told_at_the_end(model: CassetteModel) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(model))).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_request_that_changed_is_told_with_what_was_and_what_is() {
+    let (text, _) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    model.chat(&first()).await.unwrap();
+    let error = model.chat(&second("call_1", "43")).await.unwrap_err();
+    expect![[r#"
+        the model failed: request 2 is not the recorded one; what changed since exchange 2 of the cassette:
+          /messages/2/content: was "42", now "43"
+        if that is meant, record it anew with HAFT_CASSETTES=record
+    "#]]
+    .assert_eq(&format!("{error}\n"));
+    assert!(error.to_string().ends_with(&told_at_the_end(model)));
+
+    let model = CassetteModel::replay(text.parse().unwrap());
+    let other = ChatRequest::new([Message::user("What is 17 plus 26?")]);
+    let error = model.chat(&other).await.unwrap_err();
+    expect![[r#"
+        the model failed: request 1 is not the recorded one; what changed since exchange 1 of the cassette:
+          /messages/0/content: was "What is 17 plus 25?", now "What is 17 plus 26?"
+          /tools: was [{"name":"add","description":"Adds two integers.","input_schema":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}}}}], now nothing
+        if that is meant, record it anew with HAFT_CASSETTES=record
+    "#]]
+    .assert_eq(&format!("{error}\n"));
+    drop(told_at_the_end(model));
+}
+
+#[tokio::test]
+async fn what_nobody_asked_for_is_told_at_the_end() {
+    let (text, _) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    model.chat(&first()).await.unwrap();
+    assert_eq!(told_at_the_end(model), "nobody asked what exchange 2 of the cassette is about");
+}
+
+/// The panic of a spawned task is nobody's.
+#[tokio::test]
+async fn a_test_may_verify_what_was_asked_and_then_no_clone_panics() {
+    let (text, _) = recorded().await;
+    let model = CassetteModel::replay(text.parse().unwrap());
+    let worker = model.clone();
+    let asked = async move {
+        worker.chat(&first()).await.unwrap();
+        worker.chat(&second("call_1", "43")).await.unwrap_err();
+    };
+    tokio::spawn(asked).await.unwrap();
+    let problem = model.verify().unwrap_err().to_string();
+    assert!(problem.contains(r#"/messages/2/content: was "42", now "43""#), "{problem}");
+    drop(model);
+
+    let model = CassetteModel::replay(text.parse().unwrap());
+    let worker = model.clone();
+    tokio::spawn(async move { worker.chat(&first()).await }).await.unwrap().unwrap();
+    let problem = model.verify().unwrap_err();
+    assert_eq!(problem.to_string(), "nobody asked what exchange 2 of the cassette is about");
+    model.chat(&second("call_1", "42")).await.unwrap();
+    assert_eq!(model.verify(), Ok(()));
+    // What is asked afterwards is told again.
+    model.chat(&first()).await.unwrap_err();
+    assert!(told_at_the_end(model).starts_with("request 3 is not recorded"));
+    assert_eq!(CassetteModel::record(TestModel::new()).verify(), Ok(()));
+}
+
+/// Any wrapper is recorded as any model is.
+#[tokio::test]
+async fn what_each_of_several_models_said_is_recorded() {
+    let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };
+    let one = ScriptedModel::new().fail(busy()).fail(busy());
+    let other = ScriptedModel::new().chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
+    let model = CassetteModel::record(one.with_fallback(other));
+    let said: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    let error = model.chat(&first()).await.unwrap_err();
+
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let again: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(again, said);
+    let replayed = model.chat(&first()).await.unwrap_err();
+    assert_eq!(format!("{replayed:?}"), format!("{error:?}"));
+    assert!(matches!(replayed, ModelError::NoneReplied { failures } if failures.len() == 2));
+}
+
+#[tokio::test]
+async fn a_replayed_model_keeps_the_promises_of_one() {
+    let model = CassetteModel::record(TestModel::new());
+    conformance::model(model.clone()).deterministic().await.assert();
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    conformance::model(model.clone()).deterministic().await.assert();
+    assert_eq!(model.verify(), Ok(()));
+}
+
+#[tokio::test]
+async fn errors_are_recorded_and_replayed_as_errors() {
+    let cut = ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("It".into()) };
+    let script = ScriptedModel::new()
+        .events([Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(cut)])
+        .fail(ModelError::Rejected { status: 400, body: "no".to_owned() });
+    let model = CassetteModel::record(script);
+    let recorded = events(&model, &first()).await;
+    model.chat(&first()).await.unwrap_err();
+
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let replayed = events(&model, &first()).await;
+    assert_eq!(format!("{replayed:?}"), format!("{recorded:?}"));
+    let error = model.chat(&first()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Rejected { status: 400, body } if body == "no"));
+}
+
+#[tokio::test]
+async fn a_reply_that_the_program_dropped_is_dropped_again() {
+    let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
+    let request = first();
+    let mut stream = model.stream(&request);
+    stream.next().await.unwrap().unwrap();
+    drop(stream);
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    let mut stream = model.stream(&request);
+    assert!(matches!(stream.next().await, Some(Ok(ChatEvent::TextDelta { text })) if text == "It "));
+    assert!(stream.next().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn what_must_not_be_written_down_is_not_also_where_it_comes_in_pieces() {
+    let hide = |text: &str| text.replace("hunter2", "…").replace("/home/ada", "~");
+    let request = ChatRequest::new([Message::user("Read /home/ada/secret.")]);
+    let model =
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(hide);
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "It is hunter2.");
+    let model =
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(hide);
+    events(&model, &request).await;
+    let text = model.recording().unwrap();
+    assert!(!text.contains("hun") && !text.contains("ada"), "{text}");
+
+    let model = CassetteModel::replay(text.parse().unwrap()).redacting(hide);
+    let other = ChatRequest::new([Message::user("Read ~/secret.")]);
+    assert_eq!(model.chat(&other).await.unwrap().message.text(), "It is ….");
+}
+
+#[tokio::test]
+async fn by_itself_a_cassette_records_what_is_new_and_forgets_what_is_no_longer_asked() {
+    let (text, _) = recorded().await;
+    let asked = ScriptedModel::new().text("It is 43.");
+    let model = CassetteModel::auto(text.parse().unwrap(), asked.clone());
+    model.chat(&first()).await.unwrap();
+    model.chat(&second("call_1", "43")).await.unwrap();
+    assert_eq!(asked.requests().len(), 1);
+    let text = model.recording().unwrap();
+    let model = CassetteModel::replay(text.parse().unwrap());
+    model.chat(&first()).await.unwrap();
+    assert_eq!(model.chat(&second("call_1", "43")).await.unwrap().message.text(), "It is 43.");
+
+    let model = CassetteModel::auto(text.parse().unwrap(), ScriptedModel::new());
+    model.chat(&first()).await.unwrap();
+    model.chat(&second("call_1", "43")).await.unwrap();
+    assert_eq!(model.recording(), None);
+}
+
+#[tokio::test]
+async fn the_mode_decides_whether_a_model_is_made() {
+    let (text, _) = recorded().await;
+    let none = || Err::<TestModel, _>("there is no key");
+    let open = |mode, text| CassetteModel::open(mode, text, none).map_err(|error| error.to_string());
+    assert_eq!(
+        open(CassetteMode::Replay, None).unwrap_err(),
+        "nothing is recorded yet: record it with HAFT_CASSETTES=record"
+    );
+    assert_eq!(open(CassetteMode::Auto, Some(&text)).unwrap_err(), "the model cannot be made");
+    assert_eq!(open(CassetteMode::Record, None).unwrap_err(), "the model cannot be made");
+    let model = open(CassetteMode::Replay, Some(&text)).unwrap();
+    model.chat(&first()).await.unwrap();
+    model.chat(&second("call_1", "42")).await.unwrap();
+    assert_eq!("Auto".parse(), Ok(CassetteMode::Auto));
+    assert_eq!(
+        "once".parse::<CassetteMode>().unwrap_err().to_string(),
+        "\"once\" is no mode of cassettes: `replay`, `record` and `auto` are"
+    );
+}
+
+#[test]
+fn a_newer_form_is_refused_before_it_is_read() {
+    let newer = json!({"haft_cassette": 9, "exchanges": [{"anything": 1}]}).to_string();
+    let error = newer.parse::<Cassette>().unwrap_err();
+    assert!(error.to_string().starts_with("cassette format 9 is newer than 1,"), "{error}");
+    let nowhere = json!({"haft_cassette": 1, "exchanges": [{"follows": 2, "request": {}}]}).to_string();
+    assert_eq!(
+        nowhere.parse::<Cassette>().unwrap_err().to_string(),
+        "exchange 1 goes on from exchange 2, which is not before it"
+    );
+    assert!("{}".parse::<Cassette>().is_err());
+}
+
+#[tokio::test]
+async fn usage_and_ids_of_the_provider_are_replayed() {
+    let response = ChatResponse {
+        usage: Usage::of_request(10, 5),
+        id: Some("chatcmpl-1".to_owned()),
+        ..ChatResponse::new("Hello.")
+    };
+    let model = CassetteModel::record(ScriptedModel::new().reply(response.clone()));
+    model.chat(&first()).await.unwrap();
+    let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
+    assert_eq!(model.chat(&first()).await.unwrap(), response);
+}

@@ -1,0 +1,164 @@
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::example::{NoExample, nth_example};
+use haft_core::{
+    ChatModel, Message, Tool, ToolCall,
+    message::{AssistantMessage, MessageBody},
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    usage::Usage,
+};
+
+/// A model that calls every tool once, with arguments made from its schema, and then answers.
+///
+/// It shows in a moment whether a program's tools hang together: whether each can be called, and what comes of it. It knows
+/// nothing and costs nothing. The arguments are [examples](super::example): they fit the schema, and mean nothing, so that
+/// tools with effects should be given a place where they do no harm.
+///
+/// All tools that were not called yet in the conversation are called in one reply; where a call is required, or calls are
+/// not to be parallel, one after the other. The answer is an example of the schema that is asked for, or the text that it was
+/// [told](Self::answering), or else the results by the names of the tools, as JSON.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{ChatModel, Message, model::ChatRequest, tool, Toolset, toolset::ListContext};
+/// use haft_testing::TestModel;
+///
+/// /// Finds pages.
+/// #[tool]
+/// fn search(query: String, #[tool(default = 5)] limit: u32) -> String {
+///     format!("{limit} of {query}")
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let tools = Toolset::new().with(Search).list(&ListContext::default()).await;
+/// let request = ChatRequest::new([Message::user("Try all tools.")]).with_tools(tools);
+/// let reply = TestModel::new().chat(&request).await?;
+/// assert_eq!(reply.message.tool_calls[0].arguments, r#"{"query":"a"}"#);
+/// # Ok::<(), haft_core::model::ModelError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestModel {
+    profile: ModelProfile,
+    only: Option<BTreeSet<String>>,
+    answer: Option<String>,
+}
+
+/// No arguments could be made for a tool. The tool may be right all the same: a schema can ask for anything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tool \"{tool}\" cannot be called: {reason}")]
+pub struct NoArguments {
+    /// The tool.
+    pub tool: String,
+    /// Where in its arguments, and why.
+    pub reason: NoExample,
+}
+
+impl Default for TestModel {
+    fn default() -> Self {
+        Self { profile: ModelProfile::new("test"), only: None, answer: None }
+    }
+}
+
+impl TestModel {
+    /// Makes a model that calls all tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what the model says that it can do.
+    #[must_use]
+    pub fn with_profile(mut self, profile: ModelProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Calls only the tools of these names, where a call is not required.
+    #[must_use]
+    pub fn calling<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.only = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the text of the answer.
+    #[must_use]
+    pub fn answering(mut self, text: impl Into<String>) -> Self {
+        self.answer = Some(text.into());
+        self
+    }
+
+    /// What is called now; none where it is time to answer.
+    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, NoArguments> {
+        let said: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
+        let is_new = |name: &str| !said.iter().any(|call| call.name == name);
+        let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
+        let tools = request.tools.tools().iter();
+        let named = |tool: &dyn Tool| tool.definition().name().as_str().to_owned();
+        let chosen: Vec<_> = match &request.tool_choice {
+            ToolChoice::None => Vec::new(),
+            ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
+            // What ends a run is the last of them.
+            ToolChoice::Required => {
+                let last = tools.clone().next_back();
+                let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
+                new.next().or(last).into_iter().collect()
+            }
+            ToolChoice::Auto => {
+                let most = if request.settings.parallel_tool_calls == Some(false) { 1 } else { usize::MAX };
+                tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool))).take(most).collect()
+            }
+        };
+        let first = said.len() + 1;
+        let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
+            let definition = tool.definition();
+            let arguments = nth_example(definition.input_schema(), 0)
+                .map_err(|reason| NoArguments { tool: named(tool), reason })?;
+            Ok(ToolCall::new(format!("test_{number}"), named(tool), arguments.to_string()))
+        };
+        (first..).zip(chosen).map(call).collect()
+    }
+
+    fn text(&self, request: &ChatRequest) -> Result<String, NoExample> {
+        match &request.response_format {
+            ResponseFormat::JsonSchema { schema, .. } => {
+                // Each reply of a conversation goes another way, so that one who writes calls as JSON comes through all tools.
+                let said =
+                    request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
+                nth_example(schema, said.count()).map(|value| value.to_string())
+            }
+            ResponseFormat::JsonObject => Ok("{}".to_owned()),
+            ResponseFormat::Text => Ok(self.answer.clone().unwrap_or_else(|| results(request))),
+        }
+    }
+}
+
+/// What the tools said, by their names.
+fn results(request: &ChatRequest) -> String {
+    let result = |message: &Message| match message.body() {
+        MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),
+        _ => None,
+    };
+    let results: Map<_, _> = request.messages.iter().filter_map(|message| result(message)).collect();
+    Value::Object(results).to_string()
+}
+
+#[async_trait]
+impl ChatModel for TestModel {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        let calls = self.calls(request).map_err(ModelError::failed)?;
+        let message = if calls.is_empty() {
+            AssistantMessage::from(self.text(request).map_err(ModelError::failed)?)
+        } else {
+            AssistantMessage { tool_calls: calls, ..AssistantMessage::default() }
+        };
+        Ok(ChatResponse { usage: Usage::of_request(0, 0), ..ChatResponse::new(message) })
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+}

@@ -1,0 +1,242 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{example, nth_example};
+use haft_core::Schema;
+
+fn check(schema: Value, expected: &Expect) {
+    let schema = Schema::new(schema).unwrap();
+    let made = match example(&schema) {
+        Ok(value) => {
+            assert!(schema.is_valid(&value));
+            value.to_string()
+        }
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&made);
+    assert_eq!(example(&schema), example(&schema));
+}
+
+#[test]
+fn what_is_required_is_there_and_no_more() {
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["null", "integer"]}, "c": {}}, "required": ["b", "a"]}),
+        &expect![[r#"{"a":"a","b":0}"#]],
+    );
+    check(json!({"type": "object"}), &expect!["{}"]);
+    check(
+        json!({"required": ["x"], "additionalProperties": {"type": "boolean"}}),
+        &expect![[r#"{"x":false}"#]],
+    );
+    check(
+        json!({"properties": {"a": {"type": "null"}}, "minProperties": 3, "additionalProperties": {"type": "integer"}}),
+        &expect![[r#"{"a":null,"b":0,"c":0}"#]],
+    );
+    check(
+        json!({"minProperties": 2, "propertyNames": {"enum": ["x", "y"]}, "additionalProperties": {"const": 1}}),
+        &expect![[r#"{"x":1,"y":1}"#]],
+    );
+    check(
+        json!({"required": ["x-1"], "patternProperties": {"^x-": {"type": "array"}}, "additionalProperties": false}),
+        &expect![[r#"{"x-1":[]}"#]],
+    );
+}
+
+#[test]
+fn what_follows_from_a_member_is_there_too() {
+    let properties = json!({"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}});
+    check(
+        json!({"properties": properties, "required": ["a"], "dependentRequired": {"a": ["b"], "b": ["c"]}}),
+        &expect![[r#"{"a":0,"b":0,"c":0}"#]],
+    );
+    check(
+        json!({"properties": properties, "required": ["a"], "dependentSchemas": {"a": {"required": ["c"], "properties": {"c": {"minimum": 5}}}}}),
+        &expect![[r#"{"a":0,"c":5}"#]],
+    );
+    check(
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": properties, "required": ["a"], "dependencies": {"a": ["b"]}}),
+        &expect![[r#"{"a":0,"b":0}"#]],
+    );
+    check(
+        json!({"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"],
+            "if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["of_a"]}, "else": {"required": ["of_b"]}}),
+        &expect![[r#"{"kind":"a","of_a":"a"}"#]],
+    );
+}
+
+#[test]
+fn numbers_are_in_their_bounds() {
+    check(json!({"type": "integer", "minimum": 3}), &expect!["3"]);
+    check(json!({"type": "integer", "exclusiveMinimum": 3, "multipleOf": 5}), &expect!["5"]);
+    check(json!({"type": "integer", "maximum": -4, "multipleOf": 3}), &expect!["-6"]);
+    check(json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.5}), &expect!["0.25"]);
+    check(json!({"type": "number", "minimum": 0.05, "multipleOf": 0.1}), &expect!["1"]);
+    check(json!({"type": "integer", "minimum": 18446744073709551615_u64}), &expect!["18446744073709551615"]);
+}
+
+#[test]
+fn texts_have_their_form() {
+    check(json!({"type": "string", "minLength": 3, "maxLength": 4}), &expect![[r#""aaa""#]]);
+    check(json!({"type": "string", "maxLength": 0}), &expect![[r#""""#]]);
+    check(json!({"type": "string", "pattern": "^[A-Z]{2}-\\d{4}$"}), &expect![[r#""AA-0000""#]]);
+    check(json!({"type": "string", "pattern": "^(?!a)[a-z]+$"}), &expect![[r#""b""#]]);
+    check(
+        json!({"type": "string", "pattern": "^arn:aws:(s3|ec2):[^:]*$", "minLength": 20}),
+        &expect![[r#""arn:aws:s3:aaaaaaaaaaa""#]],
+    );
+    check(json!({"type": "string", "pattern": "(a)\\1b", "examples": ["aab"]}), &expect![[r#""aab""#]]);
+    for format in
+        ["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "regex"]
+    {
+        let schema = Schema::new(json!({"type": "string", "format": format})).unwrap();
+        assert!(example(&schema).is_ok(), "{format}");
+    }
+}
+
+#[test]
+fn lists_have_what_they_must() {
+    check(
+        json!({"type": "array", "items": {"type": "string"}, "minItems": 3, "uniqueItems": true}),
+        &expect![[r#"["a","b","c"]"#]],
+    );
+    check(
+        json!({"items": {"type": "object", "properties": {"x": {"type": "boolean"}, "y": {"enum": [1, 2]}}, "required": ["x", "y"]}, "minItems": 4, "uniqueItems": true}),
+        &expect![[r#"[{"x":false,"y":1},{"x":true,"y":1},{"x":false,"y":2},{"x":true,"y":2}]"#]],
+    );
+    check(
+        json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}], "minItems": 3, "items": {"const": 7}}),
+        &expect!["[0,null,7]"],
+    );
+    check(
+        json!({"type": "array", "contains": {"const": "x"}, "minContains": 2, "minItems": 3}),
+        &expect![[r#"["x","x","a"]"#]],
+    );
+}
+
+#[test]
+fn each_way_is_tried_until_the_whole_fits() {
+    check(json!({"anyOf": [{"type": "string", "pattern": "^(?=a)b$"}, {"type": "integer"}]}), &expect!["0"]);
+    check(
+        json!({"oneOf": [{"type": "number"}, {"type": "integer"}, {"type": "string"}]}),
+        &expect![[r#""a""#]],
+    );
+    check(json!({"type": "string", "not": {"enum": ["a", "b"]}}), &expect![[r#""c""#]]);
+    check(
+        json!({"allOf": [{"minimum": 3}, {"type": "number"}, {"type": "integer", "maximum": 9}]}),
+        &expect!["3"],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "not": {"maxProperties": 0}}),
+        &expect![[r#"{"a":0}"#]],
+    );
+}
+
+#[test]
+fn what_refers_to_itself_comes_to_an_end() {
+    let node = json!({"type": "object", "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"]});
+    check(json!({"$ref": "#/$defs/node", "$defs": {"node": node}}), &expect![[r#"{"value":0,"next":null}"#]]);
+    check(
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}}),
+        &expect![
+            "no example of the schema could be made, at /a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a: the schema asks for values without an end"
+        ],
+    );
+}
+
+#[test]
+fn what_nothing_fits_is_told_with_its_place() {
+    check(
+        json!({"type": "object", "properties": {"x": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["x"]}),
+        &expect!["no example of the schema could be made, at /x: no number was found that the schema allows"],
+    );
+    check(
+        json!({"allOf": [{"const": 1}, {"const": 2}]}),
+        &expect![
+            "no example of the schema could be made, at /: no value is allowed by all that the schema lists"
+        ],
+    );
+    check(
+        json!({"type": "string", "pattern": "^(?=a)b$"}),
+        &expect![[
+            r#"no example of the schema could be made, at /: no text was found for {"pattern":"^(?=a)b$"}"#
+        ]],
+    );
+    check(
+        json!({"type": "array", "items": {"type": "boolean"}, "minItems": 3, "uniqueItems": true}),
+        &expect!["no example of the schema could be made, at /2: there are not enough different items"],
+    );
+}
+
+/// A schema comes from anywhere: what it asks for may be more than there is memory.
+#[test]
+fn a_schema_that_asks_for_too_much_gets_no_example() {
+    let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});
+    let text = json!({"type": "string", "minLength": 100_000});
+    let reason = |schema: Value| example(&Schema::new(schema).unwrap()).unwrap_err().to_string();
+    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+        .assert_eq(&reason(json!({"type": "array", "minItems": 1_000_000_000})));
+    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+        .assert_eq(&reason(
+            json!({"type": "array", "contains": {"const": 1}, "minContains": 1_000_000_000_000_000_000_u64}),
+        ));
+    let much = "the schema asks for more than an example may hold";
+    for schema in [list(list(list(json!({"type": "null"})))), list(text.clone())] {
+        let reason = reason(schema);
+        assert!(reason.ends_with(much), "{reason}");
+    }
+    // As much as a large schema may really ask for is made.
+    let value = example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
+    assert_eq!(value.as_array().map(Vec::len), Some(1_000));
+    assert!(example(&Schema::new(text).unwrap()).is_ok());
+}
+
+#[test]
+fn other_numbers_give_other_examples() {
+    let schema =
+        Schema::new(json!({"oneOf": [{"const": "x"}, {"type": "integer"}, {"type": "null"}]})).unwrap();
+    let made: Vec<_> = (0..3).map(|number| nth_example(&schema, number).unwrap()).collect();
+    assert_eq!(made, [json!("x"), json!(0), json!(null)]);
+}
+
+/// What the official suite knows a valid value for, and no example is found for: all else gets one.
+#[test]
+fn the_schemas_of_the_official_suite_get_an_example() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/tests/json-schema-test-suite");
+    let mut made = 0;
+    let mut missing = BTreeSet::new();
+    let mut open = vec![folder];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let Ok(Value::Array(cases)) = serde_json::from_str(&fs::read_to_string(&path).unwrap()) else {
+            continue;
+        };
+        let is_draft_7 = path.components().any(|it| it.as_os_str() == "draft7");
+        for mut case in cases {
+            if let (true, Some(schema)) = (is_draft_7, case["schema"].as_object_mut()) {
+                schema.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
+            }
+            let Ok(schema) = Schema::new(case["schema"].clone()) else { continue };
+            if !case["tests"].as_array().unwrap().iter().any(|test| schema.is_valid(&test["data"])) {
+                continue;
+            }
+            match example(&schema) {
+                Ok(_) => made += 1,
+                Err(_) => drop(missing.insert(case["description"].as_str().unwrap().to_owned())),
+            }
+        }
+    }
+    let missing: Vec<_> = missing.into_iter().collect();
+    expect![[r#"
+        609 examples; none for:
+        ECMA 262 regex escapes control codes with \c and lower letter
+        ECMA 262 regex escapes control codes with \c and upper letter
+        collect annotations inside a 'not', even if collection is disabled
+        unevaluatedItems with oneOf
+    "#]]
+    .assert_eq(&format!("{made} examples; none for:\n{}\n", missing.join("\n")));
+}

@@ -1,0 +1,44 @@
+use futures::{FutureExt as _, StreamExt as _};
+
+use super::ScriptedModel;
+use haft_core::{
+    ChatModel as _, Message,
+    model::{ChatEvent, ChatRequest, ModelError},
+};
+
+#[tokio::test]
+async fn text_comes_in_the_chunks_that_were_given_and_is_one_request() {
+    let model = ScriptedModel::new().chunks(["It ", "is 42."]).chunks(["Yes."]);
+    let request = ChatRequest::new([Message::user("?")]);
+    let events: Vec<_> = model.stream(&request).map(Result::unwrap).collect().await;
+    let [
+        ChatEvent::TextDelta { text: first },
+        ChatEvent::TextDelta { text: second },
+        ChatEvent::Finished(whole),
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((&**first, &**second, &*whole.message.text()), ("It ", "is 42.", "It is 42."));
+    assert_eq!(whole.usage.requests, 1);
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "Yes.");
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_is_an_error_either_way() {
+    let cut = || [Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(ModelError::EmptyResponse)];
+    let model = ScriptedModel::new().events(cut()).events(cut());
+    let request = ChatRequest::new([Message::user("?")]);
+    let events: Vec<_> = model.stream(&request).collect().await;
+    assert!(matches!(events.as_slice(), [Ok(_), Err(ModelError::EmptyResponse)]));
+    assert!(matches!(model.chat(&request).await, Err(ModelError::EmptyResponse)));
+}
+
+#[tokio::test]
+async fn a_model_that_hangs_says_nothing_until_it_is_dropped() {
+    let model = ScriptedModel::new().hang().hang().text("There.");
+    let request = ChatRequest::new([Message::user("?")]);
+    assert!(model.chat(&request).now_or_never().is_none());
+    assert!(model.stream(&request).next().now_or_never().is_none());
+    assert_eq!(model.chat(&request).await.unwrap().message.text(), "There.");
+}
