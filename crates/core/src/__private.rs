@@ -1,5 +1,7 @@
 //! Support for code that `#[tool]` and `#[tools]` generate. Not part of the stable API.
 
+#![expect(missing_debug_implementations, reason = "used by generated code only")]
+
 mod blocking;
 mod function;
 mod narrowed;

@@ -6,7 +6,6 @@ mod input;
 mod output;
 mod parked;
 mod steps;
-mod tool;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -17,7 +16,6 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
 pub use parked::Parked;
 pub use steps::Steps;
-pub use tool::{AgentExt, AgentTool};
 
 /// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it
 /// must wait for one.

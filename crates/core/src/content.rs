@@ -13,7 +13,7 @@ use serde_json::Value;
 /// # Examples
 ///
 /// ```
-/// use haft_core::Content;
+/// use haft_core::content::Content;
 ///
 /// let picture = Content::blob(*b"\x89PNG", "image/png");
 /// assert_eq!(picture.as_text(), "[image/png, 4 bytes]");

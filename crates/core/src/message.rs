@@ -142,7 +142,8 @@ impl Message {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Message, json};
+    /// use haft_core::Message;
+    /// use serde_json::json;
     ///
     /// let notes = json!({"shop/seen": true}).as_object().cloned().unwrap_or_default();
     /// let message = Message::user("Hi").with_metadata(notes);

@@ -19,6 +19,7 @@ mod store;
 
 use std::{
     borrow::Cow,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
@@ -59,7 +60,7 @@ use record::{Recording, Understood};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Pipeline, RepairPolicy, Toolset};
+/// use haft_core::{Pipeline, schema::RepairPolicy, Toolset};
 ///
 /// let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
 /// let tools = Toolset::new().with_pipeline(strict);
@@ -78,6 +79,17 @@ struct Parts {
     traces_content: bool,
     /// How many calls run on that were given up.
     abandoned: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("repair", &self.0.repair)
+            .field("has_store", &self.0.store.is_some())
+            .field("recorders", &self.0.recorders.len())
+            .field("traces_content", &self.0.traces_content)
+            .finish()
+    }
 }
 
 /// What came of a call: a result, or the need to wait.

@@ -7,11 +7,12 @@ use std::{error::Error, fmt};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{ModelError, WithCauses};
+/// use haft_core::{model::ModelError, text::WithCauses};
 ///
 /// let error = ModelError::failed(std::io::Error::other("the disk is full"));
 /// assert_eq!(WithCauses(&error).to_string(), "the model failed: the disk is full");
 /// ```
+#[derive(Debug)]
 pub struct WithCauses<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for WithCauses<'_> {

@@ -42,7 +42,7 @@ pub use tools::Tools;
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutcome, async_trait};
+/// use haft_core::{call::ToolOutcome, export::async_trait, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName};
 /// use serde_json::Value;
 ///
 /// struct Ping(ToolDefinition);

@@ -65,9 +65,9 @@ impl Usage {
         self.priced >= self.requests
     }
 
-    /// What is left of it without a part.
+    /// Subtracts the usage of a part.
     #[must_use]
-    pub(crate) fn without(self, part: Self) -> Self {
+    pub fn without(self, part: Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(part.requests),
             input_tokens: self.input_tokens.saturating_sub(part.input_tokens),

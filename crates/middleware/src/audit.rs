@@ -175,3 +175,9 @@ impl<F: Fn(Audit) + Send + Sync> Recorder for AuditLog<F> {
         (self.0)(Audit::of(record));
     }
 }
+
+impl<F> std::fmt::Debug for AuditLog<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuditLog").finish_non_exhaustive()
+    }
+}

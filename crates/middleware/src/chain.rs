@@ -349,3 +349,9 @@ fn whole(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, Ch
     }
     Ok(states.into_iter().fold(definition, ToolDefinition::with_state))
 }
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chain").field("tool", self.definition.name()).finish_non_exhaustive()
+    }
+}

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod advice;
+mod agent_tool;
 mod audit;
 mod chain;
 mod ext;
@@ -15,6 +16,7 @@ mod tool_layer;
 mod ttl_lru;
 
 pub use advice::{Advice, Lack, advice};
+pub use agent_tool::{AgentExt, AgentTool};
 pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
 pub use chain::{Chain, ChainError, chain};
 pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};

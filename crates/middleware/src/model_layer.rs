@@ -162,3 +162,15 @@ fn failure(error: BoxError, began: Instant) -> ModelError {
 
 #[cfg(test)]
 mod tests;
+
+impl std::fmt::Debug for ModelService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelService").finish_non_exhaustive()
+    }
+}
+
+impl<S> std::fmt::Debug for LayeredModel<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LayeredModel").finish_non_exhaustive()
+    }
+}

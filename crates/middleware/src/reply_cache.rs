@@ -209,3 +209,15 @@ impl<M: ChatModel> ChatModel for CachedReplies<M> {
 
 #[cfg(test)]
 mod tests;
+
+impl std::fmt::Debug for ReplyCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplyCache").finish_non_exhaustive()
+    }
+}
+
+impl<M> std::fmt::Debug for CachedReplies<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CachedReplies").finish_non_exhaustive()
+    }
+}

@@ -193,3 +193,15 @@ where
         })
     }
 }
+
+impl std::fmt::Debug for ResultCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResultCache").finish_non_exhaustive()
+    }
+}
+
+impl<S> std::fmt::Debug for CachedResults<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CachedResults").finish_non_exhaustive()
+    }
+}

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use haft_core::{
-    Schema, ToolExt as _, Toolset, agent::AgentExt as _, model::ModelProfile, tool,
-    toolset::ToolSourceExt as _,
-};
+use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool, toolset::ToolSourceExt as _};
 use haft_mcp::McpSource;
+use haft_middleware::AgentExt as _;
 use haft_openai::ChatCompletions;
 use haft_react::{JsonReact, ReactAgent, Route, RouteTable, Router};
 use haft_testing::{TestModel, conformance};

@@ -15,7 +15,7 @@ use crate::{call::ToolError, schema::reference::join, tool::read};
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
     label = "not something that a model can give",
-    note = "derive `serde::Deserialize` and `JsonSchema` for the type, and for those that it is made of: `use haft_core::schemars::{{self, JsonSchema}};`",
+    note = "derive `serde::Deserialize` and `JsonSchema` for the type, and for those that it is made of: `use haft_core::export::schemars::{{self, JsonSchema}};`",
     note = "what the host program gives and not the model is `#[tool(state)]` or `#[tool(context)]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}

@@ -17,12 +17,12 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use haft_core::{RunInput, RunLimits};
+/// use haft_core::{agent::RunLimits, RunInput};
 ///
 /// let input = RunInput::new("What is 17 plus 25?")
 ///     .with_limits(RunLimits { requests: Some(5), ..RunLimits::default() });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RunInput {
     /// Where the run begins.
     pub start: RunStart,

@@ -13,7 +13,7 @@ use super::AgentStep;
 /// # Examples
 ///
 /// ```
-/// use haft_core::Steps;
+/// use haft_core::agent::Steps;
 ///
 /// let steps = Steps::lazy(Vec::new);
 /// assert!(steps.is_empty());

@@ -21,7 +21,7 @@ pub enum ToolOutcome {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Content, ToolOutput};
+/// use haft_core::{content::Content, ToolOutput};
 /// use serde_json::json;
 ///
 /// assert_eq!(ToolOutput::from("42").to_value(), json!("42"));

@@ -10,7 +10,7 @@ use super::{ToolCall, ToolOutput};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Answer, Pending, PendingKind, ToolContext, ToolOutcome, tool};
+/// use haft_core::{call::{Answer, Pending, PendingKind, ToolOutcome}, tool, ToolContext};
 /// use serde_json::json;
 ///
 /// /// Books a seat.

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{AssistantMessage, json};
+/// use haft_core::message::AssistantMessage;
+/// use serde_json::json;
 ///
 /// let mut said = AssistantMessage::from("Hi");
 /// said.provider_data.insert("mine", json!({"signature": "x"}));

@@ -9,8 +9,8 @@ pub trait ChatModelExt: ChatModel + Sized {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{ChatModel, ChatModelExt, ChatRequest, Message, Price, Prices};
-    /// # use haft_core::{ChatResponse, ModelError, ModelProfile, Usage, async_trait};
+    /// use haft_core::{ChatModel, Message, model::{ChatModelExt, ChatRequest}, usage::{Price, Prices}};
+    /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelError, ModelProfile}, usage::Usage};
     /// # struct Small(ModelProfile);
     /// # #[async_trait]
     /// # impl ChatModel for Small {
@@ -28,7 +28,7 @@ pub trait ChatModelExt: ChatModel + Sized {
     /// let model = small.priced(Prices::new().with("small", Price::new(1.0, 10.0)));
     /// let reply = model.chat(&ChatRequest::new([Message::user("Hi")])).await?;
     /// assert_eq!(reply.usage.cost.units(), 0.002);
-    /// # Ok::<(), haft_core::ModelError>(()) })?;
+    /// # Ok::<(), haft_core::model::ModelError>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn priced(self, prices: Prices) -> Priced<Self> {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Calls that one reply asked for.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The tools that the model saw.
     pub tools: ToolList,

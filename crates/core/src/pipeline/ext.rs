@@ -48,7 +48,8 @@ pub trait ToolExt: Tool {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Tool, ToolExt, Toolset, json, tool};
+    /// use haft_core::{Tool, tool, ToolExt, Toolset};
+    /// use serde_json::json;
     ///
     /// #[tool]
     /// fn add(x: i64, y: i64) -> i64 {

@@ -114,6 +114,11 @@ impl ToolContext {
         }
     }
 
+    /// Records that the call reads state which its tool does not declare, so that its result is not cached.
+    pub fn record_undeclared_read(&self) {
+        self.record_read(None);
+    }
+
     /// Returns `true` while a pipeline runs the call.
     pub fn is_in_pipeline(&self) -> bool {
         self.scope.is_some()
@@ -147,8 +152,8 @@ impl ToolContext {
         Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
     }
 
-    /// Where calls inside this one report: what is under way there is progress of this call.
-    pub(crate) fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
+    /// A sink for calls inside this one: their progress is reported as progress of this call. `None` without a host sink.
+    pub fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
         let host = self.run.progress.clone()?;
         Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
     }
@@ -279,4 +284,14 @@ impl fmt::Debug for ToolContext {
 
 fn no_state<T>() -> ToolError {
     ToolError::Fatal(format!("no state of type {}: the host program must give one", type_name::<T>()))
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("run_id", &self.run_id)
+            .field("principal", &self.principal)
+            .field("is_cancelled", &self.cancellation.is_cancelled())
+            .finish_non_exhaustive()
+    }
 }

@@ -1,4 +1,4 @@
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolE
 /// # Examples
 ///
 /// ```
-/// use haft_core::{DynamicTool, Schema, ToolDefinition, ToolName};
+/// use haft_core::{Schema, tool::DynamicTool, ToolDefinition, ToolName};
 ///
 /// let definition = ToolDefinition::new(ToolName::new("ping")?, Schema::object());
 /// let ping = DynamicTool::new(definition, |_arguments, _cx| async { "pong" });
@@ -65,7 +65,7 @@ impl Tool for DynamicTool {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{ToolExt, schemars::{self, JsonSchema}, tool_fn};
+/// use haft_core::{export::schemars::{self, JsonSchema}, tool_fn, ToolExt};
 /// use serde_json::json;
 ///
 /// #[derive(serde::Deserialize, JsonSchema)]
@@ -75,7 +75,7 @@ impl Tool for DynamicTool {
 ///
 /// let double = tool_fn("double", "Doubles a number.", |Double { n }| async move { n * 2 });
 /// assert_eq!(double.invoke_blocking(json!({"n": 21})).into_output()?.text(), "42");
-/// # Ok::<(), haft_core::Failure>(())
+/// # Ok::<(), haft_core::call::Failure>(())
 /// ```
 pub fn tool_fn<A, F, Fut>(name: &str, description: &str, function: F) -> DynamicTool
 where
@@ -90,4 +90,10 @@ where
         let function = Arc::clone(&function);
         async move { function(from_arguments(arguments)?).await.into_tool_output() }
     })
+}
+
+impl fmt::Debug for DynamicTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DynamicTool").field(self.definition.name()).finish()
+    }
 }

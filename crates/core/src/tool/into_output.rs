@@ -17,7 +17,7 @@ use crate::{
     label = "not something that a model can be told",
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
     note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
-            `haft_core::schemars::JsonSchema`",
+            `haft_core::export::schemars::JsonSchema`",
     note = "bytes are `Content::blob(bytes, \"image/png\")`, which says what they are; what may be missing is `Json(option)`",
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
@@ -40,7 +40,7 @@ pub trait IntoToolOutput {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{IntoToolOutput, Json, ToolOutcome};
+/// use haft_core::{call::ToolOutcome, Json, tool::IntoToolOutput};
 ///
 /// let ToolOutcome::Done(output) = Json(vec![1, 2]).into_tool_output()? else { unreachable!() };
 /// assert_eq!(output.text(), "[1,2]");

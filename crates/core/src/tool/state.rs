@@ -20,7 +20,7 @@ use crate::call::BoxError;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use haft_core::State;
+/// use haft_core::tool::State;
 ///
 /// let state = State::new().with(Arc::new(vec!["an", "index"])).with(7_u32);
 /// assert_eq!(state.get::<u32>(), Some(&7));
@@ -83,7 +83,8 @@ impl State {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use haft_core::{State, ToolContext, ToolExt, json, tool};
+    /// use haft_core::{tool, tool::State, ToolContext, ToolExt};
+    /// use serde_json::json;
     ///
     /// struct Database;
     ///

@@ -17,7 +17,7 @@ use crate::{pipeline::unknown_tool, tool::Tool};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{ToolRegistry, Toolset, tool};
+/// use haft_core::{tool, Toolset, toolset::ToolRegistry};
 ///
 /// /// Tells what it was told.
 /// #[tool]
@@ -33,9 +33,9 @@ use crate::{pipeline::unknown_tool, tool::Tool};
 /// assert!(tools.contains("echo").await);
 /// registry.unregister("echo")?;
 /// assert!(!tools.contains("echo").await);
-/// # Ok::<(), haft_core::ToolsetError>(())
+/// # Ok::<(), haft_core::toolset::ToolsetError>(())
 /// # })?;
-/// # Ok::<(), haft_core::ToolsetError>(())
+/// # Ok::<(), haft_core::toolset::ToolsetError>(())
 /// ```
 #[derive(Clone)]
 pub struct ToolRegistry(Arc<Shared>);

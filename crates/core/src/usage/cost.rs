@@ -19,7 +19,7 @@ const MOST: u64 = (1 << 53) - 1;
 /// # Examples
 ///
 /// ```
-/// use haft_core::Cost;
+/// use haft_core::usage::Cost;
 ///
 /// let cost = Cost::new(0.1) + Cost::new(0.2);
 /// assert_eq!(cost, Cost::new(0.3));
@@ -125,7 +125,7 @@ impl Price {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Price, Prices, Usage};
+/// use haft_core::usage::{Price, Prices, Usage};
 ///
 /// let prices: Prices = serde_json::from_str(r#"{"small": {"input": 0.25, "cached_input": 0.025, "output": 2}}"#)?;
 /// let cost = prices.get("small").unwrap().of(&Usage::of_request(1_000_000, 500_000));

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod adaptors;
 #[cfg(test)]
+mod algebra;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod blocking;

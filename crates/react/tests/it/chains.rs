@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 use expect_test::expect;
 use haft_core::{
     Agent as _, Json, Pipeline, RunInput, ToolExt as _, Toolset,
-    agent::{AgentExt as _, Parked},
+    agent::Parked,
     call::{Answer, Answers},
     tool,
     tool::Policy,
 };
+use haft_middleware::AgentExt as _;
 use haft_middleware::{Audit, AuditLog, chain};
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;

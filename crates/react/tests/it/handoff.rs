@@ -4,11 +4,12 @@ use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     Agent as _, RunEvent, RunInput, RunOutput, Schema, Tool as _, ToolExt as _, ToolName, Toolset,
-    agent::{AgentErrorKind, AgentExt as _, Limit, Parked, RunLimits, StopReason},
+    agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
     call::{Answer, Answers, FailureKind},
     model::ToolChoice,
     tool::{DynamicTool, Policy, RunContext},
 };
+use haft_middleware::AgentExt as _;
 use haft_react::{
     Carried, HandoffError, Handoffs, QueueHandle, ReactAgent, Route, RouteTable, Router, TextReact,
 };

@@ -10,7 +10,7 @@ use futures::TryStreamExt as _;
 use haft_core::{
     Agent as _, ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _,
     Toolset,
-    agent::{AgentError, AgentErrorKind, AgentExt as _, Limit, RunLimits, StopReason},
+    agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
     call::{Answer, Answers, BoxError, FailureKind},
     export::async_trait,
     message::AssistantMessage,
@@ -19,6 +19,7 @@ use haft_core::{
     toolset::ToolList,
     usage::{Cost, Price, Prices, Usage},
 };
+use haft_middleware::AgentExt as _;
 use haft_react::{
     AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputsBy, ReactAgent, Run, RunConfig, Step,
 };

@@ -5,11 +5,12 @@ use std::time::Duration;
 use expect_test::expect;
 use haft_core::{
     Agent as _, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName, Toolset,
-    agent::{AgentErrorKind, AgentExt as _, Parked, RunLimits},
+    agent::{AgentErrorKind, Parked, RunLimits},
     call::{Answer, Answers, FailureKind, PendingCall, PendingKind},
     tool::{DynamicTool, RunContext},
     toolset::ToolSourceExt as _,
 };
+use haft_middleware::AgentExt as _;
 use haft_react::{ReactAgent, Run};
 use haft_testing::ScriptedModel;
 use serde_json::json;

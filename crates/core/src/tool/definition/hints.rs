@@ -33,7 +33,7 @@ impl Annotations {
 /// # Examples
 ///
 /// ```
-/// use haft_core::Deprecation;
+/// use haft_core::tool::Deprecation;
 ///
 /// let deprecation = Deprecation { replacement: Some("trash".into()), note: Some("it deletes for good".into()) };
 /// assert_eq!(deprecation.to_string(), r#"deprecated: it deletes for good; use "trash""#);

@@ -5,21 +5,20 @@ use futures::stream::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    Agent, AgentError, AgentErrorKind, Parked, RunAnswer, RunEvent, RunInput, RunOutput, StopReason,
-};
-use crate::{
-    call::{Answer, Answers, Pending, PendingCall, PendingKind, ToolError, ToolOutcome, ToolOutput},
+use haft_core::{
+    Agent, RunEvent, RunInput, RunOutput, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
+    ToolOutput,
+    agent::{AgentError, AgentErrorKind, Parked, RunAnswer, StopReason},
+    call::{Answer, Answers, Pending, PendingCall, PendingKind, ToolOutcome},
     content::Content,
-    schema::Schema,
-    tool::{RunContext, Tool, ToolContext, ToolDefinition, ToolName},
+    tool::RunContext,
     usage::Usage,
 };
 
 /// The one argument of an agent as a tool.
 const TASK: &str = "task";
 
-/// What can be done with any agent.
+/// Agents as tools.
 pub trait AgentExt: Agent + Sized {
     /// Makes a tool of the agent: its argument is a task in words, its result the answer.
     ///
@@ -30,8 +29,9 @@ pub trait AgentExt: Agent + Sized {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{AgentExt, Toolset};
-    /// # use haft_core::{Agent, AgentError, RunEvent, RunInput};
+    /// use haft_core::Toolset;
+    /// use haft_middleware::AgentExt;
+    /// # use haft_core::{Agent, RunEvent, RunInput, agent::AgentError};
     /// # struct Researcher;
     /// # impl Agent for Researcher {
     /// #     fn stream(&self, _: RunInput) -> futures::stream::BoxStream<'static, Result<RunEvent, AgentError>> {
@@ -74,7 +74,7 @@ impl<A: Agent> Tool for AgentTool<A> {
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
         // The agent and its tools are given all of it.
-        cx.record_read(None);
+        cx.record_undeclared_read();
         let mut spent = Spent { cx, told: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
             (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {
