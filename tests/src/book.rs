@@ -3,6 +3,9 @@
 #[doc = include_str!("../../docs/src/writing-a-tool.md")]
 mod writing_a_tool {}
 
+#[doc = include_str!("../../docs/src/schemas.md")]
+mod schemas {}
+
 #[doc = include_str!("../../docs/src/around-a-call.md")]
 mod around_a_call {}
 

@@ -4,6 +4,7 @@
 
 mod arrows;
 mod book;
+mod layers;
 mod links;
 mod manifests;
 mod markdown;
@@ -30,8 +31,15 @@ struct Finding {
 
 type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
 
-const RULES: &[Rule] =
-    &[arrows::check, manifests::check, sources::check, links::check, samples::check, book::check];
+const RULES: &[Rule] = &[
+    arrows::check,
+    layers::check,
+    manifests::check,
+    sources::check,
+    links::check,
+    samples::check,
+    book::check,
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.is_empty() {

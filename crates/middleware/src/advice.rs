@@ -16,6 +16,7 @@ use choices::choices;
 ///
 /// ```
 /// use haft_core::{tool, toolset::ToolList};
+/// use haft_middleware::advice;
 ///
 /// #[tool]
 /// fn sort(

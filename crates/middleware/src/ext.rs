@@ -35,6 +35,7 @@ pub trait ToolMiddleware: Tool {
     /// ```
     /// use std::time::Duration;
     /// use haft_core::{tool, ToolExt, Toolset};
+    /// use haft_middleware::ToolMiddleware;
     /// use serde_json::json;
     /// use tower::ServiceBuilder;
     ///
@@ -141,6 +142,7 @@ pub trait ModelMiddleware: ChatModel + Sized {
     ///
     /// ```
     /// use haft_core::{ChatModel, Message, model::{ChatModelExt, ChatRequest}};
+    /// use haft_middleware::ModelMiddleware;
     /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelError, ModelProfile}, usage::Usage};
     /// # struct Small(ModelProfile);
     /// # #[async_trait]

@@ -34,6 +34,7 @@ use haft_core::{
 ///
 /// ```
 /// use haft_core::{ChatModel, Message, model::{ChatModelExt, ChatRequest, ModelError}};
+/// use haft_middleware::ModelMiddleware;
 /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelProfile}, usage::Usage};
 /// # struct Example(ModelProfile, Result<&'static str, u16>);
 /// # #[async_trait]
@@ -88,6 +89,7 @@ impl FallbackModel {
     ///
     /// ```
     /// use haft_core::{ChatModel, model::ModelError};
+    /// use haft_middleware::ModelMiddleware;
     /// use haft_middleware::FallbackModel;
     /// # fn example(small: impl ChatModel + 'static, large: impl ChatModel + 'static) -> FallbackModel {
     ///

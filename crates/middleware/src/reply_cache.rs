@@ -47,6 +47,7 @@ use crate::ttl_lru::{Began, Kept};
 /// ```
 /// use std::time::Duration;
 /// use haft_core::{ChatModel, Message, model::{ChatModelExt, ChatRequest}};
+/// use haft_middleware::ModelMiddleware;
 /// use haft_middleware::ReplyCache;
 /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelError, ModelProfile}, usage::Usage};
 /// # struct Small(ModelProfile, std::sync::atomic::AtomicU64);

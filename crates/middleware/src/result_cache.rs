@@ -52,6 +52,7 @@ use haft_core::{
 /// use std::time::Duration;
 /// use haft_middleware::ResultCache;
 /// use haft_core::{tool, ToolExt, Toolset};
+/// use haft_middleware::ToolMiddleware;
 /// use serde_json::json;
 ///
 /// /// Looks up the rate of a currency.

@@ -23,6 +23,8 @@ mod schema;
 mod secret;
 #[cfg(test)]
 mod tests;
+#[doc = include_str!("../docs/threat-model.md")]
+pub mod threat_model {}
 mod violation;
 mod wire;
 

@@ -6,6 +6,9 @@
 use super::{Finding, Tree};
 use crate::workspace::{Dependency, Kind, Package};
 
+/// Crates that any package may use in its tests.
+const FREE_FOR_TESTS: &[&str] = &["haft-testing", "haft-middleware"];
+
 /// What a package may have of this workspace.
 enum Arrows {
     Only(&'static [&'static str]),
@@ -42,8 +45,9 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
 
 fn arrows(package: &Package) -> Arrows {
     match package.name.as_str() {
-        "haft-macros" | "xtask" => Arrows::Only(&[]),
-        "haft-core" => Arrows::Only(&["haft-macros"]),
+        "haft-macros" | "haft-schema" | "xtask" => Arrows::Only(&[]),
+        "haft-core" => Arrows::Only(&["haft-macros", "haft-schema"]),
+        "haft-testing" => Arrows::Only(&["haft-core", "haft-schema"]),
         "haft" => Arrows::Any,
         _ if package.folder().starts_with("crates/") => Arrows::Only(&["haft-core"]),
         _ => Arrows::Any,
@@ -53,7 +57,8 @@ fn arrows(package: &Package) -> Arrows {
 fn forbidden(package: &Package, dependency: &Dependency, packages: &[Package]) -> Option<String> {
     let is_ours = packages.iter().any(|other| other.name == dependency.name);
     let Arrows::Only(allowed) = arrows(package) else { return None };
-    if !is_ours || allowed.contains(&dependency.name.as_str()) {
+    let is_free = dependency.kind == Some(Kind::Dev) && FREE_FOR_TESTS.contains(&dependency.name.as_str());
+    if !is_ours || is_free || allowed.contains(&dependency.name.as_str()) {
         return None;
     }
     let kind = match dependency.kind {

@@ -14,16 +14,21 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 /// A source with one tool per file of a folder, here as a list of names:
 ///
 /// ```
-/// use haft_core::{Tool, ToolSource, Toolset, export::async_trait, tool_fn};
-/// use haft_core::{pipeline::ToolList, toolset::{ListContext, SourceError}};
+/// use haft_core::{
+///     Schema, ToolDefinition, ToolName, ToolSource, Toolset,
+///     export::async_trait,
+///     tool::DynamicTool,
+///     toolset::{ListContext, SourceError, ToolList},
+/// };
 ///
 /// struct Notes(ToolList);
 ///
 /// impl Notes {
 ///     fn new(names: &[&str]) -> Self {
+///         let definition = |name: &&str| ToolDefinition::new(ToolName::from_foreign(name), Schema::object());
 ///         let note = |name: &&str| {
 ///             let text = format!("the note {name}");
-///             tool_fn(name, "Reads a note.", move |(): ()| { let text = text.clone(); async move { text } })
+///             DynamicTool::new(definition(name), move |_, _| std::future::ready(text.clone()))
 ///         };
 ///         // The same snapshot is returned at each listing, so it is built once.
 ///         Self(ToolList::new("notes", names.iter().map(note)))
