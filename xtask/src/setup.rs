@@ -1,12 +1,12 @@
 //! `cargo xtask setup`: what the chores need from outside.
 
 use crate::bench;
-use crate::doc;
 use crate::eval;
 use crate::failure::Failure;
 use crate::judges;
 use crate::native;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
+use crate::tools::{CARGO_DENY, MDBOOK};
 
 /// The parts of the toolchain that `ci` runs, by the name that rustup gives them.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -19,18 +19,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     for (command, component) in COMPONENTS {
         install_component(command, component)?;
     }
-    if !doc::can_build_book() {
-        announce(&format!("note: the book is not built without mdBook: `{}`", doc::INSTALL_MDBOOK));
-    }
+    MDBOOK.installed()?;
+    CARGO_DENY.installed()?;
     install_valgrind();
     run_command(&mut cargo(&["fetch", "--locked"]))?;
     judges::install(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // The tests build the command line anyway, so that it is not built once more for this machine.
+        // The debug build, since the tests need it anyway.
         ["--judges"] => {
-            run_command(&mut cargo(&["run", "--locked", "--package", "haft", "--", "model", "pull"]))
+            run_command(&mut cargo(&["run", "--locked", "--package", "haft-cli", "--", "model", "pull"]))
         }
         _ => Ok(()),
     }
