@@ -1,5 +1,7 @@
 //! `cargo xtask setup`: what the chores need from outside.
 
+use std::env::consts::EXE_EXTENSION;
+
 use crate::bench;
 use crate::eval;
 use crate::failure::Failure;
@@ -7,6 +9,7 @@ use crate::judges;
 use crate::native;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
+use crate::workspace::Workspace;
 
 /// The parts of the toolchain that `ci` runs, by the name that rustup gives them.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -27,9 +30,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // The debug build, since the tests need it anyway.
+        // Builds what the tests build anyway: `cargo run --package` would resolve other features and compile twice.
         ["--judges"] => {
-            run_command(&mut cargo(&["run", "--locked", "--package", "haft-cli", "--", "model", "pull"]))
+            run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
+            let haft = Workspace::load()?.target_directory.join("debug").join("haft");
+            run_command(program(haft.with_extension(EXE_EXTENSION)).args(["model", "pull"]))
         }
         _ => Ok(()),
     }
