@@ -24,6 +24,12 @@ struct Integers {
     y: i64,
 }
 
+/// Installs the TLS provider that `reqwest::Client::new()` needs.
+fn install_tls() {
+    // The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// What every tool of these loops does.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
@@ -45,6 +51,7 @@ impl ReqwestLoop {
                 "name": name, "description": "Adds two integers.", "parameters": parameters(),
             }})
         };
+        install_tls();
         let url = format!("{base_url}/chat/completions");
         Self { client: reqwest::Client::new(), url, tools: tools.into_iter().map(tool).collect() }
     }
@@ -135,6 +142,7 @@ pub(crate) struct AsyncOpenAiLoop {
 impl AsyncOpenAiLoop {
     /// Makes the loop with tools of these names.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
+        install_tls();
         let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
         let tool = |name: String| {
             let (description, parameters) = (Some("Adds two integers.".to_owned()), Some(parameters()));

@@ -1,16 +1,17 @@
 //! `cargo xtask ci`: everything that must hold before a commit.
 
 use crate::failure::Failure;
-use crate::process::{cargo, run as run_command};
+use crate::process::{announce, cargo, program, run as run_command};
+use crate::tools::CARGO_DENY;
 use crate::workspace::Workspace;
-use crate::{bench, doc, fuzz, test, tidy};
+use crate::{api, bench, doc, fuzz, size, test, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     match flags[..] {
-        [] => checks().and_then(|()| test::run(&[])).and_then(|()| bench::check()),
+        [] => checks().and_then(|()| test::run(&[])).and_then(|()| counts()),
         ["--checks"] => checks(),
-        ["--counts"] => bench::check(),
+        ["--counts"] => counts(),
         _ => Err(Failure::usage("`ci` takes `--checks`, `--counts` or nothing")),
     }
 }
@@ -23,7 +24,25 @@ fn checks() -> Result<(), Failure> {
     bare_crates()?;
     fuzz::check()?;
     doc::run(&[])?;
+    api::run(&[])?;
+    dependencies()?;
     packages()
+}
+
+/// Instructions, crates and the size of the program that the tests have built.
+fn counts() -> Result<(), Failure> {
+    bench::check()?;
+    size::check()
+}
+
+/// Licences, banned and duplicate crates, and sources. Advisories need a database from the network, so they are left to
+/// the workflow `.github/workflows/advisories.yml`.
+fn dependencies() -> Result<(), Failure> {
+    announce(
+        "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
+    );
+    let deny = CARGO_DENY.installed()?;
+    run_command(program(deny).args(["--locked", "--offline", "check", "licenses", "bans", "sources"]))
 }
 
 fn clippy(scope: &[&str]) -> Result<(), Failure> {

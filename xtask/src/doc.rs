@@ -1,9 +1,16 @@
 //! `cargo xtask doc`: the reference of every crate, and the book.
 
-use crate::failure::Failure;
-use crate::process::{announce, cargo, program, run as run_command, succeeds};
+mod pages;
+#[cfg(test)]
+mod tests;
 
-pub(crate) const INSTALL_MDBOOK: &str = "cargo install mdbook --locked";
+use crate::failure::Failure;
+use crate::process::{announce, cargo, program, run as run_command};
+use crate::tools::MDBOOK;
+use crate::workspace;
+
+/// The folder of the rendered book.
+const BOOK: &str = "docs/book/build";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -15,15 +22,22 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).args(open).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    if !can_build_book() {
-        announce(&format!("the book is not built, since mdBook is not installed: `{INSTALL_MDBOOK}`"));
-        return Ok(());
-    }
-    run_command(program("mdbook").args(["build", "docs"]).args(open))
+    run_command(program(MDBOOK.installed()?).args(["build", "docs"]).args(open))?;
+    check_book()
 }
 
-/// The links of the book and its summary are checked by `tidy`, its code by the tests: building it takes a
-/// program that not everybody has.
-pub(crate) fn can_build_book() -> bool {
-    succeeds(program("mdbook").arg("--version"))
+/// Follows the links of the rendered book.
+fn check_book() -> Result<(), Failure> {
+    let folder = workspace::root().join(BOOK);
+    let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
+    let pages = pages::read(&folder).map_err(unreadable)?;
+    let dead = pages::dead_links(&pages, |file| folder.join(file).is_file());
+    if dead.is_empty() {
+        announce(&format!(
+            "the book is in {BOOK}/index.html; the links of its {} pages lead somewhere",
+            pages.len()
+        ));
+        return Ok(());
+    }
+    Err(Failure::message(format!("links of the book lead nowhere:\n{}", dead.join("\n"))))
 }

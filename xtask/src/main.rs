@@ -1,6 +1,7 @@
 //! `cargo xtask …`: every chore of the project. One file a command.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to people")]
 
+mod api;
 mod bench;
 mod ci;
 mod demo;
@@ -10,11 +11,14 @@ mod example;
 mod failure;
 mod fuzz;
 mod judges;
+mod minimal_versions;
 mod native;
 mod process;
 mod setup;
+mod size;
 mod test;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::env;
@@ -84,6 +88,27 @@ const COMMANDS: &[Command] = &[
         run: bench::run,
     },
     Command {
+        name: "size",
+        arguments: "[--quick] [--check]",
+        about: "count crates, measure cold builds and program sizes; --quick leaves out the builds, --check fails over a bound",
+        helps_itself: false,
+        run: size::run,
+    },
+    Command {
+        name: "api",
+        arguments: "[--update]",
+        about: "compare the public API of each library with its snapshot in docs/api; --update accepts the change",
+        helps_itself: false,
+        run: api::run,
+    },
+    Command {
+        name: "minimal-versions",
+        arguments: "",
+        about: "check the crates with the oldest dependencies that the manifests allow",
+        helps_itself: false,
+        run: minimal_versions::run,
+    },
+    Command {
         name: "setup",
         arguments: "[--model | --eval]",
         about: "install what the chores and the tests need; with --model, also the demo's model and a server for it, with --eval both models",
@@ -100,13 +125,16 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "doc",
         arguments: "[--open]",
-        about: "build the reference and the book, warnings denied",
+        about: "build the reference, warnings denied, and the book, and follow its links",
         helps_itself: false,
         run: doc::run,
     },
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     match dispatch() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

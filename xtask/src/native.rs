@@ -1,12 +1,15 @@
-//! Programs that hold a model: built with optimisation, for the machine they run on.
+//! Programs with a model in the process, built with optimisation for this machine.
 //!
-//! A model in a debug build is useless, and in a build for any x86-64 it has a fifth of the speed that
-//! the vector instructions of this machine give it. The build has a target folder of its own, since other
-//! flags would throw away what the ordinary one holds.
+//! Without `target-cpu=native` the model has a fifth of the speed. These flags would invalidate the ordinary target
+//! folder, so the build has one of its own.
+//!
+//! Each build resolves the features of the whole workspace (`--workspace`) and compiles the programs of one package
+//! (`--bin`). All programs therefore share the compiled dependencies: after the demo, the eval, an example or the
+//! command line compiles only the crates that the demo did not need.
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::Failure;
@@ -15,28 +18,28 @@ use crate::workspace::Workspace;
 
 const FLAGS: &str = "-C target-cpu=native";
 
-/// Builds a package for this machine and runs its program of the same name, with the model that the user has chosen.
-pub(crate) fn ask_model(package: &str, arguments: &[String]) -> Result<(), Failure> {
-    // What would fail after minutes of building is found out before them.
+/// Builds a program for this machine and runs it with the model that the user has chosen.
+pub(crate) fn ask_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
+    // Checked before the build, which takes minutes.
     let model = chosen_model()?;
     if let Some(file) = &model {
         announce(&format!("using the model {} (HAFT_MODEL)", file.display()));
     }
-    let mut program = build(package)?;
+    let mut program = build(name)?;
     run_command(program.args(arguments).envs(model.map(|file| ("HAFT_MODEL", file))))
 }
 
-/// Builds a package for this machine and runs its program of the same name.
-pub(crate) fn run(package: &str, arguments: &[String]) -> Result<(), Failure> {
-    run_command(build(package)?.args(arguments))
+/// Builds a program for this machine and runs it.
+pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
+    run_command(build(name)?.args(arguments))
 }
 
-/// The model file that `HAFT_MODEL` names. An empty name is none.
+/// The model file in the variable `HAFT_MODEL`, unless that is empty.
 pub(crate) fn chosen_model() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(model_file).transpose()
 }
 
-/// Makes a path of the name that holds in any folder: programs run in the root, and we perhaps somewhere else.
+/// Makes the path absolute: programs run in the root of the repository, and xtask perhaps elsewhere.
 fn model_file(name: OsString) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
     if !file.is_file() {
@@ -49,30 +52,39 @@ fn model_file(name: OsString) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::message(format!("the folder of {} is gone: {error}", file.display())))
 }
 
-/// Builds a package for this machine and gives its program of the same name.
-fn build(package: &str) -> Result<Command, Failure> {
+/// Builds a program, and the other programs of its package, for this machine.
+fn build(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
-    if workspace.package(package).is_none() {
-        return Err(Failure::message(format!("there is no package `{package}` in this workspace")));
-    }
     let target = workspace.target_directory.join("native");
     let is_first = !target.join("release").exists();
     announce(&format!(
-        "building {package} with optimisation for this machine{}",
+        "building {name} with optimisation for this machine{}",
         if is_first { "; the first build takes a few minutes" } else { "" }
     ));
-    run_command(
-        cargo(&["build", "--locked", "--release", "--package", package])
-            .env("CARGO_TARGET_DIR", &target)
-            .env("RUSTFLAGS", flags())
-            // The one would hide our flags, the other would change where the program is.
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env_remove("CARGO_BUILD_TARGET"),
-    )?;
-    Ok(program(target.join("release").join(package).with_extension(env::consts::EXE_EXTENSION)))
+    run_command(&mut build_command(&workspace, name, &target)?)?;
+    Ok(program(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
-/// Our flags, and those that the user has set.
+/// The command that builds a program into a target folder.
+pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) -> Result<Command, Failure> {
+    let package = workspace
+        .package_of_program(name)
+        .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
+    // xtask has dependencies of its own, whose features no other program needs.
+    let mut command = cargo(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
+    for name in package.programs() {
+        command.args(["--bin", name]);
+    }
+    command
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTFLAGS", flags())
+        // The first would override RUSTFLAGS, the second would move the program.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET");
+    Ok(command)
+}
+
+/// Our flags after those of the user.
 fn flags() -> String {
     match env::var("RUSTFLAGS") {
         Ok(own) if !own.is_empty() => format!("{own} {FLAGS}"),

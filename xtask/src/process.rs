@@ -50,7 +50,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 }
 
 /// The command as a person would type it: `cargo` for whatever path it has.
-fn command_line(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());
     std::iter::once(name)

@@ -1,12 +1,15 @@
 //! `cargo xtask setup`: what the chores need from outside.
 
+use std::env::consts::EXE_EXTENSION;
+
 use crate::bench;
-use crate::doc;
 use crate::eval;
 use crate::failure::Failure;
 use crate::judges;
 use crate::native;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
+use crate::tools::{CARGO_DENY, MDBOOK};
+use crate::workspace::Workspace;
 
 /// The parts of the toolchain that `ci` runs, by the name that rustup gives them.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -19,18 +22,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     for (command, component) in COMPONENTS {
         install_component(command, component)?;
     }
-    if !doc::can_build_book() {
-        announce(&format!("note: the book is not built without mdBook: `{}`", doc::INSTALL_MDBOOK));
-    }
+    MDBOOK.installed()?;
+    CARGO_DENY.installed()?;
     install_valgrind();
     run_command(&mut cargo(&["fetch", "--locked"]))?;
     judges::install(matches!(flags[..], ["--eval"] | ["--judges"]))?;
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // The tests build the command line anyway, so that it is not built once more for this machine.
+        // Builds what the tests build anyway: `cargo run --package` would resolve other features and compile twice.
         ["--judges"] => {
-            run_command(&mut cargo(&["run", "--locked", "--package", "haft", "--", "model", "pull"]))
+            run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
+            let haft = Workspace::load()?.target_directory.join("debug").join("haft");
+            run_command(program(haft.with_extension(EXE_EXTENSION)).args(["model", "pull"]))
         }
         _ => Ok(()),
     }

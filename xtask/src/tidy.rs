@@ -19,6 +19,7 @@ use std::fmt;
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::workspace::{self, Package, Workspace};
+pub(crate) use links::resolve;
 use tree::Tree;
 
 /// One thing that is wrong, where it is, and what would be right.

@@ -24,6 +24,8 @@ pub(crate) struct Workspace {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) version: String,
     pub(crate) description: Option<String>,
     pub(crate) license: Option<String>,
     pub(crate) readme: Option<PathBuf>,
@@ -33,6 +35,16 @@ pub(crate) struct Package {
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
+    #[serde(default)]
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A library, a program, a test, … of a package.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    /// `lib`, `bin`, `test`, `bench`, `example`, `proc-macro` or `custom-build`.
+    pub(crate) kind: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,8 +78,9 @@ impl Workspace {
             .map_err(|error| Failure::message(format!("cannot read what `cargo metadata` says: {error}")))
     }
 
-    pub(crate) fn package(&self, name: &str) -> Option<&Package> {
-        self.packages.iter().find(|package| package.name == name)
+    /// The package that builds a program of this name.
+    pub(crate) fn package_of_program(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.programs().any(|program| program == name))
     }
 
     /// The packages that go to the crate registry.
@@ -79,6 +92,18 @@ impl Workspace {
 impl Package {
     pub(crate) fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// The names of its programs, in alphabetical order.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        let programs = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
+        programs.map(|target| target.name.as_str())
+    }
+
+    /// Returns `true` for a package with a library, be it ordinary or a procedural macro.
+    pub(crate) fn has_library(&self) -> bool {
+        let is_library = |kind: &String| matches!(kind.as_str(), "lib" | "proc-macro");
+        self.targets.iter().any(|target| target.kind.iter().any(is_library))
     }
 
     /// Its folder, as seen from the root: `crates/core`.

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 /// Asks language models, with tools from anywhere.
 #[derive(Parser)]
 #[command(
+    name = "haft",
     version,
     after_help = "Exit codes: 0 answered, 1 failed, 2 wrong usage (a tool that does not exist is one)."
 )]

@@ -17,6 +17,7 @@ mod reply_stream;
 mod responses;
 mod retry;
 mod structured;
+mod tls;
 mod transport;
 
 use std::{fmt, mem::replace, pin::pin, sync::Arc};

@@ -56,6 +56,8 @@ enum Dialect {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    // TLS for `reqwest::Client::new()`. The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", WithCauses(&*error));
         ExitCode::FAILURE

@@ -64,6 +64,8 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    // TLS for `reqwest::Client::new()`. The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let question = env::args().nth(1).unwrap_or_else(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         format!("Which Rust files are in {}?", folder.display())

@@ -1,8 +1,28 @@
-use super::model_file;
+use std::path::Path;
+
+use super::{build_command, model_file};
+use crate::process::command_line;
+use crate::workspace::Workspace;
 
 /// Tests run in the folder of the package, and programs in the one above it.
 #[test]
 fn a_model_is_found_from_any_folder() {
     let file = model_file("src/native.rs".into()).expect("this file is there");
-    assert_eq!(file, std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native.rs"));
+    assert_eq!(file, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native.rs"));
+}
+
+#[test]
+fn all_programs_share_one_feature_set() {
+    let workspace = Workspace::load().expect("metadata");
+    let shared = "cargo build --locked --release --workspace --exclude xtask";
+    for (name, bins) in [
+        ("haft", "--bin haft"),
+        ("eval", "--bin eval"),
+        ("airline", "--bin airline --bin airline-server"),
+        ("mixed-tools", "--bin clock-server --bin mixed-tools"),
+    ] {
+        let command = build_command(&workspace, name, Path::new("target/native")).expect("a program");
+        assert_eq!(command_line(&command), format!("{shared} {bins}"));
+    }
+    assert!(build_command(&workspace, "nonsense", Path::new("target/native")).is_err());
 }

@@ -48,7 +48,7 @@ fn arrows(package: &Package) -> Arrows {
         "haft-macros" | "haft-schema" | "xtask" => Arrows::Only(&[]),
         "haft-core" => Arrows::Only(&["haft-macros", "haft-schema"]),
         "haft-testing" => Arrows::Only(&["haft-core", "haft-schema"]),
-        "haft" => Arrows::Any,
+        "haft-cli" => Arrows::Any,
         _ if package.folder().starts_with("crates/") => Arrows::Only(&["haft-core"]),
         _ => Arrows::Any,
     }
@@ -104,15 +104,13 @@ fn formats_cost_more(package: &Package, dependency: &Dependency) -> Option<Strin
     })
 }
 
-/// What of jsonschema compiles the rules for schemas with the program, in place of at its start.
-const TAME_FEATURE: &str = "macros";
-
-/// With its default features jsonschema opens what a schema refers to, be it a file or an address.
+/// The features of jsonschema resolve references to files and addresses. `macros` compiles half of its
+/// tree a second time, for a procedural macro.
 fn schemas_are_fetched(dependency: &Dependency) -> Option<String> {
-    let is_tame =
-        !dependency.uses_default_features && dependency.features.iter().all(|it| it == TAME_FEATURE);
-    (dependency.name == "jsonschema" && !is_tame).then(|| {
-        format!("of jsonschema only `{TAME_FEATURE}` is used: other features fetch what a schema refers to")
+    let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
+    (dependency.name == "jsonschema" && !is_bare).then(|| {
+        "jsonschema is used without features: they open what a schema refers to, or cost minutes to compile"
+            .to_owned()
     })
 }
 

@@ -31,7 +31,7 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<Stri
 
 /// The path from the root that a link means, unless it leads out of the repository, into the same page, or
 /// to an item of the reference.
-pub(super) fn resolve(page: &str, target: &str) -> Option<String> {
+pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {
         return None;

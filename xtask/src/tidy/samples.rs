@@ -1,13 +1,13 @@
 //! Code that pages show is code that compiles.
 //!
-//! A block after `<!-- source: PATH -->` shows that file, letter for letter, and the README shows the
-//! quickstart so. The Rust of the book's chapters is compiled as doctests of the tests' package.
+//! A block after `<!-- source: PATH -->` is equal to that file. The README shows two examples in this way. The Rust of the book's chapters is compiled as doctests of the tests' package.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
 
 const README: &str = "README.md";
-const QUICKSTART: &str = "examples/quickstart/src/main.rs";
+/// The examples that the README shows.
+const SHOWN: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
 const DOCTESTS: &str = "tests/src/book.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";
 
@@ -24,11 +24,14 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         {
             findings.extend(uncompiled(path, tree));
         }
-        let shows_quickstart = blocks.iter().any(|block| block.source.as_deref() == Some(QUICKSTART));
-        if path == README && !shows_quickstart {
-            let message =
-                format!("the README shows no quickstart; put `<!-- source: {QUICKSTART} -->` before it");
-            findings.push(Finding::new(path, 1, message));
+        if path == README {
+            let is_shown =
+                |example: &str| blocks.iter().any(|block| block.source.as_deref() == Some(example));
+            findings.extend(SHOWN.into_iter().filter(|example| !is_shown(example)).map(|example| {
+                let message =
+                    format!("the README lacks an example; put `<!-- source: {example} -->` before it");
+                Finding::new(path, 1, message)
+            }));
         }
     }
     findings

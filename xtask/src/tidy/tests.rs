@@ -44,7 +44,7 @@ fn siblings_know_the_core_only() {
             &[("haft-core", "^0.1.0", None), ("haft-react", "^0.1.0", Some(Kind::Dev))],
         ),
         needing(package("haft-react", "crates/react"), &[("haft-mcp", "^0.1.0", None)]),
-        needing(package("haft", "crates/cli"), &[("haft-mcp", "^0.1.0", None)]),
+        needing(package("haft-cli", "crates/cli"), &[("haft-mcp", "^0.1.0", None)]),
         needing(package("mixed-tools", "examples/mixed-tools"), &[("haft-mcp", "^0.1.0", None)]),
         needing(package("xtask", "xtask"), &[("haft-core", "^0.1.0", Some(Kind::Build))]),
     ];
@@ -106,7 +106,7 @@ fn the_core_and_its_macros_are_kept_apart_from_the_world() {
         &expect![[r#"
             crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes rt, sync, time, not `net`
             crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
-            crates/core/Cargo.toml:1: of jsonschema only `macros` is used: other features fetch what a schema refers to
+            crates/core/Cargo.toml:1: jsonschema is used without features: they open what a schema refers to, or cost minutes to compile
             crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
             crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
         "#]],
@@ -118,7 +118,7 @@ fn the_right_arrows_pass() {
     let needed = [("haft-macros", "=0.1.0", None), ("jsonschema", "^0.60", None)];
     let mut core = needing(package("haft-core", "crates/core"), &needed);
     let jsonschema = &mut core.dependencies[1];
-    (jsonschema.uses_default_features, jsonschema.features) = (false, vec!["macros".to_owned()]);
+    jsonschema.uses_default_features = false;
     let mcp =
         needing(package("haft-mcp", "crates/mcp"), &[("haft-core", "^0.1.0", None), ("rmcp", "^3", None)]);
     let tests = needing(package("haft-tests", "tests"), &[("rmcp", "^3", None)]);
@@ -238,14 +238,17 @@ fn a_link_leads_somewhere() {
 fn shown_code_is_code_that_compiles() {
     let quickstart = "fn main() {}\n";
     let same = "# haft\n\n<!-- source: examples/quickstart/src/main.rs -->\n```rust\nfn main() {}\n```\n";
+    let readme =
+        "<!-- source: examples/openai-agent/src/main.rs -->\n```rust\nfn main() {}\n```\n".to_owned() + same;
     let other = "<!-- source: examples/quickstart/src/main.rs -->\n\n```rust\nfn main() { }\n```\n\n\
                  <!-- source: gone.rs -->\n```rust\n```\n\n```rust,ignore\n```\n";
     let tree = [
-        ("README.md", same),
+        ("README.md", readme.as_str()),
         ("docs/src/other.md", other),
         ("docs/src/listed.md", "```rust\n```\n"),
         ("docs/src/shown.md", same),
         ("docs/src/prose.md", "```console\n```\n"),
+        ("examples/openai-agent/src/main.rs", quickstart),
         ("examples/quickstart/src/main.rs", quickstart),
         ("tests/src/book.rs", "#![doc = include_str!(\"../../docs/src/listed.md\")]\n"),
     ];
@@ -266,8 +269,9 @@ fn shown_code_is_code_that_compiles() {
         &[],
         [("README.md", "# haft\n")],
         &expect![[r#"
-        README.md:1: the README shows no quickstart; put `<!-- source: examples/quickstart/src/main.rs -->` before it
-    "#]],
+            README.md:1: the README lacks an example; put `<!-- source: examples/openai-agent/src/main.rs -->` before it
+            README.md:1: the README lacks an example; put `<!-- source: examples/quickstart/src/main.rs -->` before it
+        "#]],
     );
 }
 
@@ -335,7 +339,8 @@ fn what_is_built_is_not_read() -> std::io::Result<()> {
 #[test]
 fn this_package_knows_no_other_of_the_workspace() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
-    let xtask = workspace.package("xtask").ok_or_else(|| Failure::message("no package `xtask`"))?;
+    let xtask =
+        workspace.package_of_program("xtask").ok_or_else(|| Failure::message("no package `xtask`"))?;
     assert_eq!(xtask.folder(), "xtask");
     assert!(!xtask.is_published());
     assert!(xtask.dependencies.iter().any(|dependency| dependency.kind == Some(Kind::Dev)));

@@ -3,6 +3,7 @@
 mod error;
 mod hub;
 mod registry;
+mod tls;
 mod verify;
 
 use std::env;

@@ -87,6 +87,8 @@ async fn errors_of_layers_are_told() {
 #[tokio::test]
 async fn a_client_of_ones_own_is_used() {
     let server = Server::replying([fine()]).await;
+    // The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
     server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
     assert_eq!(header(&server.take_requests()[0].head, "user-agent"), Some("mine"));

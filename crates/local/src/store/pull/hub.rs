@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Client, Response, StatusCode};
 
+use super::tls;
 use super::verify::put_in_place;
 use super::{PullEvent, SourceError, Watch, beside};
 use crate::store::{KnownModel, ModelStore};
@@ -43,8 +44,9 @@ impl Hub<'_> {
 
     /// Asks for the file from byte `have` on.
     async fn request(&self, model: &KnownModel, have: u64) -> Result<Response, SourceError> {
-        let client =
-            Client::builder().connect_timeout(CONNECT).read_timeout(IDLE).build().map_err(unreachable)?;
+        let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
+        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT);
+        let client = client.read_timeout(IDLE).build().map_err(unreachable)?;
         let address = self.address.trim_end_matches('/');
         let url = format!("{address}/{}/resolve/main/{}", model.hub.repository, model.hub.path);
         let mut request = client.get(url);

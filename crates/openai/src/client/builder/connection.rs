@@ -17,6 +17,7 @@ use crate::{
         endpoint::{Endpoint, read_base_url},
         profile::{Habits, needs_signatures, profile_of},
         provider::{Provider, Quirks, REASONING_FIELD},
+        tls::{self, Roots},
         transport::{HttpService, Transport},
     },
     format::{Reasoning, Style, Told},
@@ -182,7 +183,9 @@ impl<M> ModelBuilder<M> {
         });
         // Without TLS there is no need for the system's certificates, which a small container does not have.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
-        let builder = if needs_no_tls { builder.tls_certs_only([]) } else { builder };
+        let roots = if needs_no_tls { Roots::None } else { Roots::System };
+        let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
+        let builder = builder.tls_backend_preconfigured(tls);
         let builder = match proxy {
             Some(proxy) => builder.proxy(proxy?),
             None => builder,

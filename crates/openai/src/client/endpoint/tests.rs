@@ -6,13 +6,15 @@ use reqwest::{
 use secrecy::SecretString;
 
 use super::{Endpoint, read_base_url};
+use crate::client::tls::{self, Roots};
 
 /// What an error of this text says, by the endpoint of a URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let (url, headers) = (read_base_url(url).unwrap(), HeaderMap::from_iter(headers));
-    let http = Client::builder().tls_certs_only([]).build().unwrap();
+    let http =
+        Client::builder().tls_backend_preconfigured(tls::config(&Roots::None).unwrap()).build().unwrap();
     let endpoint = Endpoint::new(&url, SecretString::default(), headers, Vec::new(), &http).unwrap();
     match endpoint.redact(ModelError::InvalidResponse(text.into())) {
         ModelError::InvalidResponse(text) => text,

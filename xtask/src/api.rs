@@ -1,0 +1,125 @@
+//! `cargo xtask api`: the public API of each published library, as text in `docs/api`.
+//!
+//! rustdoc's JSON output is unstable, and its format changes between compilers. [`RUSTDOC_FORMAT`] is the format that the
+//! listing reads; with another compiler the check is skipped. To get the output from a stable compiler,
+//! `RUSTC_BOOTSTRAP` is set for rustdoc alone: this program takes rustdoc's place ([`as_rustdoc`]), so that build
+//! scripts do not see the variable and no dependency is compiled again.
+
+mod release;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::failure::Failure;
+use crate::process::{announce, cargo, run as run_command};
+use crate::workspace::{self, Package, Workspace};
+
+/// The format that the dependency `public-api` reads: that of Rust 1.93 to 1.95.
+const RUSTDOC_FORMAT: u64 = 57;
+
+/// The folder of the snapshots.
+const FOLDER: &str = "docs/api";
+
+/// Names the real rustdoc to this program when it is started in rustdoc's place.
+const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
+
+const UPDATE: &str = "`cargo xtask api --update` accepts the change";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let is_update = match flags[..] {
+        [] => false,
+        ["--update"] => true,
+        _ => return Err(Failure::usage("`api` takes `--update` or nothing")),
+    };
+    let workspace = Workspace::load()?;
+    document()?;
+    let mut findings = Vec::new();
+    for package in workspace.published().filter(|package| package.has_library()) {
+        let Some(api) = listing(&workspace.target_directory, package)? else {
+            announce(
+                "note: the public API is not checked, since this compiler's rustdoc has another JSON format",
+            );
+            return Ok(());
+        };
+        let file = file_of(package);
+        if is_update {
+            write(&file, &api)?;
+        } else {
+            findings.extend(snapshot::difference(
+                &file,
+                &fs::read_to_string(root(&file)).unwrap_or_default(),
+                &api,
+            ));
+        }
+        findings.extend(release::breaking(package, &file, &api)?);
+    }
+    if findings.is_empty() {
+        announce(&format!("the public API is that of {FOLDER}"));
+        return Ok(());
+    }
+    eprintln!("{}", findings.join("\n"));
+    Err(Failure::message(format!("the public API has changed: {UPDATE}")))
+}
+
+/// Writes the JSON of every library. The features are those of the whole workspace, as in `cargo xtask doc`, so that
+/// both share the checked dependencies.
+fn document() -> Result<(), Failure> {
+    let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
+    run_command(
+        cargo(&["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"])
+            .env("RUSTDOC", this)
+            .env(REAL_RUSTDOC, env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into()))
+            .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json"),
+    )
+}
+
+/// Runs the real rustdoc with the arguments of this program, if cargo has started this program in its place.
+pub(crate) fn as_rustdoc() -> Option<ExitCode> {
+    let rustdoc = env::var_os(REAL_RUSTDOC)?;
+    let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
+    let code = status.ok().and_then(|status| u8::try_from(status.code()?).ok());
+    Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The public items, one a line. `None` if the JSON has another format.
+fn listing(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
+    let name = package.name.replace('-', "_");
+    let file = target.join("doc").join(name).with_extension("json");
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::message(format!("cannot read the public API in {}: {error}", file.display()))
+    };
+    let json = fs::read_to_string(&file).map_err(|error| failed(&error))?;
+    if snapshot::format_version(&json) != Some(RUSTDOC_FORMAT) {
+        return Ok(None);
+    }
+    let api = public_api::Builder::from_rustdoc_json(&file)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .omit_blanket_impls(true)
+        .build()
+        .map_err(|error| failed(&error))?;
+    Ok(Some(api.to_string()))
+}
+
+/// The path of a package's snapshot from the root.
+fn file_of(package: &Package) -> String {
+    format!("{FOLDER}/{}.txt", package.name)
+}
+
+fn root(file: &str) -> PathBuf {
+    workspace::root().join(file)
+}
+
+fn write(file: &str, text: &str) -> Result<(), Failure> {
+    let file = root(file);
+    let folder = file.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| fs::write(&file, text))
+        .map_err(|error| Failure::message(format!("cannot write {}: {error}", file.display())))
+}

@@ -1,0 +1,79 @@
+//! The rendered pages of the book and their links.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::tidy::resolve;
+
+/// The links and the anchors of a page.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    links: Vec<String>,
+    anchors: BTreeSet<String>,
+}
+
+impl Page {
+    /// Reads the attributes `href`, `src` and `id` of a page. mdBook quotes every attribute and escapes `"` elsewhere.
+    pub(super) fn parse(html: &str) -> Self {
+        let values = |name: &str| {
+            let start = format!(" {name}=\"");
+            let values = html.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next());
+            values.map(|value| value.replace("&amp;", "&")).collect::<Vec<_>>()
+        };
+        let links = values("href").into_iter().chain(values("src")).collect();
+        Self { links, anchors: values("id").into_iter().collect() }
+    }
+}
+
+/// The pages of a folder by their path in it.
+pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
+    let mut pages = BTreeMap::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(place) = waiting.pop() {
+        for entry in fs::read_dir(place)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "html") {
+                let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+                pages.insert(name, Page::parse(&fs::read_to_string(&path)?));
+            }
+        }
+    }
+    Ok(pages)
+}
+
+/// The links to pages, files and headings that do not exist, as `page: link`.
+pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut dead = BTreeSet::new();
+    for (name, page) in pages {
+        // The links of the page for error 404 are relative to the address that was not found.
+        for link in page.links.iter().filter(|_| name != "404.html") {
+            if !leads_somewhere(name, link, pages, &is_file) {
+                dead.insert(format!("{name}: {link}"));
+            }
+        }
+    }
+    dead.into_iter().collect()
+}
+
+fn leads_somewhere(
+    name: &str,
+    link: &str,
+    pages: &BTreeMap<String, Page>,
+    is_file: impl Fn(&str) -> bool,
+) -> bool {
+    let (address, anchor) = link.split_once('#').unwrap_or((link, ""));
+    // Links to other sites are not followed.
+    if address.contains(':') || address.starts_with("//") {
+        return true;
+    }
+    let target = if address.is_empty() { Some(name.to_owned()) } else { resolve(name, address) };
+    let Some(target) = target else { return false };
+    match pages.get(&target) {
+        Some(page) => anchor.is_empty() || page.anchors.contains(anchor),
+        None => is_file(&target),
+    }
+}

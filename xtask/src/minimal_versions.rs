@@ -1,0 +1,52 @@
+//! `cargo xtask minimal-versions`: the oldest dependencies that the manifests allow.
+//!
+//! The lock file with these versions is made in a copy of the manifests, since `-Z direct-minimal-versions` would
+//! overwrite ours. It takes `RUSTC_BOOTSTRAP`, as the option is unstable; the compiler itself runs without it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::process::{cargo, program, run as run_command};
+use crate::workspace::{self, Workspace};
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if !arguments.is_empty() {
+        return Err(Failure::usage("`minimal-versions` takes no arguments"));
+    }
+    let workspace = Workspace::load()?;
+    let folder = workspace.target_directory.join("minimal-versions");
+    let copy = folder.join("copy");
+    copy_repository(&copy)?;
+    let in_copy = |arguments: &[&str]| {
+        let mut command = cargo(arguments);
+        command.current_dir(&copy).env("CARGO_TARGET_DIR", folder.join("target"));
+        command
+    };
+    run_command(in_copy(&["update", "-Z", "direct-minimal-versions"]).env("RUSTC_BOOTSTRAP", "1"))?;
+    let mut check = in_copy(&["check", "--locked"]);
+    for package in workspace.published() {
+        check.args(["--package", &package.name]);
+    }
+    run_command(&mut check)
+}
+
+/// Copies the files that git knows.
+fn copy_repository(copy: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
+    let files =
+        program("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).output();
+    let files = String::from_utf8_lossy(&files.map_err(failed)?.stdout).into_owned();
+    if copy.exists() {
+        fs::remove_dir_all(copy).map_err(failed)?;
+    }
+    for name in files.split('\0').filter(|name| !name.is_empty()) {
+        let (from, to) = (workspace::root().join(name), copy.join(name));
+        // A file that was deleted and not yet committed is still listed.
+        if from.is_file() {
+            to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+            fs::copy(from, to).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `cargo xtask size`: third-party crates, CPU time of a cold build, and sizes of programs, with their bounds.
+
+mod cpu;
+mod measure;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::native;
+use crate::process::{announce, cargo, run as run_command};
+use crate::workspace::Workspace;
+use cpu::CpuClock;
+use table::{Bound, Row};
+
+/// The largest number of third-party crates of `haft-core`.
+const CORE_CRATES: f64 = 100.0;
+/// The largest number of third-party crates of a program with core, react and openai.
+const AGENT_CRATES: f64 = 150.0;
+/// CPU minutes of a cold release build of core, react and openai.
+const AGENT_MINUTES: f64 = 3.0;
+/// CPU minutes of a cold `cargo xtask demo`, without the model's own work.
+const DEMO_MINUTES: f64 = 12.0;
+/// Megabytes of the program `haft` in release.
+const HAFT_MEGABYTES: f64 = 25.0;
+/// Megabytes of the program `haft` as the tests build it, without symbols.
+const HAFT_DEBUG_MEGABYTES: f64 = 60.0;
+
+const CORE: &[&str] = &["haft-core"];
+const AGENT: &[&str] = &["haft-core", "haft-react", "haft-openai"];
+const DEMO: &str = "mixed-tools";
+const HAFT: &str = "haft";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let (mut is_quick, mut is_check) = (false, false);
+    for argument in arguments {
+        match argument.as_str() {
+            "--quick" => is_quick = true,
+            "--check" => is_check = true,
+            _ => return Err(Failure::usage("`size` takes `--quick`, `--check` or both")),
+        }
+    }
+    let workspace = Workspace::load()?;
+    let mut rows = crates(&workspace)?;
+    rows.extend(debug_program(&workspace));
+    if !is_quick {
+        rows.extend(cold_builds(&workspace)?);
+    }
+    print!("{}", table::render(&rows));
+    let over: Vec<_> = rows.iter().filter(|row| row.is_over()).map(|row| row.name.clone()).collect();
+    if is_check && !over.is_empty() {
+        return Err(Failure::message(format!("over the bound: {}", over.join("; "))));
+    }
+    Ok(())
+}
+
+/// Checks what costs seconds. The cold builds are measured on request only.
+pub(crate) fn check() -> Result<(), Failure> {
+    run(&["--quick", "--check"].map(str::to_owned))
+}
+
+fn crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
+    let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
+        let count = measure::crates(packages)?;
+        Ok(Row { name: format!("crates: {name}"), value: f64::from(count), unit: "", bound })
+    };
+    let demo = workspace.package_of_program(DEMO).map_or(DEMO, |package| &package.name);
+    let haft = workspace.package_of_program(HAFT).map_or(HAFT, |package| &package.name);
+    Ok(vec![
+        row("core", CORE, Bound::AtMost(CORE_CRATES))?,
+        row("core + react + openai", AGENT, Bound::AtMost(AGENT_CRATES))?,
+        row("demo", &[demo], Bound::None)?,
+        row("haft", &[haft], Bound::None)?,
+    ])
+}
+
+/// The size of the program that the tests have built, if it is there.
+fn debug_program(workspace: &Workspace) -> Option<Row> {
+    let target = workspace.target_directory.join("size");
+    let program = workspace.target_directory.join("debug").join(HAFT);
+    let value = fs::create_dir_all(&target).ok().and_then(|()| measure::stripped(&program, &target))?;
+    let name = "program: haft, debug build without symbols".to_owned();
+    Some(Row { name, value, unit: "MB", bound: Bound::AtMost(HAFT_DEBUG_MEGABYTES) })
+}
+
+/// Builds the libraries, the demo and the command line into empty target folders.
+fn cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
+    let folder = workspace.target_directory.join("size");
+    let libraries = emptied(&folder.join("agent"))?;
+    let mut build = cargo(&["build", "--locked", "--release"]);
+    for package in AGENT {
+        build.args(["--package", package]);
+    }
+    let clock = CpuClock::start();
+    run_command(build.env("CARGO_TARGET_DIR", &libraries))?;
+    let agent = clock.minutes();
+
+    let demo = emptied(&folder.join("demo"))?;
+    let clock = CpuClock::start();
+    // `cargo xtask demo` compiles this program first.
+    run_command(cargo(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
+    run_command(&mut native::build_command(workspace, DEMO, &demo)?)?;
+    let cold = clock.minutes();
+    let clock = CpuClock::start();
+    run_command(&mut native::build_command(workspace, HAFT, &demo)?)?;
+    let second = clock.minutes();
+
+    let minutes = |name: &str, value: Option<f64>, bound| {
+        let name = format!("cold build: {name}");
+        value.map(|value| Row { name, value, unit: "CPU min", bound })
+    };
+    let size = |name: &str, bound| {
+        let value = measure::megabytes(&demo.join("release").join(name));
+        value.map(|value| Row { name: format!("program: {name}, release"), value, unit: "MB", bound })
+    };
+    if agent.is_none() {
+        announce("note: CPU time is read from /proc, which is not there");
+    }
+    let rows = [
+        minutes("core + react + openai, release", agent, Bound::AtMost(AGENT_MINUTES)),
+        minutes("cargo xtask demo", cold, Bound::AtMost(DEMO_MINUTES)),
+        minutes("haft, after the demo", second, Bound::None),
+        size(DEMO, Bound::None),
+        size(HAFT, Bound::AtMost(HAFT_MEGABYTES)),
+    ];
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// An empty folder at this path.
+fn emptied(folder: &Path) -> Result<std::path::PathBuf, Failure> {
+    let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    Ok(folder.to_owned())
+}

@@ -1,0 +1,47 @@
+//! Crate counts from `cargo tree`, sizes from the file system.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::process::{cargo, program, succeeds};
+
+/// The number of third-party crates that a build of these packages links or uses as procedural macros. Build
+/// scripts' own dependencies are not counted.
+pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
+    let mut command =
+        cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    let output =
+        command.output().map_err(|error| Failure::message(format!("cannot start `cargo tree`: {error}")))?;
+    if !output.status.success() {
+        return Err(Failure::message(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    Ok(third_party(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Counts the distinct `name version` lines without a path.
+pub(super) fn third_party(tree: &str) -> u32 {
+    let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").trim_end_matches(" (proc-macro)"));
+    let crates: BTreeSet<_> = lines.filter(|line| !line.is_empty() && !line.contains(" (/")).collect();
+    u32::try_from(crates.len()).unwrap_or(u32::MAX)
+}
+
+/// The size of a file in megabytes.
+#[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
+pub(super) fn megabytes(file: &Path) -> Option<f64> {
+    Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
+}
+
+/// The size of a program without symbols and debug information. `None` without the program or without `strip`.
+pub(super) fn stripped(file: &Path, folder: &Path) -> Option<f64> {
+    let copy = folder.join("stripped");
+    let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
+    let size = is_done.then(|| megabytes(&copy))?;
+    // A file that stays is overwritten by the next run.
+    let _ = fs::remove_file(&copy);
+    size
+}
