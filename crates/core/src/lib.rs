@@ -23,6 +23,7 @@ mod source;
 mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 mod timestamp;
 mod tool;
 mod toolset;

@@ -1,0 +1,35 @@
+//! Text handling that the adapters share: truncation, think tags, surrogate pairs and strings in unfinished JSON.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_core::text::{truncate, truncate_with_ellipsis};
+//!
+//! assert_eq!(truncate("Grüße", 3), "Gr");
+//! assert_eq!(truncate_with_ellipsis("Grüße", 3), "Gr…");
+//! assert_eq!(truncate_with_ellipsis("Grüße", 7), "Grüße");
+//! ```
+
+mod json_strings;
+pub mod surrogates;
+mod think_tags;
+
+use std::borrow::Cow;
+
+pub use json_strings::StringTracker;
+pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
+
+/// Returns the longest prefix of at most `max_bytes` bytes that ends at a character boundary.
+pub fn truncate(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
+}
+
+/// Returns the text, or its [truncated](truncate) beginning and `…`.
+///
+/// The ellipsis (3 bytes) is not counted in `max_bytes`.
+pub fn truncate_with_ellipsis(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    match truncate(text, max_bytes) {
+        start if start.len() < text.len() => Cow::Owned(format!("{start}…")),
+        whole => Cow::Borrowed(whole),
+    }
+}
