@@ -28,7 +28,7 @@ use crate::origin::Origin;
 pub(crate) use answer::{AnswerProfile, AnswerSchema, PROPERTY};
 pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
-pub(crate) use message::Arranged;
+pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
 #[cfg(feature = "client")]
 pub(crate) use tool::{Shape, rendered};
@@ -37,7 +37,7 @@ pub(crate) use tool::{derive, derive_all};
 
 /// What the form of a message depends on besides the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
+pub(crate) struct EncodingOptions {
     /// Whether pictures are sent, or only described.
     pub(crate) images: bool,
     /// Whether sound is.
@@ -55,27 +55,27 @@ pub(crate) struct Style {
     /// Whose replies are echoed with what only their server understands.
     pub(crate) origin: Origin,
     /// Whether somebody was told of a picture that is only described.
-    pub(crate) described: Told,
+    pub(crate) described: WarnOnce,
 }
 
 /// What is told once, to all who share it. It is no part of how a message looks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<AtomicBool>);
+pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
-impl Told {
+impl WarnOnce {
     /// Whether this is the first time.
-    fn is_new(&self) -> bool {
+    fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }
 
-impl PartialEq for Told {
+impl PartialEq for WarnOnce {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Told {}
+impl Eq for WarnOnce {}
 
 /// How a model is told what it thought before its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl CallIds {
 }
 
 /// All is sent that the API knows.
-impl Default for Style {
+impl Default for EncodingOptions {
     fn default() -> Self {
         Self {
             images: true,
@@ -126,7 +126,7 @@ impl Default for Style {
             signatures: false,
             call_ids: CallIds::default(),
             origin: Origin::default(),
-            described: Told::default(),
+            described: WarnOnce::default(),
         }
     }
 }

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 pub mod anthropic;
+mod api_error;
 #[cfg(feature = "client")]
 mod client;
-mod failure;
 mod format;
 pub mod gemini;
 mod origin;

@@ -1,30 +1,29 @@
 //! What is received: a provider's message or reply, as haft's.
 
+mod accumulator;
 mod call;
 mod chat;
-mod ending;
 mod extras;
-mod fold;
+mod finish_state;
 mod items;
 #[cfg(feature = "client")]
-mod streamed;
+mod stream_accumulator;
 #[cfg(all(test, feature = "client"))]
 mod tests;
-mod thoughts;
 
 use haft_core::{AssistantMessage, ChatResponse, ModelError, ToolCall, Value};
 use serde::Deserialize;
 
 use crate::{
-    failure::{Complaint, excerpt},
+    api_error::{ApiError, excerpt},
     wire::{Completion, WireMessage},
 };
 
-pub(crate) use chat::ChatFold;
+pub(crate) use chat::ChatAccumulator;
 pub(crate) use extras::ADAPTER as CHAT_ADAPTER;
-pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ItemsFold, SEPARATOR};
+pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, SEPARATOR};
 #[cfg(feature = "client")]
-pub(crate) use streamed::{Streamed, unreadable};
+pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 
 /// Reads a message of a Chat Completions reply: `choices[0].message`.
 ///
@@ -49,9 +48,9 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
         let reason = "it is a whole reply: read it by `response`, or give `choices[0].message` of it";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
-    let mut fold = ChatFold::default();
-    fold.add_message(read::<WireMessage>(message)?, true, &mut None)?;
-    Ok(fold.into_message())
+    let mut accumulator = ChatAccumulator::default();
+    accumulator.add_message(read::<WireMessage>(message)?, true, &mut None)?;
+    Ok(accumulator.into_message())
 }
 
 /// Reads the calls of a message of a Chat Completions reply.
@@ -83,36 +82,36 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini puts an error into a list of one.
     let reply = reply.get(0).unwrap_or(reply);
-    whole_chat(ChatFold::default(), read::<Completion>(reply)?, || reply.clone())
+    whole_chat(ChatAccumulator::default(), read::<Completion>(reply)?, || reply.clone())
 }
 
 /// Reads a whole response of the Responses API that was not streamed.
 pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelError> {
-    let fold = ItemsFold::default();
-    whole_items(fold, response.clone())
+    let accumulator = ResponsesAccumulator::default();
+    whole_items(accumulator, response.clone())
 }
 
 /// Puts a reply together. Its JSON is only for what to say where it is none.
 fn whole_chat(
-    mut fold: ChatFold,
+    mut accumulator: ChatAccumulator,
     reply: Completion,
     json: impl FnOnce() -> Value,
 ) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
-    fold.add(reply, true, &mut None)?;
-    if has_choices { fold.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
+    accumulator.add(reply, true, &mut None)?;
+    if has_choices { accumulator.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
 }
 
-fn whole_items(mut fold: ItemsFold, response: Value) -> Result<ChatResponse, ModelError> {
+fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
-    fold.add_whole(response)?;
-    other.map_or_else(|| fold.finish(&mut None), |other| Err(no_reply(&other, "output")))
+    accumulator.add_whole(response)?;
+    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(no_reply(&other, "output")))
 }
 
 /// The error of JSON that is no reply: what it says, or that there is nothing in the place of the reply.
 fn no_reply(json: &Value, missing: &str) -> ModelError {
-    if let Some(error) = Complaint::in_place_of_reply(json) {
+    if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;
     }
     match json.get(missing) {

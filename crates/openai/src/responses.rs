@@ -44,7 +44,7 @@ use haft_core::{
 };
 
 use crate::{
-    format::{Input, Style, derive, derive_all, output},
+    format::{EncodingOptions, Input, derive, derive_all, output},
     parts::{described, text_of},
     reply::response_of_items,
 };
@@ -97,8 +97,8 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
 
 /// Puts the results of calls into items of the next request's `input`.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
-    let style = Style::default();
-    results.into_iter().map(|result| output(result, &style)).collect()
+    let encoding = EncodingOptions::default();
+    results.into_iter().map(|result| output(result, &encoding)).collect()
 }
 
 /// Puts a conversation into items: the `input` of a request.

@@ -2,20 +2,18 @@ mod request;
 
 use std::{fmt, sync::Arc};
 
-use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 
 use self::request::Body;
 use super::{
     Api, Client,
     builder::{BuildError, ModelBuilder},
-    refusals::{Learned, Part, Parts, Refusal},
-    transport::OpenAi,
+    unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
-use crate::reply::ItemsFold;
+use crate::reply::ResponsesAccumulator;
 
 /// A model behind the Responses API: of OpenAI, or of any server that speaks it. Cheap to clone.
 ///
@@ -113,7 +111,7 @@ impl ModelBuilder<Responses> {
     /// Fails when the base URL, the key or a header cannot be used.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| Items { options, learned: Learned::default() })?;
+        let client = self.connect(|_| Items { options, unsupported: UnsupportedParams::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -139,12 +137,12 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// What is set of a model behind this API and no other.
+/// Options of this API alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
     use_previous: bool,
-    /// The response behind which conversations begin.
+    /// The response that conversations continue.
     first: Option<String>,
     summary: Option<String>,
 }
@@ -152,74 +150,70 @@ pub(super) struct Options {
 /// The Responses API.
 struct Items {
     options: Options,
-    learned: Learned,
+    unsupported: UnsupportedParams,
 }
 
-/// How a reply is wanted.
+/// The form of a request: streamed or not, and without the parameters that the server rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Delivery {
+struct Variant {
     is_streamed: bool,
-    /// With the id of the last response, where there is one that the server keeps.
+    /// Sends the `previous_response_id` if the server stores the last response.
     with_previous: bool,
-    /// What is left out.
-    refused: Parts,
+    /// Parameters that are omitted.
+    omitted: OptionalParams,
 }
 
-/// What is left out where a server refuses it.
-const OPTIONAL: [(&str, Part); 4] = [
-    ("include", Part::Encrypted),
-    ("temperature", Part::Temperature),
-    ("top_p", Part::TopP),
-    ("parallel_tool_calls", Part::ParallelToolCalls),
+/// Parameters that are omitted after a rejection, by their names in the API.
+const OPTIONAL: [(&str, OptionalParam); 4] = [
+    ("include", OptionalParam::Encrypted),
+    ("temperature", OptionalParam::Temperature),
+    ("top_p", OptionalParam::TopP),
+    ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
 ];
 
 impl Options {
-    /// Whether the server keeps the responses.
+    /// Returns `true` if the server stores the responses.
     pub(super) fn is_stored(&self) -> bool {
         self.store || self.use_previous
     }
 }
 
-/// How servers say that they do not know the response any longer: OpenAI, vLLM and others.
-const FORGOTTEN: [&str; 5] =
+/// Error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
+const UNKNOWN_ID: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 
 impl Api for Items {
     const PATH: &'static str = "/responses";
     const FIELDS: &'static [&'static str] = request::FIELDS;
-    type Form = Delivery;
-    type Fold = ItemsFold;
+    type Variant = Variant;
+    type Accumulator = ResponsesAccumulator;
 
-    fn form(&self, is_streamed: bool) -> Delivery {
-        let refused = self.learned.parts().with(Part::Encrypted, self.options.is_stored());
-        Delivery { is_streamed, with_previous: self.options.use_previous, refused }
+    fn first_variant(&self, is_streamed: bool) -> Variant {
+        let omitted = self.unsupported.get().with(OptionalParam::Encrypted, self.options.is_stored());
+        Variant { is_streamed, with_previous: self.options.use_previous, omitted }
     }
 
-    fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
-        let words = refusal.words()?.to_lowercase();
-        let says = |words_of: &[&str]| words_of.iter().any(|word| words.contains(word));
-        if form.with_previous && (says(&FORGOTTEN) || refusal.parameter == "previous_response_id") {
-            return Some(Delivery { with_previous: false, ..form.clone() });
+    fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+        let message = rejection.message()?.to_lowercase();
+        let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
+        if variant.with_previous && (is_about(&UNKNOWN_ID) || rejection.param == "previous_response_id") {
+            return Some(Variant { with_previous: false, ..variant.clone() });
         }
-        let encrypted = form.refused.and(Part::Encrypted).filter(|_| says(&["encrypted"]));
-        let refused = encrypted.or_else(|| refusal.beside(form.refused, &OPTIONAL));
-        Some(Delivery { refused: refused?, ..form.clone() })
+        let encrypted = variant.omitted.and(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
+        let omitted = encrypted.or_else(|| rejection.added_to(variant.omitted, &OPTIONAL));
+        Some(Variant { omitted: omitted?, ..variant.clone() })
     }
 
-    fn learn(&self, form: &Delivery, before: &Delivery) {
-        self.learned.add(form.refused, before.refused);
+    fn remember_rejected(&self, accepted: &Variant, rejected: &Variant) {
+        self.unsupported.add(accepted.omitted, rejected.omitted);
     }
 
-    fn ask<'a>(
+    fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        form: &mut Delivery,
-    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ItemsFold + Send + 'a) {
-        let (body, fold) = Body::new(client, request, form);
-        (body, || fold)
-    }
-
-    async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
-        openai.responses().create_byot(()).await
+        variant: &mut Variant,
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ResponsesAccumulator + Send + 'a) {
+        let (body, accumulator) = Body::new(client, request, variant);
+        (body, || accumulator)
     }
 }

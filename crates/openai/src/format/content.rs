@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use haft_core::{Bytes, Content, ResourceBody};
 use serde::Serialize;
 
-use super::Style;
+use super::EncodingOptions;
 
 /// What a message says: text where that is all, else parts. Many servers take nothing but text.
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ pub(super) enum Medium<'a> {
 
 impl<'a> Medium<'a> {
     /// The medium of a piece, where the model reads such.
-    pub(super) fn of(piece: &'a Content, style: &Style) -> Option<Self> {
+    pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
             | Content::Audio { data, media_type }
@@ -61,13 +61,13 @@ impl<'a> Medium<'a> {
         };
         let (kind, subtype) = media_type.split_once('/')?;
         match kind {
-            "image" if style.images => Some(Self::Image { data, media_type }),
-            "audio" if style.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
-            "application" if style.files && subtype == "pdf" => {
+            "image" if encoding.images => Some(Self::Image { data, media_type }),
+            "audio" if encoding.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
+            "application" if encoding.files && subtype == "pdf" => {
                 Some(Self::File { data, media_type, name: file_name(uri) })
             }
-            "image" | "audio" => style.describe(media_type),
-            "application" if subtype == "pdf" => style.describe(media_type),
+            "image" | "audio" => encoding.describe(media_type),
+            "application" if subtype == "pdf" => encoding.describe(media_type),
             _ => None,
         }
     }
@@ -78,10 +78,10 @@ impl<'a> Medium<'a> {
     }
 }
 
-impl Style {
+impl EncodingOptions {
     /// Says once that what a model might have read is only described.
     fn describe<T>(&self, media_type: &str) -> Option<T> {
-        if self.described.is_new() {
+        if self.described.is_first() {
             tracing::warn!(
                 media_type,
                 "the model is not known to read this, and is told what it is; say what it reads by its profile, or `images(true)`"
@@ -108,9 +108,9 @@ fn file_name(uri: Option<&String>) -> Cow<'_, str> {
 
 impl<'a> WireContent<'a> {
     /// The pieces of a message: media that the model reads as they are, and everything else as text.
-    pub(super) fn new(content: &'a [Content], style: &Style) -> Self {
-        if content.iter().any(|piece| Medium::of(piece, style).is_some()) {
-            return Self::Parts(content.iter().map(|piece| Part::new(piece, style)).collect());
+    pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
+        if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
+            return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
         }
         Self::Text(plain(content))
     }
@@ -119,9 +119,9 @@ impl<'a> WireContent<'a> {
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],
-        style: &Style,
+        encoding: &EncodingOptions,
     ) -> Option<Self> {
-        let media = content.iter().filter_map(|piece| Medium::of(piece, style));
+        let media = content.iter().filter_map(|piece| Medium::of(piece, encoding));
         let mut media = media.map(Part::from).peekable();
         media.peek()?;
         let caption = Part::Text { text: caption().into() };
@@ -139,8 +139,8 @@ pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
 }
 
 impl<'a> Part<'a> {
-    fn new(piece: &'a Content, style: &Style) -> Self {
-        Medium::of(piece, style).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
+    fn new(piece: &'a Content, encoding: &EncodingOptions) -> Self {
+        Medium::of(piece, encoding).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 #[cfg(feature = "client")]
 use self::kept::Kept;
 use super::{
-    Style,
+    EncodingOptions,
     content::{Medium, plain},
     message::{arguments_object, valid_name},
     raw,
@@ -25,7 +25,7 @@ pub(crate) struct Input(Vec<Arc<Rendering>>);
 
 /// What is kept beside a message.
 struct Rendering {
-    style: Arc<Style>,
+    encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
     /// What matters where the server keeps the conversation.
     #[cfg(feature = "client")]
@@ -33,8 +33,11 @@ struct Rendering {
 }
 
 impl Input {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+    pub(crate) fn new<'a>(
+        messages: impl IntoIterator<Item = &'a Arc<Message>>,
+        encoding: &Arc<EncodingOptions>,
+    ) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -54,50 +57,50 @@ impl Serialize for Input {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, style));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, encoding));
         // Another model with other abilities may have been asked first.
-        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
+        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
-    fn new(message: &Message, style: &Arc<Style>) -> Self {
-        let items: Vec<_> = items(message, style).iter().map(raw).collect();
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
+        let items: Vec<_> = items(message, encoding).iter().map(raw).collect();
         Self {
-            style: Arc::clone(style),
+            encoding: Arc::clone(encoding),
             #[cfg(feature = "client")]
-            kept: Kept::of(message, &items, style),
+            kept: Kept::of(message, &items, encoding),
             items,
         }
     }
 }
 
-fn items(message: &Message, style: &Style) -> Vec<Value> {
+fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
         MessageBody::System { content } => vec![json!({"role": "system", "content": plain(content)})],
         MessageBody::User { content } => {
-            vec![json!({"role": "user", "content": said_by_user(content, style)})]
+            vec![json!({"role": "user", "content": said_by_user(content, encoding)})]
         }
-        MessageBody::Assistant(said) => said_by_model(said, style),
-        MessageBody::Tool(result) => vec![output(result, style)],
+        MessageBody::Assistant(said) => said_by_model(said, encoding),
+        MessageBody::Tool(result) => vec![output(result, encoding)],
     }
 }
 
 /// Text where that is all, and else parts.
-fn said_by_user(content: &[Content], style: &Style) -> Value {
-    if content.iter().any(|piece| is_readable(piece, style)) {
-        content.iter().map(|piece| part(piece, style)).collect()
+fn said_by_user(content: &[Content], encoding: &EncodingOptions) -> Value {
+    if content.iter().any(|piece| is_readable(piece, encoding)) {
+        content.iter().map(|piece| part(piece, encoding)).collect()
     } else {
         plain(content).into()
     }
 }
 
 /// Whether a piece is sent as it is. The API takes no sound.
-fn is_readable(piece: &Content, style: &Style) -> bool {
-    matches!(Medium::of(piece, style), Some(Medium::Image { .. } | Medium::File { .. }))
+fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
+    matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
 
-fn part(piece: &Content, style: &Style) -> Value {
-    match Medium::of(piece, style) {
+fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
+    match Medium::of(piece, encoding) {
         Some(Medium::Image { data, media_type }) => {
             json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
         }
@@ -109,22 +112,22 @@ fn part(piece: &Content, style: &Style) -> Value {
 }
 
 /// The item that answers a call.
-pub(crate) fn output(result: &ToolResult, style: &Style) -> Value {
-    let output = pieces(result, |piece| is_readable(piece, style), |piece| part(piece, style));
+pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
+    let output = pieces(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
 /// The items of a reply, in their order where that was kept. The reasoning stands before what it led to, or is left out:
 /// the API refuses it where nothing follows.
-fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
-    let kept = style.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
+    let kept = encoding.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
     let markers = kept.map(Vec::as_slice).unwrap_or_default();
     let mut rest = Rest::new(said, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());
     for marker in markers {
         let item = match marker.get("type").and_then(Value::as_str) {
             Some("reasoning") => {
-                if style.keeps_reasoning || tells_reasoning(marker) {
+                if encoding.keeps_reasoning || tells_reasoning(marker) {
                     thoughts.push(marker.clone());
                 }
                 continue;

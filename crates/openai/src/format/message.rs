@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
 use serde_json::{Map, json, value::RawValue};
 
 use super::{
-    Reasoning, Style,
+    EncodingOptions, Reasoning,
     content::{WireContent, plain},
     raw,
 };
@@ -27,7 +27,7 @@ use crate::reply::CHAT_ADAPTER;
 /// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
 pub fn message(message: &Message) -> Value {
-    json!(WireMessage::new(message, &Style::default()))
+    json!(WireMessage::new(message, &EncodingOptions::default()))
 }
 
 /// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
@@ -35,49 +35,52 @@ pub fn message(message: &Message) -> Value {
 /// A picture, a sound or a PDF that a tool returned follows the results of its batch as a message of its own, so that each call is
 /// answered before anything else is said.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    let arranged = Arranged::new(messages, &Arc::default());
-    arranged.iter().map(|message| json!(message)).collect()
+    let encoded = EncodedMessages::new(messages, &Arc::default());
+    encoded.iter().map(|message| json!(message)).collect()
 }
 
 /// The messages of a request, each serialised once.
-pub(crate) struct Arranged(Vec<Arc<Rendering>>);
+pub(crate) struct EncodedMessages(Vec<Arc<Rendering>>);
 
 /// What is kept beside a message.
 struct Rendering {
-    style: Arc<Style>,
+    encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
     /// What a tool's result has besides text, as a message of its own.
     media: Option<Box<RawValue>>,
 }
 
-impl Arranged {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+impl EncodedMessages {
+    pub(crate) fn new<'a>(
+        messages: impl IntoIterator<Item = &'a Arc<Message>>,
+        encoding: &Arc<EncodingOptions>,
+    ) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
     }
 
     /// The messages for a server that lets nobody but the model speak after a tool: the model says a word there.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
-        style: &Arc<Style>,
+        encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        let mut arranged = Vec::new();
+        let mut encoded = Vec::new();
         let mut messages = messages.into_iter().peekable();
         let mut has_media = false;
         while let Some(message) = messages.next() {
-            let rendering = Rendering::of(message, style);
+            let rendering = Rendering::of(message, encoding);
             let is_result = rendering.is_result;
             has_media = is_result && (has_media || rendering.media.is_some());
-            arranged.push(rendering);
+            encoded.push(rendering);
             let next = messages.peek().map(|next| next.body());
             let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
             let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
             if is_last_result && (has_media || !is_answered) {
-                arranged.push(Arc::new(Rendering::bridge(style)));
+                encoded.push(Arc::new(Rendering::bridge(encoding)));
             }
         }
-        Self(arranged)
+        Self(encoded)
     }
 
     /// The messages in the order in which they are sent: media after the last result of their batch.
@@ -89,7 +92,7 @@ impl Arranged {
     }
 }
 
-impl Serialize for Arranged {
+impl Serialize for EncodedMessages {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         self.iter().try_for_each(|message| list.serialize_element(message))?;
@@ -98,31 +101,36 @@ impl Serialize for Arranged {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, style));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, encoding));
         // Another model with other abilities may have been asked first.
-        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
+        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
-    fn new(message: &Message, style: &Arc<Style>) -> Self {
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
         let (is_result, media) = match message.body() {
-            MessageBody::Tool(result) => (true, media(result, style)),
+            MessageBody::Tool(result) => (true, media(result, encoding)),
             _ => (false, None),
         };
-        Self { style: Arc::clone(style), is_result, message: raw(&WireMessage::new(message, style)), media }
+        Self {
+            encoding: Arc::clone(encoding),
+            is_result,
+            message: raw(&WireMessage::new(message, encoding)),
+            media,
+        }
     }
 
     /// What the model is made to say after the results of a batch, and before their media.
     #[cfg(feature = "client")]
-    fn bridge(style: &Arc<Style>) -> Self {
+    fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
         let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
-        Self { style: Arc::clone(style), is_result: true, message, media: None }
+        Self { encoding: Arc::clone(encoding), is_result: true, message, media: None }
     }
 }
 
-fn media(result: &ToolResult, style: &Style) -> Option<Box<RawValue>> {
+fn media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
     let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
-    let content = WireContent::media(caption, &result.output()?.content, style)?;
+    let content = WireContent::media(caption, &result.output()?.content, encoding)?;
     Some(raw(&WireMessage::User { content }))
 }
 
@@ -136,7 +144,7 @@ enum WireMessage<'a> {
         content: WireContent<'a>,
     },
     Assistant {
-        content: Option<Said<'a>>,
+        content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
         /// What only some servers know.
@@ -152,14 +160,14 @@ enum WireMessage<'a> {
 /// What a model said: text, behind what it thought where its server sends both in parts.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum AssistantContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<SaidPart<'a>>),
+    Parts(Vec<AssistantPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum SaidPart<'a> {
+enum AssistantPart<'a> {
     Thinking { thinking: [TextPart<'a>; 1] },
     Text { text: Cow<'a, str> },
 }
@@ -186,52 +194,59 @@ struct CalledFunction<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    fn new(message: &'a Message, style: &Style) -> Self {
+    fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
         match message.body() {
             MessageBody::System { content } => Self::System { content: WireContent::Text(plain(content)) },
-            MessageBody::User { content } => Self::User { content: WireContent::new(content, style) },
-            MessageBody::Assistant(said) => Self::assistant(said, style),
-            MessageBody::Tool(result) => {
-                Self::Tool { tool_call_id: style.call_ids.fit(&result.call_id), content: result.model_text() }
-            }
+            MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
+            MessageBody::Assistant(said) => Self::assistant(said, encoding),
+            MessageBody::Tool(result) => Self::Tool {
+                tool_call_id: encoding.call_ids.fit(&result.call_id),
+                content: result.model_text(),
+            },
         }
     }
 
     /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
     /// by is what it said.
-    fn assistant(said: &'a AssistantMessage, style: &Style) -> Self {
+    fn assistant(said: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&said.refusal, said.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = style.origin.own(said, CHAT_ADAPTER);
+        let data = encoding.origin.own(said, CHAT_ADAPTER);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
         let content = match &said.reasoning {
             Some(reasoning) if thinks_in_parts => {
-                let thought = SaidPart::Thinking { thinking: [TextPart { text: reasoning }] };
-                let text = (!text.is_empty()).then_some(SaidPart::Text { text });
-                Some(Said::Parts([Some(thought), text].into_iter().flatten().collect()))
+                let thought = AssistantPart::Thinking { thinking: [TextPart { text: reasoning }] };
+                let text = (!text.is_empty()).then_some(AssistantPart::Text { text });
+                Some(AssistantContent::Parts([Some(thought), text].into_iter().flatten().collect()))
             }
-            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(Said::Text(text)),
+            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(AssistantContent::Text(text)),
         };
         let kept = data.and_then(|data| data.get("message")?.as_object());
         let mut extras = kept.cloned().unwrap_or_default();
         if !said.tool_calls.is_empty() {
-            extras.extend(style.reasoning.field(said.reasoning.as_deref()));
+            extras.extend(encoding.reasoning.field(said.reasoning.as_deref()));
         }
-        Self::Assistant { content, tool_calls: calls(said, data, style), extras }
+        Self::Assistant { content, tool_calls: calls(said, data, encoding), extras }
     }
 }
 
-fn calls<'a>(said: &'a AssistantMessage, data: Option<&Value>, style: &Style) -> Vec<WireCall<'a>> {
+fn calls<'a>(
+    said: &'a AssistantMessage,
+    data: Option<&Value>,
+    encoding: &EncodingOptions,
+) -> Vec<WireCall<'a>> {
     let kept = data.and_then(|data| data.get("calls"));
     let mut calls: Vec<_> = said.tool_calls.iter().map(WireCall::from).collect();
     for (call, own) in calls.iter_mut().zip(&said.tool_calls) {
         call.extra_content = kept.and_then(|kept| kept.get(&own.id)).cloned();
-        call.id = style.call_ids.fit(&own.id);
+        call.id = encoding.call_ids.fit(&own.id);
     }
     // Gemini signs the first call of a reply, and wants to be told of one that was not its own.
-    if let Some(first) = calls.first_mut().filter(|first| style.signatures && first.extra_content.is_none()) {
+    if let Some(first) =
+        calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
+    {
         first.extra_content =
             Some(json!({"google": {"thought_signature": "skip_thought_signature_validator"}}));
     }

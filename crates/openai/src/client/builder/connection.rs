@@ -15,16 +15,16 @@ use crate::{
     client::{
         Api, Client,
         endpoint::{Endpoint, read_base_url},
-        profile::{Habits, needs_signatures, profile_of},
+        profile::{RequestDefaults, needs_signatures, profile_of},
         provider::{Provider, Quirks, REASONING_FIELD},
         transport::{HttpService, Transport},
     },
-    format::{Reasoning, Style, Told},
+    format::{EncodingOptions, Reasoning, WarnOnce},
     origin::Origin,
 };
 
 /// Where a model is, who runs that, and by which key it is asked.
-pub(super) struct Place {
+pub(super) struct Target {
     pub(super) url: Url,
     pub(super) provider: Option<Provider>,
     pub(super) key: SecretString,
@@ -85,32 +85,32 @@ impl<M> ModelBuilder<M> {
         if let Some(name) = self.extra_body.keys().find(|name| A::FIELDS.contains(&name.as_str())) {
             return Err(BuildError::OwnField { name: name.clone() });
         }
-        let place = self.place()?;
-        let (endpoint, http) = self.connection(&place)?;
-        let habits = self.habits(place.provider);
-        let usual = ModelProfile { json_schema: habits.quirks.json_schema, ..profile_of(&self.model) };
+        let target = self.target()?;
+        let (endpoint, http) = self.connection(&target, A::PATH)?;
+        let defaults = self.defaults(target.provider);
+        let usual = ModelProfile { json_schema: defaults.quirks.json_schema, ..profile_of(&self.model) };
         let mut profile = self.profile.unwrap_or(usual);
         profile.images = self.images.unwrap_or(profile.images);
-        let style = Arc::new(Style {
+        let encoding = Arc::new(EncodingOptions {
             images: profile.images,
             audio: profile.audio,
             files: profile.files,
-            reasoning: habits.quirks.reasoning,
+            reasoning: defaults.quirks.reasoning,
             keeps_reasoning: self.options.is_stored(),
             // Others in front of Gemini have a way of their own.
-            signatures: place.provider.is_none_or(|it| it == Provider::Gemini)
+            signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
-            call_ids: habits.quirks.call_ids,
+            call_ids: defaults.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
-            described: Told::default(),
+            described: WarnOnce::default(),
         });
         let transport = Transport::new(endpoint, http, self.middleware);
-        let api = api(&habits.quirks);
-        Ok(Client { api, profile, habits, style, transport, retry: self.retry, timeouts: self.timeouts })
+        let api = api(&defaults.quirks);
+        Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
     /// Finds out where the model is. What is set here counts more than the environment, and that more than the name.
-    pub(super) fn place(&mut self) -> Result<Place, BuildError> {
+    pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let elsewhere = environment.and_then(|environment| environment.base_url.as_ref());
         let is_named = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
@@ -143,7 +143,7 @@ impl<M> ModelBuilder<M> {
         if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
             return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
         }
-        Ok(Place { url, provider, key: key.unwrap_or_default() })
+        Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
     /// The key that is set, else that of the provider in the environment, else OpenAI's for a server that its users named
@@ -158,15 +158,20 @@ impl<M> ModelBuilder<M> {
         (!key.is_empty()).then(|| SecretString::from(key))
     }
 
-    pub(super) fn connection(&self, place: &Place) -> Result<(Endpoint, reqwest::Client), BuildError> {
-        let headers = self.header_map(place)?;
+    pub(super) fn connection(
+        &self,
+        target: &Target,
+        path: &str,
+    ) -> Result<(Endpoint, reqwest::Client), BuildError> {
+        let headers = self.header_map(target)?;
         let http = match &self.http_client {
             Some(client) => client.clone(),
-            None => self.own_client(&place.url)?,
+            None => self.own_client(&target.url)?,
         };
         let proxy = self.proxy.as_ref().and_then(|proxy| Url::parse(proxy.expose_secret()).ok());
-        let hidden = [Some(&place.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
-        let endpoint = Endpoint::new(&place.url, place.key.clone(), headers, hidden, &http);
+        let hidden: Vec<_> =
+            [Some(&target.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
+        let endpoint = Endpoint::new(&target.url, path, headers, &hidden, &http);
         Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
     }
 
@@ -190,7 +195,7 @@ impl<M> ModelBuilder<M> {
         builder.build().map_err(|error| BuildError::Http(error.without_url().into()))
     }
 
-    pub(super) fn habits(&self, provider: Option<Provider>) -> Habits {
+    pub(super) fn defaults(&self, provider: Option<Provider>) -> RequestDefaults {
         let usual = Provider::quirks(provider);
         // Fine-tuned models know fewer keywords.
         let is_fine_tuned = self.model.starts_with("ft:");
@@ -206,13 +211,13 @@ impl<M> ModelBuilder<M> {
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
             ..usual
         };
-        Habits { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
+        RequestDefaults { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
     }
 
-    fn header_map(&self, place: &Place) -> Result<HeaderMap, BuildError> {
+    fn header_map(&self, target: &Target) -> Result<HeaderMap, BuildError> {
         let mut headers = HeaderMap::new();
-        let key = place.key.expose_secret();
-        if place.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
+        let key = target.key.expose_secret();
+        if target.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
             headers.insert("api-key", secret_value(key).ok_or(BuildError::ApiKey)?);
         } else if !key.is_empty() {
             let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;

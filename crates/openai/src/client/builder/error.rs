@@ -11,7 +11,7 @@ pub enum BuildError {
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
     BaseUrl {
-        /// The text in its place, without what may be credentials.
+        /// The text in its target, without what may be credentials.
         base_url: String,
         /// What is wrong with it.
         reason: String,

@@ -6,7 +6,7 @@ use haft_core::{AssistantMessage, Message, MessageBody, Value};
 use serde_json::value::RawValue;
 
 use super::Input;
-use crate::{format::Style, reply::ITEMS_ADAPTER};
+use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
 /// What matters of a message where the server keeps the conversation.
 pub(super) struct Kept {
@@ -61,11 +61,11 @@ impl Digests {
 }
 
 impl Kept {
-    pub(super) fn of(message: &Message, items: &[Box<RawValue>], style: &Style) -> Self {
+    pub(super) fn of(message: &Message, items: &[Box<RawValue>], encoding: &EncodingOptions) -> Self {
         let mut hasher = DefaultHasher::new();
         items.iter().for_each(|item| item.get().hash(&mut hasher));
         let stored = match message.body() {
-            MessageBody::Assistant(said) => Stored::of(said, style),
+            MessageBody::Assistant(said) => Stored::of(said, encoding),
             _ => None,
         };
         Self { digest: hasher.finish(), stored }
@@ -75,8 +75,8 @@ impl Kept {
 impl Stored {
     /// What the server keeps of a reply, unless its calls are others now: then the server would wait for results that
     /// nobody has.
-    fn of(said: &AssistantMessage, style: &Style) -> Option<Self> {
-        let stored = style.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
+    fn of(said: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
+        let stored = encoding.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(said.tool_calls.iter().map(|call| call.id.as_str()));

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolCall, json};
 
-use super::{Arranged, Rendering, Style};
+use super::{EncodedMessages, EncodingOptions, Rendering};
 
-fn text_only() -> Arc<Style> {
-    Arc::new(Style { images: false, ..Style::default() })
+fn text_only() -> Arc<EncodingOptions> {
+    Arc::new(EncodingOptions { images: false, ..EncodingOptions::default() })
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_message_is_serialised_once() {
 fn another_style_is_rendered_afresh() {
     let content = vec![Content::blob(*b"cat", "image/png")];
     let message = Arc::new(Message::new(MessageBody::User { content }));
-    let rendered = |style| serde_json::to_string(&Arranged::new([&message], &style)).unwrap();
+    let rendered = |encoding| serde_json::to_string(&EncodedMessages::new([&message], &encoding)).unwrap();
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
     assert!(rendered(Arc::default()).contains("data:image/png;base64,"));
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
