@@ -1,4 +1,5 @@
-//! Text handling that the adapters share: truncation, think tags, surrogate pairs and strings in unfinished JSON.
+//! Text handling that the adapters share: truncation, think tags, surrogate pairs and strings in
+//! unfinished JSON.
 //!
 //! # Examples
 //!

@@ -31,7 +31,8 @@ impl StringTracker {
         }
     }
 
-    /// Takes the next character if a string is open. Returns `false` otherwise, and never opens a string.
+    /// Takes the next character if a string is open. Returns `false` otherwise, and never opens a
+    /// string.
     pub fn push_inside(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;

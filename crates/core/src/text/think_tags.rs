@@ -14,10 +14,10 @@ const MAX_HELD_SPACE: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
 ///
-/// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send the
-/// reasoning of a model in the text. Only a block at the beginning is reasoning: a tag behind other text is text.
-/// Whitespace around the reasoning and before the text is dropped. The result does not depend on how the text
-/// is divided into pieces.
+/// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
+/// the reasoning of a model in the text. Only a block at the beginning is reasoning: a tag behind
+/// other text is text. Whitespace around the reasoning and before the text is dropped. The result
+/// does not depend on how the text is divided into pieces.
 ///
 /// # Examples
 ///
@@ -142,7 +142,8 @@ impl ThinkTagParser {
     }
 }
 
-/// Length of the suffix that may belong to the end of the reasoning: whitespace and a part of the close tag.
+/// Length of the suffix that may belong to the end of the reasoning: whitespace and a part of the
+/// close tag.
 fn undecided(reasoning: &str) -> usize {
     let is_begun = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_begun);
