@@ -119,8 +119,8 @@ impl ApiError {
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// Converts an error with a status. The status decides; the body only distinguishes variants of one status.
-    /// `Retry-After` takes precedence over a wait in the body.
+    /// Converts an error with a status. The status decides; the body only distinguishes variants of
+    /// one status. `Retry-After` takes precedence over a wait in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let never = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -133,7 +133,8 @@ impl ApiError {
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ if never && !self.is_about_length() => ModelError::Rejected { status, body: self.message },
-            // Request timeout, conflict, too early (RFC 8470), and Groq's 498 for no capacity: transient.
+            // Request timeout, conflict, too early (RFC 8470), and Groq's 498 for no capacity:
+            // transient.
             408 | 409 | 425 | 498 => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
@@ -162,7 +163,8 @@ impl ApiError {
         self.message.starts_with("Request too large")
     }
 
-    /// Returns `true` if the context is too long. OpenAI and llama.cpp send a code, the others only a sentence.
+    /// Returns `true` if the context is too long. OpenAI and llama.cpp send a code, the others only
+    /// a sentence.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",

@@ -1,7 +1,7 @@
 //! The HTTP client of both APIs.
 //!
-//! An [`Api`] builds requests and accumulates replies. [`Client`] does the rest for both: connection, retries,
-//! timeouts, redaction and tracing.
+//! An [`Api`] builds requests and accumulates replies. [`Client`] does the rest for both:
+//! connection, retries, timeouts, redaction and tracing.
 
 mod builder;
 mod chat_completions;
@@ -15,7 +15,7 @@ mod reply_stream;
 mod responses;
 mod retry;
 mod secrets;
-mod structured;
+pub(crate) mod structured;
 mod transport;
 mod unsupported_params;
 
@@ -41,6 +41,8 @@ pub use clock::Timeouts;
 pub use provider::{Provider, UnknownProvider};
 pub use responses::{Responses, ResponsesBuilder};
 pub use transport::HttpService;
+#[cfg(feature = "async-openai")]
+pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE_WAIT, secrets::Secrets};
 
 /// The differences between the two APIs.
 trait Api: Sized + Send + Sync {
@@ -59,13 +61,15 @@ trait Api: Sized + Send + Sync {
     /// The variant for the first attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// The variant without the parameter that the server rejected. `None` if the error is about something else.
+    /// The variant without the parameter that the server rejected. `None` if the error is about
+    /// something else.
     fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
     /// Stores the parameters that the accepted variant omits, for later requests.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// The body of a request and the accumulator of its reply. Updates the variant to what the body contains.
+    /// The body of a request and the accumulator of its reply. Updates the variant to what the body
+    /// contains.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -146,7 +150,8 @@ impl<A: Api> Client<A> {
         &self.profile
     }
 
-    /// Sends the request and waits for the response head. Retries without parameters that the server rejects.
+    /// Sends the request and waits for the response head. Retries without parameters that the
+    /// server rejects.
     async fn send(
         &self,
         request: &ChatRequest,
@@ -175,7 +180,8 @@ impl<A: Api> Client<A> {
         }
     }
 
-    /// Sends the request and waits for the first event. An error up to here can be retried unnoticed.
+    /// Sends the request and waits for the first event. An error up to here can be retried
+    /// unnoticed.
     async fn open(
         &self,
         request: &ChatRequest,
@@ -194,18 +200,7 @@ impl<A: Api> Client<A> {
     fn span(&self) -> Span {
         // An unknown server is taken for one with OpenAI's API.
         let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
-        tracing::info_span!(
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = provider.traced_name(),
-            gen_ai.request.model = self.profile.name,
-            gen_ai.response.id = field::Empty,
-            gen_ai.response.model = field::Empty,
-            gen_ai.response.finish_reasons = field::Empty,
-            gen_ai.usage.input_tokens = field::Empty,
-            gen_ai.usage.output_tokens = field::Empty,
-            server.address = self.transport.endpoint().address(),
-        )
+        chat_span(provider.traced_name(), &self.profile.name, self.transport.endpoint().address())
     }
 
     fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,7 +211,24 @@ impl<A: Api> Client<A> {
     }
 }
 
-fn record(span: &Span, response: &ChatResponse) {
+/// The span of a request, with attributes of OpenTelemetry's semantic conventions.
+pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
+    tracing::info_span!(
+        "chat",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider,
+        gen_ai.request.model = model,
+        gen_ai.response.id = field::Empty,
+        gen_ai.response.model = field::Empty,
+        gen_ai.response.finish_reasons = field::Empty,
+        gen_ai.usage.input_tokens = field::Empty,
+        gen_ai.usage.output_tokens = field::Empty,
+        server.address = address,
+    )
+}
+
+/// Adds the attributes of a reply to the span of its request.
+pub(crate) fn record(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);
     span.record("gen_ai.response.finish_reasons", field::debug(&response.finish_reason));

@@ -6,6 +6,8 @@ mod api_error;
 mod client;
 mod format;
 pub mod gemini;
+#[cfg(feature = "async-openai")]
+pub mod interop;
 mod origin;
 mod parts;
 mod reply;

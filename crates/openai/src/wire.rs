@@ -1,7 +1,8 @@
-//! Lenient wire types for replies. Compatible servers deviate from OpenAI's format in nearly every field.
+//! Lenient wire types for replies. Compatible servers deviate from OpenAI's format in nearly every
+//! field.
 //!
-//! Unknown fields are ignored and missing fields have defaults. A duplicate key fails the derived `Deserialize`;
-//! such JSON is read again through a [`Value`], in which the last duplicate wins.
+//! Unknown fields are ignored and missing fields have defaults. A duplicate key fails the derived
+//! `Deserialize`; such JSON is read again through a [`Value`], in which the last duplicate wins.
 
 #[cfg(feature = "client")]
 mod event;
@@ -26,7 +27,8 @@ use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, later, usage_of};
 
-/// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the two.
+/// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the
+/// two.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Completion {

@@ -48,7 +48,8 @@ fn in_words(message: &str) -> Option<Duration> {
     BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
 }
 
-/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is seconds.
+/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is
+/// seconds.
 fn span(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {

@@ -135,7 +135,8 @@ fn every_word_for_the_length_is_known() {
     }
 }
 
-/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever shortens it does not.
+/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever
+/// shortens it does not.
 #[test]
 fn a_request_that_is_larger_than_the_rate_is_too_long() {
     let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});

@@ -15,14 +15,15 @@ use super::{
 };
 use crate::reply::ChatAccumulator;
 
-/// A model behind the Chat Completions API: of OpenAI, or of any server that speaks it, such as llama.cpp, vLLM,
-/// Ollama or LM Studio. Cheap to clone.
+/// A model behind the Chat Completions API of OpenAI or a compatible server, such as llama.cpp,
+/// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
-/// Failures that may pass (429, 5xx, a connection that breaks before the reply) are tried again, with a growing wait
-/// that is never shorter than the server's `Retry-After`. Every wait has an end: see [`Timeouts`](crate::Timeouts).
+/// Transient errors (429, 5xx, a connection that fails before the reply) are retried with
+/// exponential backoff, at least after the server's `Retry-After`. Each wait has a timeout: see
+/// [`Timeouts`](crate::Timeouts).
 ///
-/// Settings that the server does not know, or not for this model (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`), are left out once it says so, which is in the log.
+/// Settings that the server rejects as unsupported (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`) are omitted from then on, with a warning.
 ///
 /// # Examples
 ///
@@ -40,48 +41,50 @@ use crate::reply::ChatAccumulator;
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have begun to answer, and count it.
+/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
+/// a part of the reply.
 #[derive(Clone)]
 pub struct ChatCompletions(Arc<Client<Completions>>);
 
-/// Describes a [`ChatCompletions`] model.
+/// A builder for [`ChatCompletions`].
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
 
 impl ChatCompletions {
-    /// Finds server and key in the environment.
+    /// Creates a model with server and key from the environment.
     ///
-    /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
-    /// here `GROQ_API_KEY`; at Azure, `AZURE_OPENAI_ENDPOINT` says where it is. A name without a provider is that of a model at
-    /// `OPENAI_BASE_URL`, by default OpenAI's, with `OPENAI_API_KEY`; where that variable is set, every name is.
+    /// `groq/llama-3.3-70b-versatile` is a model of the [`Provider`](crate::Provider) Groq, with
+    /// the key in `GROQ_API_KEY`. Azure also requires `AZURE_OPENAI_ENDPOINT`. A name without a
+    /// provider is a model at `OPENAI_BASE_URL` (default: OpenAI) with the key in `OPENAI_API_KEY`;
+    /// if `OPENAI_BASE_URL` is set, a prefix is part of the name.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, when what stands before the `/` is no provider, or when a server is meant
-    /// that takes nobody without a key, and there is none.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
+    /// provider that requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
 
-    /// Begins to describe a model; without further settings it is at OpenAI, and has no key.
+    /// Creates a builder. Its defaults are OpenAI's base URL and no key.
     pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Sets whether a block of `<think>…</think>` that a text begins with stays in it. By default it does not: servers that do
-    /// not tell apart what a model thinks and what it says send it so, and it is read as reasoning.
+    /// Sets whether a leading `<think>…</think>` block stays in the text. By default it becomes the
+    /// reasoning: servers without a reasoning parser send it in the text.
     #[must_use]
     pub fn keep_think_tags(mut self, whether: bool) -> Self {
         self.keeps_think_tags = whether;
         self
     }
 
-    /// Makes the model. Nothing is sent yet.
+    /// Builds the model. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// Fails when the base URL, the key or a header cannot be used.
+    /// Fails for an invalid base URL, key or header.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
         let client = self.connect(|quirks| {
@@ -196,7 +199,8 @@ impl Api for Completions {
     }
 }
 
-/// Returns `true` for the error of chat templates that do not allow a user message after a tool result (Mistral).
+/// Returns `true` for the error of chat templates that do not allow a user message after a tool
+/// result (Mistral).
 fn is_about_order(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()

@@ -45,8 +45,8 @@ fn without_secrets(text: &str) -> String {
 impl Endpoint {
     /// Creates the endpoint of the API at `path` below the base URL.
     ///
-    /// Credentials in the URL become an `authorization` header, which `headers` may replace. `hidden` are further
-    /// values to redact.
+    /// Credentials in the URL become an `authorization` header, which `headers` may replace.
+    /// `hidden` are further values to redact.
     pub(super) fn new(
         base_url: &Url,
         path: &str,

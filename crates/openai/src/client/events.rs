@@ -8,8 +8,8 @@ use memchr::memchr2;
 
 /// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
-/// Takes linear time and bounded memory, also for an event in many pieces. `eventsource-stream` 0.2 is quadratic there,
-/// and unbounded.
+/// Takes linear time and bounded memory, also for an event in many pieces. `eventsource-stream` 0.2
+/// is quadratic there, and unbounded.
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
@@ -80,8 +80,8 @@ impl EventParser {
         None
     }
 
-    /// The event without an end at the end of the stream. The specification drops it, but servers close the connection
-    /// after `data: [DONE]`.
+    /// The event without an end at the end of the stream. The specification drops it, but servers
+    /// close the connection after `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();

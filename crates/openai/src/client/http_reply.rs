@@ -58,8 +58,9 @@ impl HttpReply {
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Detects an event stream by its first bytes. Some servers stream without being asked, some do not although they
-    /// were asked, and some send the wrong content type. Anything else is a body: JSON or HTML.
+    /// Detects an event stream by its first bytes. Some servers stream without being asked, some do
+    /// not although they were asked, and some send the wrong content type. Anything else is a body:
+    /// JSON or HTML.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
@@ -123,7 +124,8 @@ impl HttpReply {
         }
     }
 
-    /// Reads to the end of the reply, so that the connection can be reused. The end arrives in a separate chunk.
+    /// Reads to the end of the reply, so that the connection can be reused. The end arrives in a
+    /// separate chunk.
     pub(super) async fn end(&mut self) {
         let mut left = END_BYTES;
         let reading = async {

@@ -12,13 +12,15 @@ use crate::{
     reply::{StreamAccumulator, unreadable},
 };
 
-/// Wait for the usage and `[DONE]` after the finish reason: some servers send neither and keep the connection open.
+/// Wait for the usage and `[DONE]` after the finish reason: some servers send neither and keep the
+/// connection open.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// Data of keep-alive events.
 const KEEP_ALIVE: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
-/// The events of a streamed reply. The connection is only read on demand, so that a slow reader applies back-pressure.
+/// The events of a streamed reply. The connection is only read on demand, so that a slow reader
+/// applies back-pressure.
 pub(super) struct ReplyStream<A> {
     reply: HttpReply,
     parser: EventParser,

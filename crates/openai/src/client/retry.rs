@@ -55,7 +55,8 @@ impl RetryPolicy {
     }
 }
 
-/// Adds up to a half of the wait, also to a `Retry-After`: clients that failed together must not return together.
+/// Adds up to a half of the wait, also to a `Retry-After`: clients that failed together must not
+/// return together.
 fn jittered(wait: Duration) -> Duration {
     // `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)

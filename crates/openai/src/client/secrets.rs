@@ -2,15 +2,16 @@ use haft_core::ModelError;
 use reqwest::header::HeaderMap;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// Shorter values are not redacted: they are test keys of local servers, and occur inside of other words.
+/// Shorter values are not redacted: they are test keys of local servers, and occur inside of other
+/// words.
 const MIN_LENGTH: usize = 8;
 
 /// Values that are redacted from errors, longest first.
 pub(crate) struct Secrets(Vec<SecretString>);
 
 impl Secrets {
-    /// Collects the values of headers, with and without the scheme of a token, those of the query except for versions,
-    /// and `others`.
+    /// Collects the values of headers, with and without the scheme of a token, those of the query
+    /// except for versions, and `others`.
     pub(crate) fn new(headers: &HeaderMap, query: &[(&str, &str)], others: &[SecretString]) -> Self {
         let values = headers.values().filter_map(|value| value.to_str().ok());
         let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);

@@ -13,7 +13,8 @@ use haft_core::{
 
 use crate::format::{AnswerProfile, AnswerSchema, PROPERTY};
 
-/// Converts a reply back to the requested schema: unwraps it from an object, and removes null for omitted properties.
+/// Converts a reply back to the requested schema: unwraps it from an object, and removes null for
+/// omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
     sent: Arc<AnswerSchema>,
@@ -38,7 +39,8 @@ impl Structured {
         }
     }
 
-    /// Converts the events of a reply. The deltas keep null for omitted properties, the final reply does not.
+    /// Converts the events of a reply. The deltas keep null for omitted properties, the final reply
+    /// does not.
     pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,

@@ -130,7 +130,8 @@ impl Transport {
         ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
     }
 
-    /// Converts an error of the service. Of a layer's own error only the message is kept: it has seen the key.
+    /// Converts an error of the service. Of a layer's own error only the message is kept: it has
+    /// seen the key.
     fn unreachable(&self, error: BoxError, clock: &Clock) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.unsent(*error, clock),

@@ -117,7 +117,8 @@ impl ApiRejection {
         ];
         let Some(message) = self.message().map(str::to_lowercase) else { return false };
         let is_rejection = MARKERS.iter().any(|marker| message.contains(marker));
-        // The message may also list the supported parameters, so that `param` decides if there is one.
+        // The message may also list the supported parameters, so that `param` decides if there is
+        // one.
         let is_about_it = match &*self.param {
             "" => is_named(&message, param),
             path => is_last(path, param),

@@ -20,14 +20,14 @@ use crate::{
     reply::{ITEMS_ADAPTER, SEPARATOR},
 };
 
-/// The `input` of a request of the Responses API, each message put into items once.
+/// The `input` of a request of the Responses API. The items of each message are cached.
 pub(crate) struct Input(Vec<Arc<Rendering>>);
 
-/// What is kept beside a message.
+/// The cache beside a message.
 struct Rendering {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// What matters where the server keeps the conversation.
+    /// Data for conversations that the server stores.
     #[cfg(feature = "client")]
     kept: Kept,
 }
@@ -59,7 +59,7 @@ impl Serialize for Input {
 impl Rendering {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let kept = message.rendering(|message| Self::new(message, encoding));
-        // Another model with other abilities may have been asked first.
+        // Cached for a model with other options.
         if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -85,7 +85,7 @@ fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     }
 }
 
-/// Text where that is all, and else parts.
+/// A string if it is only text, else a list of parts.
 fn said_by_user(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
         content.iter().map(|piece| part(piece, encoding)).collect()
@@ -94,7 +94,7 @@ fn said_by_user(content: &[Content], encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// Whether a piece is sent as it is. The API takes no sound.
+/// Returns `true` if a piece is sent as a medium. The API accepts no audio.
 fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
@@ -117,8 +117,8 @@ pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// The items of a reply, in their order where that was kept. The reasoning stands before what it led to, or is left out:
-/// the API refuses it where nothing follows.
+/// The items of a reply in their original order, if it is known. Reasoning without a following item
+/// is omitted, because the API rejects it.
 fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let kept = encoding.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
     let markers = kept.map(Vec::as_slice).unwrap_or_default();
@@ -147,8 +147,8 @@ fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Val
     items
 }
 
-/// Whether an item of reasoning says what was thought. One that does not is only a name for what its server keeps, which
-/// refuses the name where it keeps nothing.
+/// Returns `true` if a reasoning item has content. Without content it refers to stored reasoning,
+/// and a server that stores nothing rejects it.
 fn tells_reasoning(item: &Value) -> bool {
     let is_told = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
@@ -158,10 +158,10 @@ fn tells_reasoning(item: &Value) -> bool {
     is_told("encrypted_content") || is_told("content")
 }
 
-/// What of a message is not said yet.
+/// The part of a message that is not encoded yet.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Whether the text is that of the markers, one after the other.
+    /// Set if the text has the length that the markers add up to.
     is_as_it_came: bool,
     calls: Vec<&'a ToolCall>,
 }
@@ -180,7 +180,7 @@ impl<'a> Rest<'a> {
         Self { text, is_as_it_came, calls: said.tool_calls.iter().collect() }
     }
 
-    /// The next message: so much of the text as it had, or all where the text is another one now.
+    /// The text of the next message: its original part, or all of a text that was changed.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_as_it_came && text.is_char_boundary(*length);

@@ -14,10 +14,11 @@ use super::{
 };
 use crate::reply::CHAT_ADAPTER;
 
-/// Puts a message into the form of the Chat Completions API.
+/// Encodes a message for the Chat Completions API.
 ///
-/// Text is sent as text, a picture, a sound or a PDF in a person's message as its bytes, any other piece as a short
-/// description. A tool's result is its text: the API takes nothing else there, and [`messages`] sends it separately.
+/// Images, audio and PDF in a user message are sent as bytes, other content as text or a short
+/// description. A tool result is sent as text, because the API accepts nothing else there;
+/// [`messages`] sends its media separately.
 ///
 /// # Examples
 ///
@@ -30,24 +31,24 @@ pub fn message(message: &Message) -> Value {
     json!(WireMessage::new(message, &EncodingOptions::default()))
 }
 
-/// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
+/// Encodes a conversation for the Chat Completions API: the `messages` of a request.
 ///
-/// A picture, a sound or a PDF that a tool returned follows the results of its batch as a message of its own, so that each call is
-/// answered before anything else is said.
+/// Images, audio and PDF that a tool returned follow the results of its batch as a user message,
+/// because the API requires all results of a batch first.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
     encoded.iter().map(|message| json!(message)).collect()
 }
 
-/// The messages of a request, each serialised once.
+/// The messages of a request. The JSON of each is cached.
 pub(crate) struct EncodedMessages(Vec<Arc<Rendering>>);
 
-/// What is kept beside a message.
+/// The cache beside a message.
 struct Rendering {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
-    /// What a tool's result has besides text, as a message of its own.
+    /// The media of a tool result, as a user message.
     media: Option<Box<RawValue>>,
 }
 
@@ -59,7 +60,8 @@ impl EncodedMessages {
         Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
     }
 
-    /// The messages for a server that lets nobody but the model speak after a tool: the model says a word there.
+    /// Encodes for a server that rejects a user message after a tool result: an assistant message
+    /// is inserted.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
@@ -83,7 +85,7 @@ impl EncodedMessages {
         Self(encoded)
     }
 
-    /// The messages in the order in which they are sent: media after the last result of their batch.
+    /// The messages in order, with media after the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
@@ -103,7 +105,7 @@ impl Serialize for EncodedMessages {
 impl Rendering {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let kept = message.rendering(|message| Self::new(message, encoding));
-        // Another model with other abilities may have been asked first.
+        // Cached for a model with other options.
         if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -120,7 +122,7 @@ impl Rendering {
         }
     }
 
-    /// What the model is made to say after the results of a batch, and before their media.
+    /// The assistant message between the results of a batch and a user message.
     #[cfg(feature = "client")]
     fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
         let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
@@ -147,7 +149,7 @@ enum WireMessage<'a> {
         content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// What only some servers know.
+        /// Provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -157,7 +159,8 @@ enum WireMessage<'a> {
     },
 }
 
-/// What a model said: text, behind what it thought where its server sends both in parts.
+/// Content of an assistant message: text, or parts with the reasoning for a server that sends it
+/// so.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AssistantContent<'a> {
@@ -206,8 +209,7 @@ impl<'a> WireMessage<'a> {
         }
     }
 
-    /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
-    /// by is what it said.
+    /// `content` may be null only beside calls. A refusal is sent as text.
     fn assistant(said: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&said.refusal, said.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
@@ -243,7 +245,7 @@ fn calls<'a>(
         call.extra_content = kept.and_then(|kept| kept.get(&own.id)).cloned();
         call.id = encoding.call_ids.fit(&own.id);
     }
-    // Gemini signs the first call of a reply, and wants to be told of one that was not its own.
+    // Gemini signs the first call of a reply, and requires a placeholder for calls of other models.
     if let Some(first) =
         calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
     {
@@ -254,7 +256,7 @@ fn calls<'a>(
 }
 
 impl Reasoning {
-    /// The field that tells a model what it thought.
+    /// The field for the reasoning.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Left => return None,
@@ -273,10 +275,10 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     }
 }
 
-/// The name as it is if a tool can have it, and else mapped to one that a tool can have.
+/// Maps an invalid tool name to a valid one.
 ///
-/// A model may call what cannot be: the servers answer such a name in an earlier call with an error, and every later request
-/// of its conversation would fail.
+/// A model may call a tool with an invalid name. Servers reject it in the history, so that each
+/// later request of the conversation would fail.
 pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
@@ -285,10 +287,10 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The arguments as they are if they are an object, and else within one.
+/// Wraps arguments that are not a JSON object in one.
 ///
-/// The API takes any text here, but llama.cpp, vLLM and others parse it, and answer what is no object with an error. One
-/// malformed call would end every later request of its conversation.
+/// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
+/// One malformed call would fail each later request of the conversation.
 pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
     let text = arguments.trim();
     if text.is_empty() {

@@ -126,7 +126,8 @@ impl Accumulator {
         self.finish_state.is_over()
     }
 
-    /// Returns `true` if the reply is finished and has an answer. After reasoning alone the answer may still follow.
+    /// Returns `true` if the reply is finished and has an answer. After reasoning alone the answer
+    /// may still follow.
     #[cfg(feature = "client")]
     pub(crate) fn is_answered(&self) -> bool {
         let has_answer = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
@@ -146,8 +147,8 @@ impl Accumulator {
 
     /// The complete reply.
     ///
-    /// A reply with an incomplete call is an error, unless the server reports that the model was done: then the
-    /// malformed arguments are the model's own.
+    /// A reply with an incomplete call is an error, unless the server reports that the model was
+    /// done: then the malformed arguments are the model's own.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (cut, how) = match self.finish_state.kind() {
             Kind::Failure => return Err(self.into_failure()),

@@ -64,7 +64,8 @@ impl Piece {
 }
 
 impl Calls {
-    /// Adds a piece to its call, or begins a call. Returns the stored bytes. In a whole reply each piece is a call.
+    /// Adds a piece to its call, or begins a call. Returns the stored bytes. In a whole reply each
+    /// piece is a call.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
@@ -174,7 +175,8 @@ impl Calls {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
-            // The index identifies the call. Some servers send another id at its end: the first one stays.
+            // The index identifies the call. Some servers send another id at its end: the first one
+            // stays.
             piece.id = None;
             piece.name = piece.name.filter(|_| call.name.is_empty());
         }
@@ -202,9 +204,10 @@ impl Call {
 
     /// Whether a piece that seems to belong here begins the next call.
     ///
-    /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
-    /// own, or after arguments that are complete, is another call's. Nothing can continue complete JSON. An id tells calls
-    /// apart only where it is another one: some servers give all of them the same.
+    /// Some servers count every call as number 0, and some name a call in each of its pieces: a
+    /// name with an id of its own, or after arguments that are complete, is another call's. Nothing
+    /// can continue complete JSON. An id tells calls apart only where it is another one: some
+    /// servers give all of them the same.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -221,7 +224,8 @@ impl Call {
         is_over || (piece.index.is_none() && has_other_name)
     }
 
-    /// Whether all that came so far stands for arguments that are still to come: gateways to Anthropic begin with `{}`.
+    /// Whether all that came so far stands for arguments that are still to come: gateways to
+    /// Anthropic begin with `{}`.
     fn is_begun_by(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }

@@ -65,7 +65,8 @@ impl ChatAccumulator {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with one index: only one choice was requested. The index is 0, or that of the only choice.
+    /// Adds the choices with one index: only one choice was requested. The index is 0, or that of
+    /// the only choice.
     ///
     /// Gateways to Anthropic send the text and each call of a reply as separate choices.
     fn add_choices(

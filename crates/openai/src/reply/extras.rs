@@ -91,7 +91,8 @@ impl Extras {
     }
 }
 
-/// Returns `true` if a piece continues a block: the one with its index, else an unsigned one of its type.
+/// Returns `true` if a piece continues a block: the one with its index, else an unsigned one of its
+/// type.
 fn is_continued(block: &Value, piece: &Value) -> bool {
     let is_same = |key| block.get(key) == piece.get(key);
     let is_signed = block.get("signature").is_some_and(|signature| !signature.is_null());

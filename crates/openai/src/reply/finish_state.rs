@@ -50,7 +50,8 @@ impl Kind {
 }
 
 impl FinishState {
-    /// Takes the reason of a chunk. An empty one, which some servers send with each chunk, does not end the reply.
+    /// Takes the reason of a chunk. An empty one, which some servers send with each chunk, does not
+    /// end the reply.
     pub(super) fn take(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -59,7 +60,8 @@ impl FinishState {
         }
     }
 
-    /// Reopens the reply when more arrives. Some servers send a reason at the end of the reasoning, too.
+    /// Reopens the reply when more arrives. Some servers send a reason at the end of the reasoning,
+    /// too.
     pub(super) fn goes_on(&mut self) {
         self.is_over = false;
     }

@@ -68,7 +68,8 @@ impl Kind {
 }
 
 impl ResponsesAccumulator {
-    /// A reply that will be echoed to its own server only, which keeps it after what it knew before.
+    /// A reply that will be echoed to its own server only, which keeps it after what it knew
+    /// before.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin, stored: Option<String>) -> Self {
         Self { origin, stored, ..Self::default() }
@@ -258,7 +259,8 @@ impl ResponsesAccumulator {
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Stores in `provider_data` what the message lacks: the items in order, and the id of a stored response.
+    /// Stores in `provider_data` what the message lacks: the items in order, and the id of a stored
+    /// response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, stored, .. } = self;
         let mut data = Map::new();
@@ -285,7 +287,8 @@ impl ResponsesAccumulator {
 }
 
 impl Item {
-    /// The item in `provider_data`: a text as its length, a call as its id, anything else unchanged.
+    /// The item in `provider_data`: a text as its length, a call as its id, anything else
+    /// unchanged.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.settled.clone()?;
         let (key, value) = match self.kind {

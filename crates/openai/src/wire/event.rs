@@ -20,7 +20,8 @@ pub(crate) struct Event {
     code: LenientString,
     message: LenientString,
     detail: LenientString,
-    /// Set if the delta may contain stand-ins for lone surrogates: see [`SurrogateJoiner`](super::SurrogateJoiner).
+    /// Set if the delta may contain stand-ins for lone surrogates: see
+    /// [`SurrogateJoiner`](super::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) is_mended: bool,
 }

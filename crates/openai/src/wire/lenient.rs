@@ -1,6 +1,7 @@
 use haft_core::Value;
 
-/// Removes choices, calls and functions of the wrong type from a reply or chunk that the wire types reject.
+/// Removes choices, calls and functions of the wrong type from a reply or chunk that the wire types
+/// reject.
 pub(super) fn mended(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());

@@ -53,7 +53,8 @@ impl LenientString {
         }
     }
 
-    /// Like [`into_text`](Self::into_text), without an empty string: servers send `""` for missing values.
+    /// Like [`into_text`](Self::into_text), without an empty string: servers send `""` for missing
+    /// values.
     pub(crate) fn into_filled(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())
     }

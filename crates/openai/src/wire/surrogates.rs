@@ -4,19 +4,22 @@ use haft_core::{Value, text::surrogates};
 
 /// Joins surrogate pairs that a server has divided between two deltas.
 ///
-/// JavaScript strings are UTF-16. A server that divides them by units sends each half of a pair as a lone escape:
-/// `"\ud83c"` (RFC 8259, section 8.2). `serde_json` rejects these, so that `read` replaces them by stand-ins.
+/// JavaScript strings are UTF-16. A server that divides them by units sends each half of a pair as
+/// a lone escape: `"\ud83c"` (RFC 8259, section 8.2). `serde_json` rejects these, so that `read`
+/// replaces them by stand-ins.
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
     /// A high surrogate at the end of the text so far.
     high: Option<u16>,
 }
 
-/// First of the characters that stand for lone surrogates: U+10F800 to U+10FFFF are for private use.
+/// First of the characters that stand for lone surrogates: U+10F800 to U+10FFFF are for private
+/// use.
 const STAND_INS: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
-    /// Takes the next piece of a text. A lone surrogate becomes U+FFFD; a high surrogate at the end is held back.
+    /// Takes the next piece of a text. A lone surrogate becomes U+FFFD; a high surrogate at the end
+    /// is held back.
     ///
     /// Stand-ins are only replaced if `is_mended` is set.
     pub(crate) fn join(&mut self, text: String, is_mended: bool) -> String {
@@ -53,7 +56,8 @@ impl SurrogateJoiner {
     }
 }
 
-/// Parses JSON, with stand-ins for lone surrogates if it is rejected otherwise. The flag is set if there are any.
+/// Parses JSON, with stand-ins for lone surrogates if it is rejected otherwise. The flag is set if
+/// there are any.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],

@@ -65,7 +65,8 @@ impl WireUsage {
     }
 }
 
-/// Adds the reasoning tokens to the output tokens if the server does not: xAI and gateways to Gemini.
+/// Adds the reasoning tokens to the output tokens if the server does not: xAI and gateways to
+/// Gemini.
 fn with_reasoning(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);

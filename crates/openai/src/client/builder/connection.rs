@@ -23,7 +23,7 @@ use crate::{
     origin::Origin,
 };
 
-/// Where a model is, who runs that, and by which key it is asked.
+/// URL, provider and key of a server.
 pub(super) struct Target {
     pub(super) url: Url,
     pub(super) provider: Option<Provider>,
@@ -31,13 +31,15 @@ pub(super) struct Target {
 }
 
 impl<M> ModelBuilder<M> {
-    /// Sends each request through a `tower` layer, such as one that counts, logs, limits or changes requests. The layer
-    /// that is added last is the outermost.
+    /// Adds a `tower` layer around each request, for example to count, log, limit or change
+    /// requests. The last layer is the outermost.
     ///
-    /// A layer sees one attempt: retries and timeouts are around it, and the body of a reply is read behind it. The service is
-    /// cloned for each request, so what its clones are to share it must share itself, as `ConcurrencyLimit` does; put
-    /// `RateLimit` under a `Buffer`. An error that is a [`ModelError`](haft_core::ModelError) keeps its meaning, any other
-    /// one is a failure of the model. The key is in the request, in a header that is marked as sensitive.
+    /// A layer sees each attempt: retries and timeouts are outside of it. It returns the response
+    /// head; the body is read later. The service is cloned for each request, so that its clones
+    /// must share their state, as those of `ConcurrencyLimit` do; put `RateLimit` under a `Buffer`.
+    /// A [`ModelError`](haft_core::ModelError) is returned as it is, any other error as
+    /// [`ModelError::Failed`](haft_core::ModelError::Failed). The key is in a header of the
+    /// request, marked as sensitive.
     ///
     /// # Examples
     ///
@@ -61,23 +63,23 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sends requests by a client of your own. Then its limits on connections, redirects and proxies count, not those of
-    /// this builder; follow no redirects, or a key may go elsewhere.
+    /// Sends requests with another client. Its settings for connections, redirects and proxies
+    /// replace those of this builder. Disable redirects: they may send the key to another host.
     #[must_use]
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http_client = Some(client);
         self
     }
 
-    /// Sends requests by a proxy, such as `http://user:password@localhost:3128`. By default by that of the variables
-    /// `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, but for `NO_PROXY`. The credentials in it are never shown.
+    /// Sets a proxy, such as `http://user:password@localhost:3128`. Default: `HTTP_PROXY`,
+    /// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the environment. Its credentials are redacted.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(SecretString::from(url.into()));
         self
     }
 
-    /// Makes what the models of all APIs are made of.
+    /// Builds the client for an API.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -97,7 +99,7 @@ impl<M> ModelBuilder<M> {
             files: profile.files,
             reasoning: defaults.quirks.reasoning,
             keeps_reasoning: self.options.is_stored(),
-            // Others in front of Gemini have a way of their own.
+            // Gateways to Gemini handle signatures themselves.
             signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
@@ -109,7 +111,8 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Finds out where the model is. What is set here counts more than the environment, and that more than the name.
+    /// Finds the server. Settings of the builder precede the environment, and that precedes the
+    /// name of the model.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let elsewhere = environment.and_then(|environment| environment.base_url.as_ref());
@@ -118,7 +121,7 @@ impl<M> ModelBuilder<M> {
             && elsewhere.is_none()
             && let Some((prefix, model)) = self.model.split_once('/')
         {
-            // OpenAI has no model with such a name: what was meant for another server is not sent there.
+            // No OpenAI model has a `/` in its name, so that an unknown prefix is an error.
             let unknown = |_| BuildError::UnknownProvider { prefix: prefix.to_owned() };
             self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
@@ -134,7 +137,7 @@ impl<M> ModelBuilder<M> {
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::at(&url));
-        // So Azure's portal and `AZURE_OPENAI_ENDPOINT` have it.
+        // The form in Azure's portal and in `AZURE_OPENAI_ENDPOINT`.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
         }
@@ -146,8 +149,8 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// The key that is set, else that of the provider in the environment, else OpenAI's for a server that its users named
-    /// beside it.
+    /// The key of the builder, else the provider's in the environment, else `OPENAI_API_KEY` if
+    /// only a base URL is set.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
@@ -176,7 +179,7 @@ impl<M> ModelBuilder<M> {
     }
 
     fn own_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
-        // A redirect would turn the request into another one, or take the key elsewhere.
+        // A redirect would change the method, or send the key to another host.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
@@ -185,7 +188,7 @@ impl<M> ModelBuilder<M> {
             let proxy = url.and_then(|url| Proxy::all(url).ok());
             proxy.ok_or(BuildError::Proxy)
         });
-        // Without TLS there is no need for the system's certificates, which a small container does not have.
+        // Small containers have no system certificates, and plain HTTP needs none.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
         let builder = if needs_no_tls { builder.tls_certs_only([]) } else { builder };
         let builder = match proxy {
@@ -197,7 +200,7 @@ impl<M> ModelBuilder<M> {
 
     pub(super) fn defaults(&self, provider: Option<Provider>) -> RequestDefaults {
         let usual = Provider::quirks(provider);
-        // Fine-tuned models know fewer keywords.
+        // Fine-tuned models support fewer keywords.
         let is_fine_tuned = self.model.starts_with("ft:");
         let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
         let quirks = Quirks {
@@ -237,20 +240,20 @@ fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// The password of a URL, or a name that stands alone, as it is written and as it is meant.
+/// The password of a URL, or else the user name, as written and percent-decoded.
 fn credentials(url: &Url) -> Vec<SecretString> {
     let written = url.password().unwrap_or(url.username());
     let meant = percent_decode_str(written).decode_utf8_lossy();
     vec![SecretString::from(written), SecretString::from(meant.as_ref())]
 }
 
-/// Whether a key is a token of Entra's. At Azure a key has a header of its own, which each of its addresses takes; the other one
-/// is for tokens.
+/// Returns `true` for an Entra token (a JWT). Azure takes these as bearer tokens, and keys in the
+/// header `api-key`.
 fn is_token(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
-/// A value that no log shows.
+/// A header value marked as sensitive.
 fn secret_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);

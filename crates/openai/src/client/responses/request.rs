@@ -11,7 +11,7 @@ use crate::{
     reply::ResponsesAccumulator,
 };
 
-/// The fields of a [`Body`], without those that are added to it.
+/// The fields of a [`Body`] without `extra`.
 pub(super) const FIELDS: &[&str] = &[
     "model",
     "instructions",
@@ -30,7 +30,7 @@ pub(super) const FIELDS: &[&str] = &[
     "stream",
 ];
 
-/// The body of a request: new fields around items and tools that were serialised before.
+/// The body of a request. Items and tools are cached JSON.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -59,7 +59,7 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// What is sent together with tools.
+/// Fields that are sent with tools.
 #[derive(Serialize)]
 struct Calling<'a> {
     tools: Arc<Tools>,
@@ -107,7 +107,7 @@ struct Reasoning<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body, and what becomes of the reply to it.
+    /// The body, and the accumulator of the reply.
     pub(super) fn new(
         client: &'a Client<Items>,
         request: &'a ChatRequest,
@@ -118,7 +118,7 @@ impl<'a> Body<'a> {
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
         let whole = Input::new(request.messages.iter(), &client.encoding);
-        // Only who may be asked for what comes after it needs to know what the server knows.
+        // Needed only to send a `previous_response_id` later.
         let stored = options.use_previous.then(|| whole.digest());
         let since = if variant.with_previous { whole.since_stored() } else { None };
         let (previous, input) = match since {

@@ -16,7 +16,8 @@ fn a_message_is_serialised_once() {
     assert!(Arc::ptr_eq(&one, &two));
 }
 
-/// Two models may share a conversation: what the first one's abilities made of it is not sent to the second.
+/// Two models may share a conversation: what the first one's abilities made of it is not sent to
+/// the second.
 #[test]
 fn another_style_is_rendered_afresh() {
     let content = vec![Content::blob(*b"cat", "image/png")];

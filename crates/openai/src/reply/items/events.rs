@@ -51,7 +51,8 @@ impl ResponsesAccumulator {
         }
     }
 
-    /// Handles an event with a `response`: its id and model at the beginning, status and usage at the end.
+    /// Handles an event with a `response`: its id and model at the beginning, status and usage at
+    /// the end.
     fn add_response(&mut self, kind: &str, event: Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         if kind.is_empty() && event.is_error_event() {
             return Err(ApiError::in_band(&event.into_error()));
