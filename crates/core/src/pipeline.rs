@@ -21,7 +21,6 @@ use std::{
     borrow::Cow,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::{
         Arc, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -346,12 +345,9 @@ impl Pipeline {
         });
         let kept = recording.is_some().then_some(&arguments_kept);
         let mut notes = Notes { arguments: kept, ..Notes::default() };
-        let ended = {
-            // Pinned first: what is put around it then moves a pointer, not the state of the whole call.
-            let way = pin!(self.take_through(tool, arguments, cx, host, started, &mut notes));
-            // Whatever panics on the way, the tool or what stands around it, costs this call only.
-            AssertUnwindSafe(way).catch_unwind().instrument(span.clone()).await
-        };
+        // A panic of the tool or of a layer costs this call only.
+        let stages = self.take_through(tool, arguments, cx, host, started, &mut notes);
+        let ended = AssertUnwindSafe(stages).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match ended {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
             Ok(Err(error)) => span.in_scope(|| record::failed(call, &error)),

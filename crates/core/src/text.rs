@@ -1,33 +1,38 @@
-//! Text for people: error chains.
+//! Text handling that the adapters share: truncation, think tags, surrogate pairs and strings in
+//! unfinished JSON.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_core::text::{truncate, truncate_with_ellipsis};
+//!
+//! assert_eq!(truncate("Grüße", 3), "Gr");
+//! assert_eq!(truncate_with_ellipsis("Grüße", 3), "Gr…");
+//! assert_eq!(truncate_with_ellipsis("Grüße", 7), "Grüße");
+//! ```
 
-use std::{error::Error, fmt};
+mod error_chain;
+mod json_strings;
+pub mod surrogates;
+mod think_tags;
 
-/// An error with what caused it, on one line, as [`Display`](fmt::Display): for people, who read no `source`.
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::{model::ModelError, text::WithCauses};
-///
-/// let error = ModelError::failed(std::io::Error::other("the disk is full"));
-/// assert_eq!(WithCauses(&error).to_string(), "the model failed: the disk is full");
-/// ```
-#[derive(Debug)]
-pub struct WithCauses<'a>(pub &'a (dyn Error + 'static));
+use std::borrow::Cow;
 
-impl fmt::Display for WithCauses<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = self.0.to_string();
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            let below = error.to_string();
-            // Some errors say what caused them themselves.
-            if !text.contains(&below) {
-                text.push_str(": ");
-                text.push_str(&below);
-            }
-            cause = error.source();
-        }
-        f.write_str(&text)
+pub use error_chain::WithCauses;
+pub use json_strings::StringTracker;
+pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
+
+/// Returns the longest prefix of at most `max_bytes` bytes that ends at a character boundary.
+pub fn truncate(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
+}
+
+/// Returns the text, or its [truncated](truncate) beginning and `…`.
+///
+/// The ellipsis (3 bytes) is not counted in `max_bytes`.
+pub fn truncate_with_ellipsis(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    match truncate(text, max_bytes) {
+        start if start.len() < text.len() => Cow::Owned(format!("{start}…")),
+        whole => Cow::Borrowed(whole),
     }
 }

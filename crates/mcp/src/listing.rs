@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use haft_core::{
     Schema, ToolDefinition, ToolName, limits,
+    text::truncate,
     tool::Annotations,
     toolset::{Diagnostic, ToolList},
 };
@@ -16,6 +17,9 @@ use crate::{
     link::Link,
     tool::McpTool,
 };
+
+/// Length of an excerpt of an invalid schema, in bytes.
+const EXCERPT: usize = 60;
 
 /// A list as the server wrote it, and what was made of it.
 #[derive(Clone)]
@@ -136,7 +140,12 @@ pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String>
     let foreign_name = foreign_name.ok_or("it has no name")?;
     let input_schema = match tool.get("inputSchema") {
         Some(schema @ Value::Object(_)) => Schema::arguments(schema.clone()),
-        Some(other) => return Err(format!("its inputSchema is no schema but {}", shortened(other))),
+        Some(other) => {
+            return Err(format!(
+                "its inputSchema is no schema but {}",
+                truncate(&other.to_string(), EXCERPT)
+            ));
+        }
         None => return Err("it has no inputSchema".to_owned()),
     };
     let input_schema = input_schema.map_err(|error| format!("its inputSchema: {error}"))?;
@@ -169,12 +178,6 @@ fn annotations(hints: &Value) -> Annotations {
 
 fn metadata(tool: &Value) -> Map<String, Value> {
     tool.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default()
-}
-
-fn shortened(value: &Value) -> String {
-    let mut text = value.to_string();
-    text.truncate(text.floor_char_boundary(60));
-    text
 }
 
 #[cfg(test)]

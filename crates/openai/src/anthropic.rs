@@ -1,9 +1,11 @@
-//! The form of Anthropic's Messages API, in both directions and without a client.
+//! The format of Anthropic's Messages API, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them through a
-//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the reply, which it keeps as it came.
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them
+//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the
+//! reply, which it keeps as it came.
 //!
-//! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use` and `tool_result`.
+//! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
+//! and `tool_result`.
 //!
 //! # Examples
 //!
@@ -47,23 +49,23 @@ use crate::{
     parts::{described, is_picture, pieces, text_of},
 };
 
-/// Puts a tool into this form. Its schema goes as it is, but for a root with alternatives, which the API refuses as
-/// OpenAI's does.
+/// Encodes a tool with an unchanged schema, except for a root with alternatives, which the API
+/// rejects.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = derive(definition, WireProfile::OpenAi).value;
     described(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
-/// Puts a list of tools into this form: the `tools` of a request.
+/// Encodes a list of tools: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     list.tools().iter().map(|it| tool(it.definition())).collect()
 }
 
-/// Reads the calls of a reply, or of an assistant's message.
+/// Decodes the calls of a reply, or of an assistant message.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for what is no such message.
+/// Fails with [`ModelError::InvalidResponse`] for anything else.
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let blocks = match message.get("content") {
         Some(Value::Array(blocks)) => blocks,
@@ -87,7 +89,8 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Puts the results of the calls of one reply into the message that follows it. All belong into one message.
+/// Encodes the results for the calls of one reply as the next message. The API requires all of them
+/// in one message.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let blocks: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "content": blocks})

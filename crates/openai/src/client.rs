@@ -1,47 +1,40 @@
-//! Models behind an HTTP API.
+//! The HTTP client of both APIs.
 //!
-//! What is asked and how the answer is put together is an [`Api`]'s; everything else, from the connection to the retries,
-//! is the same for all of them.
+//! An [`Api`] builds requests and accumulates replies. [`Client`] does the rest for both:
+//! connection, retries, timeouts, redaction and tracing.
 
 mod builder;
 mod chat_completions;
 mod clock;
 mod endpoint;
 mod events;
+mod http_reply;
 mod profile;
 mod provider;
-mod refusals;
-mod reply;
-mod reply_events;
 mod reply_stream;
 mod responses;
 mod retry;
-mod structured;
+mod secrets;
+pub(crate) mod structured;
 mod tls;
 mod transport;
+mod unsupported_params;
 
-use std::{fmt, mem::replace, pin::pin, sync::Arc};
+use std::{fmt, mem::replace, sync::Arc};
 
-use async_openai::error::OpenAIError;
 use futures::{
     TryFutureExt as _,
-    stream::{BoxStream, StreamExt as _},
+    stream::{self, BoxStream, Stream, StreamExt as _},
 };
 use haft_core::model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    clock::Clock,
-    profile::Habits,
-    refusals::Refusal,
-    reply_events::ReplyEvents,
-    reply_stream::ReplyStream,
-    retry::RetryPolicy,
-    structured::Structured,
-    transport::{OpenAi, Transport},
+    clock::Clock, profile::RequestDefaults, reply_stream::ReplyStream, retry::RetryPolicy,
+    structured::Structured, transport::Transport, unsupported_params::ApiRejection,
 };
-use crate::{format::Style, reply::Streamed};
+use crate::{format::EncodingOptions, reply::StreamAccumulator};
 
 pub use builder::{BuildError, ModelBuilder};
 pub use chat_completions::{ChatCompletions, ChatCompletionsBuilder};
@@ -49,47 +42,48 @@ pub use clock::Timeouts;
 pub use provider::{Provider, UnknownProvider};
 pub use responses::{Responses, ResponsesBuilder};
 pub use transport::HttpService;
+#[cfg(feature = "async-openai")]
+pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE_WAIT, secrets::Secrets};
 
-/// All that differs between the APIs of a server.
+/// The differences between the two APIs.
 trait Api: Sized + Send + Sync {
-    /// Where it is, behind the base URL.
+    /// Path behind the base URL.
     const PATH: &'static str;
 
-    /// What it puts into the body of a request.
+    /// The fields of a request body.
     const FIELDS: &'static [&'static str];
 
-    /// How a reply is wanted, and what is asked for that a server may refuse.
-    type Form: Send + Sync;
+    /// The form of a request, with the parameters that it omits.
+    type Variant: Send + Sync;
 
-    /// What becomes of a reply.
-    type Fold: Streamed;
+    /// Builds the reply.
+    type Accumulator: StreamAccumulator;
 
-    /// The form to begin with.
-    fn form(&self, is_streamed: bool) -> Self::Form;
+    /// The variant for the first attempt.
+    fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// The form without what a server refused; `None` where it was not about the form.
-    fn lesser(&self, form: &Self::Form, refusal: &Refusal) -> Option<Self::Form>;
+    /// The variant without the parameter that the server rejected. `None` if the error is about
+    /// something else.
+    fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
-    /// Remembers what had to be left out of a form that was taken.
-    fn learn(&self, form: &Self::Form, before: &Self::Form);
+    /// Stores the parameters that the accepted variant omits, for later requests.
+    fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// The body of a request, and what begins to hear the reply. What is not asked for after all is left out of the form.
-    fn ask<'a>(
+    /// The body of a request and the accumulator of its reply. Updates the variant to what the body
+    /// contains.
+    fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        form: &mut Self::Form,
-    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Fold + Send + 'a);
-
-    /// Lets async-openai send a request, whatever its body.
-    fn send(openai: &OpenAi) -> impl Future<Output = Result<IgnoredAny, OpenAIError>> + Send;
+        variant: &mut Self::Variant,
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A model behind some API.
+/// A model behind one of the APIs.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
-    habits: Habits,
-    style: Arc<Style>,
+    defaults: RequestDefaults,
+    encoding: Arc<EncodingOptions>,
     transport: Transport,
     retry: RetryPolicy,
     timeouts: Timeouts,
@@ -104,10 +98,8 @@ impl<A: Api> Client<A> {
             reply.whole().await
         };
         let attempt = || ask().map_err(|error| self.redact(error));
-        // Pinned first: what is put around it then moves a pointer, not the state of all attempts.
-        let attempts = pin!(self.retry.run(&clock, attempt));
-        let reply = attempts.instrument(span.clone()).await;
-        let response = match Structured::of(request, &self.habits.quirks) {
+        let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
+        let response = match Structured::new(request, self.defaults.quirks.answers()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.cut(error))?;
@@ -122,75 +114,94 @@ impl<A: Api> Client<A> {
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let span = self.span();
         let clock = Clock::start(&self.timeouts);
+        let reading = span.clone();
         let opening = async move {
             let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
-            self.retry.run(&clock, attempt).await.map(Box::new)
+            let reply = self.retry.run(&clock, attempt).await?;
+            Ok(self.events(reply, reading))
         };
-        let events = ReplyEvents::new(Box::pin(opening), span, self.transport.endpoint());
-        match Structured::of(request, &self.habits.quirks) {
+        let events = opening.instrument(span).try_flatten_stream();
+        match Structured::new(request, self.defaults.quirks.answers()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }
+    }
+
+    /// The events of a reply. It is read, and also dropped, inside the span.
+    fn events<'a>(
+        &'a self,
+        reply: ReplyStream<A::Accumulator>,
+        span: Span,
+    ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
+        // Boxed because each step moves it.
+        let reply = Box::new(reply).instrument(span.clone());
+        stream::try_unfold(reply, move |mut reply| {
+            let step = async move {
+                let event = reply.inner_mut().next().await.map_err(|error| self.redact(error))?;
+                if let Some(ChatEvent::Finished(response)) = &event {
+                    record(reply.span(), response);
+                }
+                Ok(event.map(|event| (event, reply)))
+            };
+            step.instrument(span.clone())
+        })
     }
 
     fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
-    /// Sends the request and waits for the head of the reply. What the server refuses and can be left out is left out.
+    /// Sends the request and waits for the response head. Retries without parameters that the
+    /// server rejects.
     async fn send(
         &self,
         request: &ChatRequest,
         is_streamed: bool,
         clock: &Clock,
-    ) -> Result<ReplyStream<A::Fold>, ModelError> {
-        let mut form = self.api.form(is_streamed);
-        let mut refused: Option<A::Form> = None;
+    ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
+        let mut variant = self.api.first_variant(is_streamed);
+        let mut rejected: Option<A::Variant> = None;
         loop {
-            let (body, hear) = A::ask(self, request, &mut form);
-            let refusal = match self.transport.send::<A>(&body, &clock.attempt()).await {
+            let (body, accumulator) = A::build_request(self, request, &mut variant);
+            let rejection = match self.transport.send(&body, &clock.attempt()).await {
                 Ok(reply) => {
-                    if let Some(refused) = refused {
-                        self.api.learn(&form, &refused);
+                    if let Some(rejected) = rejected {
+                        self.api.remember_rejected(&variant, &rejected);
                     }
-                    return Ok(ReplyStream::new(reply, hear()));
+                    return Ok(ReplyStream::new(reply, accumulator()));
                 }
-                Err(refusal) => refusal,
+                Err(rejection) => rejection,
             };
-            let Some(lesser) = self.api.lesser(&form, &refusal) else { return Err(refusal.error) };
-            let error = self.redact(refusal.error);
-            tracing::warn!(%error, "asking again without what the model's server refused");
-            refused = Some(replace(&mut form, lesser));
+            let Some(next) = self.api.without_rejected(&variant, &rejection) else {
+                return Err(rejection.error);
+            };
+            let error = self.redact(rejection.error);
+            tracing::warn!(%error, "retrying without a parameter that the model's server rejected");
+            rejected = Some(replace(&mut variant, next));
         }
     }
 
-    /// Sends the request and waits for the first event: until then a failure may be tried again unseen.
-    async fn open(&self, request: &ChatRequest, clock: &Clock) -> Result<ReplyStream<A::Fold>, ModelError> {
+    /// Sends the request and waits for the first event. An error up to here can be retried
+    /// unnoticed.
+    async fn open(
+        &self,
+        request: &ChatRequest,
+        clock: &Clock,
+    ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
         let mut reply = self.send(request, true, clock).await?;
         reply.fill().await?;
         Ok(reply)
     }
 
-    /// Takes out of an error what is secret, before anybody sees it.
+    /// Removes secrets from an error.
     fn redact(&self, error: ModelError) -> ModelError {
         self.transport.endpoint().redact(error)
     }
 
     fn span(&self) -> Span {
-        // A server of which nothing is known is one that speaks as OpenAI's does.
-        let provider = self.habits.provider.unwrap_or(Provider::OpenAi);
-        tracing::info_span!(
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = provider.traced_name(),
-            gen_ai.request.model = self.profile.name,
-            gen_ai.response.id = field::Empty,
-            gen_ai.response.model = field::Empty,
-            gen_ai.response.finish_reasons = field::Empty,
-            gen_ai.usage.input_tokens = field::Empty,
-            gen_ai.usage.output_tokens = field::Empty,
-            server.address = self.transport.endpoint().address(),
-        )
+        // An unknown server is taken for one with OpenAI's API.
+        let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
+        chat_span(provider.traced_name(), &self.profile.name, self.transport.endpoint().address())
     }
 
     fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,7 +212,24 @@ impl<A: Api> Client<A> {
     }
 }
 
-fn record(span: &Span, response: &ChatResponse) {
+/// The span of a request, with attributes of OpenTelemetry's semantic conventions.
+pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
+    tracing::info_span!(
+        "chat",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider,
+        gen_ai.request.model = model,
+        gen_ai.response.id = field::Empty,
+        gen_ai.response.model = field::Empty,
+        gen_ai.response.finish_reasons = field::Empty,
+        gen_ai.usage.input_tokens = field::Empty,
+        gen_ai.usage.output_tokens = field::Empty,
+        server.address = address,
+    )
+}
+
+/// Adds the attributes of a reply to the span of its request.
+pub(crate) fn record(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);
     span.record("gen_ai.response.finish_reasons", field::debug(&response.finish_reason));

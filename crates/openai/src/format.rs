@@ -1,7 +1,7 @@
-//! What is sent: tools and messages in the words of the Chat Completions API.
+//! Encoding of tools and messages for the Chat Completions API.
 //!
-//! Each tool list and each message is put into JSON text once and kept beside the value it was made of, so that a
-//! request is put together from pieces and costs what is new in it.
+//! Each tool list and each message is encoded once, and the JSON text cached beside the value. A
+//! request joins these pieces, and costs only its new messages.
 
 #[cfg(feature = "client")]
 mod answer;
@@ -28,81 +28,82 @@ use crate::origin::Origin;
 pub(crate) use answer::{AnswerProfile, AnswerSchema, PROPERTY};
 pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
-pub(crate) use message::Arranged;
+pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
 #[cfg(feature = "client")]
 pub(crate) use tool::{Shape, rendered};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub(crate) use tool::{derive, derive_all};
 
-/// What the form of a message depends on besides the message.
+/// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
-    /// Whether pictures are sent, or only described.
+pub(crate) struct EncodingOptions {
+    /// Sends images. Otherwise they are described.
     pub(crate) images: bool,
-    /// Whether sound is.
+    /// Sends audio. Otherwise it is described.
     pub(crate) audio: bool,
-    /// Whether documents are.
+    /// Sends documents. Otherwise they are described.
     pub(crate) files: bool,
-    /// How a model is told what it thought before its calls. The API knows no such field, and some servers require it.
+    /// Field for the reasoning of earlier replies with calls.
     pub(crate) reasoning: Reasoning,
-    /// Whether the server keeps reasoning that it sent, so that an item which holds none of it means something there.
+    /// Set if the server stores reasoning, so that an item without content is a valid reference.
     pub(crate) keeps_reasoning: bool,
-    /// Whether calls that came from elsewhere need a mark in place of the signature of what was thought before them.
+    /// Adds a placeholder to calls without a thought signature (Gemini 3).
     pub(crate) signatures: bool,
-    /// Which ids of calls are taken.
+    /// Accepted call ids.
     pub(crate) call_ids: CallIds,
-    /// Whose replies are echoed with what only their server understands.
+    /// The server, for provider data.
     pub(crate) origin: Origin,
-    /// Whether somebody was told of a picture that is only described.
-    pub(crate) described: Told,
+    /// Warns once about a medium that is only described.
+    pub(crate) described: WarnOnce,
 }
 
-/// What is told once, to all who share it. It is no part of how a message looks.
+/// A flag for a warning that is logged once. Always equal, because it does not affect the encoding.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<AtomicBool>);
+pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
-impl Told {
-    /// Whether this is the first time.
-    fn is_new(&self) -> bool {
+impl WarnOnce {
+    /// Returns `true` on the first call.
+    fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }
 
-impl PartialEq for Told {
+impl PartialEq for WarnOnce {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Told {}
+impl Eq for WarnOnce {}
 
-/// How a model is told what it thought before its calls.
+/// The field for the reasoning of earlier replies with calls. OpenAI has none, DeepSeek requires
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "a server is somebody's who has a client"))]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
 pub(crate) enum Reasoning {
-    /// Not at all.
+    /// No field.
     #[default]
     Left,
-    /// In a field of this name, where it thought.
+    /// A field of this name, if there is reasoning.
     Sent(&'static str),
-    /// In a field of this name, and that it thought nothing, too.
+    /// A field of this name, empty without reasoning.
     Required(&'static str),
 }
 
-/// Which ids of calls a server takes.
+/// The call ids that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "a server is somebody's who has a client"))]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
 pub(crate) enum CallIds {
-    /// All.
+    /// Any text.
     #[default]
     Any,
-    /// Nine letters or digits.
+    /// Nine letters or digits (Mistral).
     NineLetters,
 }
 
 impl CallIds {
-    /// The id as the server takes it: the same one for a call and for its result.
+    /// Maps an id to an accepted one. A call and its result get the same.
     pub(crate) fn fit(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
@@ -114,8 +115,8 @@ impl CallIds {
     }
 }
 
-/// All is sent that the API knows.
-impl Default for Style {
+/// Everything that the API accepts.
+impl Default for EncodingOptions {
     fn default() -> Self {
         Self {
             images: true,
@@ -126,12 +127,12 @@ impl Default for Style {
             signatures: false,
             call_ids: CallIds::default(),
             origin: Origin::default(),
-            described: Told::default(),
+            described: WarnOnce::default(),
         }
     }
 }
 
-/// JSON text of a wire type. All of ours are made of strings, numbers and JSON values, which always have one.
+/// The JSON text of a wire type. Serialising strings, numbers and JSON values does not fail.
 fn raw(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

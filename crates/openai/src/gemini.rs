@@ -1,11 +1,11 @@
-//! The form of Gemini's `generateContent`, in both directions and without a client.
+//! The format of Gemini's `generateContent`, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them through a
-//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the reply, which it keeps as it came: its
-//! parts may hold thought signatures, which must go back.
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them
+//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the
+//! reply, which it keeps as it came: its parts may hold thought signatures, which must go back.
 //!
-//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration), whose `parametersJsonSchema`
-//! takes JSON Schema as it is, `FunctionCall` and `FunctionResponse`.
+//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration), whose
+//! `parametersJsonSchema` takes JSON Schema as it is, `FunctionCall` and `FunctionResponse`.
 //!
 //! # Examples
 //!
@@ -48,23 +48,25 @@ use serde_json::Map;
 use crate::format::derive;
 use crate::parts::{described, text_of};
 
-/// Puts a tool into this form: a function declaration. Its schema goes as it is, under `parametersJsonSchema`.
+/// Encodes a tool as a function declaration, with the unchanged schema under
+/// `parametersJsonSchema`.
 pub fn tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Puts a list of tools into this form: one of the `tools` of a request, beside which there may be Gemini's own.
+/// Encodes a list of tools as one of the `tools` of a request.
 pub fn tools(list: &ToolList) -> Value {
     declarations(list, tool)
 }
 
-/// Puts a tool into this form, with its schema under `parameters`: for a model or a service that does not take
-/// `parametersJsonSchema`. What is sent is a [part](WireProfile::Gemini) of the schema, and what that loses is in the trace.
+/// Encodes a tool with its schema under `parameters`, for a model or service without
+/// `parametersJsonSchema`. Only a [part](WireProfile::Gemini) of the schema is sent, and losses are
+/// logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parameters", || derive(definition, WireProfile::Gemini).value)
 }
 
-/// Puts a list of tools into this form, each as [`subset_tool`] does.
+/// Encodes a list of tools like [`subset_tool`].
 pub fn subset_tools(list: &ToolList) -> Value {
     declarations(list, subset_tool)
 }
@@ -76,14 +78,14 @@ fn declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
 
 fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
     let mut declaration = json!({"name": definition.name()});
-    // A function without parameters has none to describe.
+    // A function without parameters has no schema.
     if let (false, Value::Object(declaration)) = (takes_nothing(definition), &mut declaration) {
         declaration.insert(key.to_owned(), schema());
     }
     described(definition, declaration)
 }
 
-/// Whether the schema says of no argument that there may be one.
+/// Returns `true` for a schema without arguments.
 fn takes_nothing(definition: &ToolDefinition) -> bool {
     let says_nothing = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "type" | "title" | "description" | "$schema" | "$id" | "$comment" | "$defs" | "definitions" => true,
@@ -95,12 +97,12 @@ fn takes_nothing(definition: &ToolDefinition) -> bool {
     definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(says_nothing))
 }
 
-/// Reads the calls of a model's content: `candidates[0].content`. A call without an id has an empty one, and its result
-/// goes back without.
+/// Decodes the calls of a model's content: `candidates[0].content`. A call without an id gets an
+/// empty one, and its result has none.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for what is no such content.
+/// Fails with [`ModelError::InvalidResponse`] for anything else.
 pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let parts = match content.get("parts") {
         Some(Value::Array(parts)) => parts.as_slice(),
@@ -121,10 +123,10 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Puts the results of the calls of one reply into the content that follows it, in the order of the calls.
+/// Encodes the results for the calls of one reply as the next content, in the order of the calls.
 ///
-/// What is data goes as data, under `output`, where that is what a model is to read: not if it was shortened, has a warning, or
-/// is told in other words. What failed is told under `error`. A picture is described.
+/// Structured output is sent as JSON under `output`, unless it was shortened, has a warning, or has
+/// another text for the model. A failure is sent under `error`. Images are described.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})

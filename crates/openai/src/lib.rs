@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 pub mod anthropic;
+mod api_error;
 #[cfg(feature = "client")]
 mod client;
-mod failure;
 mod format;
 pub mod gemini;
+#[cfg(feature = "async-openai")]
+pub mod interop;
 mod origin;
 mod parts;
 mod reply;

@@ -1,4 +1,4 @@
-//! Whose reply a message is: what only its server understands is told to no other.
+//! The origin of provider data, which is sent back to its own server only.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const FROM: &str = "from";
 
-/// The server that a reply is from; nobody knows for one that came through a client of somebody else.
+/// The server of a reply. Unknown if the reply came through another client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin(Option<Arc<str>>);
 
@@ -18,7 +18,7 @@ impl Origin {
         Self(Some(address.into()))
     }
 
-    /// What is kept of a reply, with whom it is from.
+    /// Adds the origin to provider data.
     pub(crate) fn mark(&self, mut data: Map<String, Value>) -> Value {
         if let Some(address) = &self.0 {
             data.insert(FROM.to_owned(), address.as_ref().into());
@@ -26,7 +26,7 @@ impl Origin {
         data.into()
     }
 
-    /// What an adapter kept beside a message, unless it is from another server.
+    /// The provider data of an adapter, unless another server sent it.
     pub(crate) fn own<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(FROM).and_then(Value::as_str);

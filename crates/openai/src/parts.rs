@@ -1,9 +1,9 @@
-//! What the forms of several providers have in common.
+//! Code that the formats of several providers share.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
 
-/// Adds the description to a tool in some form, if there is one.
+/// Adds the description to an encoded tool, unless it is empty.
 pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
     let description = definition.description();
     if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
@@ -12,7 +12,7 @@ pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
     tool
 }
 
-/// What a model reads of a result: text where that is all, else its pieces in some form.
+/// Encodes a result: as text, or as a list of parts if one of them is readable as such.
 pub(crate) fn pieces(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
@@ -30,7 +30,7 @@ pub(crate) fn is_picture(piece: &Content) -> bool {
     matches!(piece, Content::Image { .. })
 }
 
-/// A text that a part of a reply must have.
+/// A required string of a call.
 pub(crate) fn text_of(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str);
     text.map(str::to_owned)

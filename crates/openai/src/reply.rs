@@ -1,16 +1,15 @@
-//! What is received: a provider's message or reply, as haft's.
+//! Decoding of messages and replies.
 
+mod accumulator;
 mod call;
 mod chat;
-mod ending;
 mod extras;
-mod fold;
+mod finish_state;
 mod items;
 #[cfg(feature = "client")]
-mod streamed;
+mod stream_accumulator;
 #[cfg(all(test, feature = "client"))]
 mod tests;
-mod thoughts;
 
 use haft_core::{
     ToolCall,
@@ -21,20 +20,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    failure::{Complaint, excerpt},
+    api_error::{ApiError, excerpt},
     wire::{Completion, WireMessage},
 };
 
-pub(crate) use chat::ChatFold;
+pub(crate) use chat::ChatAccumulator;
 pub(crate) use extras::ADAPTER as CHAT_ADAPTER;
-pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ItemsFold, SEPARATOR};
+pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, SEPARATOR};
 #[cfg(feature = "client")]
-pub(crate) use streamed::{Streamed, unreadable};
+pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 
-/// Reads a message of a Chat Completions reply: `choices[0].message`.
+/// Decodes a message of a Chat Completions reply: `choices[0].message`.
 ///
-/// Arguments that come as an object, as null or empty are made text, missing and repeated ids are replaced by unique
-/// ones, and a list of parts is made text.
+/// Arguments that are an object, null or empty become text, missing and duplicate ids become unique
+/// ones, and a list of parts becomes text.
 ///
 /// # Examples
 ///
@@ -48,18 +47,18 @@ pub(crate) use streamed::{Streamed, unreadable};
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for what is no such message, such as a whole reply.
+/// Fails with [`ModelError::InvalidResponse`] for anything else, such as a whole reply.
 pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
         let reason = "it is a whole reply: read it by `response`, or give `choices[0].message` of it";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
-    let mut fold = ChatFold::default();
-    fold.add_message(read::<WireMessage>(message)?, true, &mut None)?;
-    Ok(fold.into_message())
+    let mut accumulator = ChatAccumulator::default();
+    accumulator.add_message(read::<WireMessage>(message)?, true, &mut None)?;
+    Ok(accumulator.into_message())
 }
 
-/// Reads the calls of a message of a Chat Completions reply.
+/// Decodes the calls in a message of a Chat Completions reply.
 ///
 /// # Examples
 ///
@@ -81,44 +80,44 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     assistant_message(message).map(|message| message.tool_calls)
 }
 
-/// Reads a whole Chat Completions reply that was not streamed.
+/// Decodes a Chat Completions reply that was not streamed.
 ///
 /// # Errors
 ///
-/// Fails with a [`ModelError`] where the reply holds an error, is empty, ends inside a call, or cannot be read.
+/// Fails for a reply that is an error, is empty, ends inside a call, or is malformed.
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
-    // Gemini puts an error into a list of one.
+    // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
-    whole_chat(ChatFold::default(), read::<Completion>(reply)?, || reply.clone())
+    whole_chat(ChatAccumulator::default(), read::<Completion>(reply)?, || reply.clone())
 }
 
-/// Reads a whole response of the Responses API that was not streamed.
+/// Decodes a response of the Responses API that was not streamed.
 pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelError> {
-    let fold = ItemsFold::default();
-    whole_items(fold, response.clone())
+    let accumulator = ResponsesAccumulator::default();
+    whole_items(accumulator, response.clone())
 }
 
-/// Puts a reply together. Its JSON is only for what to say where it is none.
+/// Builds a reply. The JSON is only for the error if it is not one.
 fn whole_chat(
-    mut fold: ChatFold,
+    mut accumulator: ChatAccumulator,
     reply: Completion,
     json: impl FnOnce() -> Value,
 ) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
-    fold.add(reply, true, &mut None)?;
-    if has_choices { fold.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
+    accumulator.add(reply, true, &mut None)?;
+    if has_choices { accumulator.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
 }
 
-fn whole_items(mut fold: ItemsFold, response: Value) -> Result<ChatResponse, ModelError> {
+fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
-    fold.add_whole(response)?;
-    other.map_or_else(|| fold.finish(&mut None), |other| Err(no_reply(&other, "output")))
+    accumulator.add_whole(response)?;
+    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(no_reply(&other, "output")))
 }
 
-/// The error of JSON that is no reply: what it says, or that there is nothing in the place of the reply.
+/// The error for JSON that is not a reply.
 fn no_reply(json: &Value, missing: &str) -> ModelError {
-    if let Some(error) = Complaint::in_place_of_reply(json) {
+    if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;
     }
     match json.get(missing) {

@@ -1,11 +1,11 @@
-//! The form of OpenAI's Responses API, in both directions and without a client.
+//! The format of OpenAI's Responses API, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a response, makes them through a
-//! [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back: behind the items of the response, which it keeps
-//! as they came, or with `previous_response_id`.
+//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a response, makes them
+//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back: behind the
+//! items of the response, which it keeps as they came, or with `previous_response_id`.
 //!
-//! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling), `function_call` and
-//! `function_call_output`.
+//! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
+//! `function_call` and `function_call_output`.
 //!
 //! # Examples
 //!
@@ -48,30 +48,30 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    format::{Input, Style, derive, derive_all, output},
+    format::{EncodingOptions, Input, derive, derive_all, output},
     parts::{described, text_of},
     reply::response_of_items,
 };
 
-/// Puts a tool into this form, and says that it is not strict: this API takes for strict what does not say so.
+/// Encodes a tool with `strict: false`, because strict is the default of this API.
 pub fn tool(definition: &ToolDefinition) -> Value {
     rendered(definition, &derive(definition, WireProfile::OpenAi))
 }
 
-/// Puts a tool into this form, with `strict` where its schema allows that: see
+/// Encodes a tool, with `strict` if its schema supports it: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
     rendered(definition, &derive(definition, WireProfile::OpenAiStrict))
 }
 
-/// Puts a list of tools into this form: the `tools` of a request.
+/// Encodes a list of tools: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, WireProfile::OpenAi).into_iter();
     tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
 }
 
-/// Puts a list of tools into this form, with `strict` for each whose schema allows that. The others are named in one
-/// warning. Nothing is kept: send the same list again as it was made once.
+/// Encodes a list of tools, with `strict` for each whose schema supports it. One warning names the
+/// others. The result is not cached: keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, WireProfile::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
@@ -82,11 +82,11 @@ pub(crate) fn rendered(definition: &ToolDefinition, wire: &Wire) -> Value {
     described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": strict}))
 }
 
-/// Reads the calls of a response.
+/// Decodes the calls of a response.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for what is no response.
+/// Fails with [`ModelError::InvalidResponse`] for anything else.
 pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let Some(items) = response.get("output").and_then(Value::as_array) else {
         return Err(ModelError::InvalidResponse("it has no `output`, which is a list of items".to_owned()));
@@ -99,24 +99,24 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Puts the results of calls into items of the next request's `input`.
+/// Encodes results as items for the `input` of the next request.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
-    let style = Style::default();
-    results.into_iter().map(|result| output(result, &style)).collect()
+    let encoding = EncodingOptions::default();
+    results.into_iter().map(|result| output(result, &encoding)).collect()
 }
 
-/// Puts a conversation into items: the `input` of a request.
+/// Encodes a conversation: the `input` of a request.
 ///
-/// What [`response`] keeps of a reply goes back with it: its reasoning stands before the calls that it led to.
+/// Includes the reasoning that [`response`] stored in a message, before its calls.
 pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     Input::new(messages, &Arc::default()).to_values()
 }
 
-/// Reads a whole response that was not streamed.
+/// Decodes a response that was not streamed.
 ///
 /// # Errors
 ///
-/// Fails with a [`ModelError`] where the response failed, is empty, ends inside a call, or cannot be read.
+/// Fails for a response that failed, is empty, ends inside a call, or is malformed.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
     response_of_items(response)
 }

@@ -1,61 +1,63 @@
-//! What servers send, read as tolerantly as their habits demand.
+//! Lenient wire types for replies. Compatible servers deviate from OpenAI's format in nearly every
+//! field.
+//!
+//! Unknown fields are ignored and missing fields have defaults. A duplicate key fails the derived
+//! `Deserialize`; such JSON is read again through a [`Value`], in which the last duplicate wins.
 
 #[cfg(feature = "client")]
-mod chunks;
-#[cfg(feature = "client")]
 mod event;
-mod fields;
-pub(crate) mod half;
 #[cfg(feature = "client")]
 mod lenient;
+mod lenient_string;
 mod lists;
-mod loose;
+pub(crate) mod surrogates;
+#[cfg(all(test, feature = "client"))]
+mod tests;
 mod usage;
 
 use std::mem;
 
 use haft_core::usage::Usage;
-#[cfg(feature = "client")]
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
-pub(crate) use chunks::{Chunk, Chunks, Part, Said};
-#[cfg(feature = "client")]
 pub(crate) use event::Event;
-use fields::object;
-pub(crate) use half::Half;
+pub(crate) use lenient_string::{LenientString, Object};
 use lists::WireCalls;
-pub(crate) use loose::{Loose, Object};
+pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, later, usage_of};
 
-object! {
-    /// A whole reply, or one chunk of a streamed one: both have the same fields, and servers mix them up.
-    pub(crate) struct Completion {
-        pub(crate) id: Loose,
-        pub(crate) model: Loose,
-        /// `None` where the body is no reply at all.
-        pub(crate) choices: Option<Vec<Choice>>,
-        usage: Object<WireUsage>,
-        /// Where Groq says in a stream what it cost.
-        x_groq: Object<Groq>,
-        error: Loose,
-        /// What some servers put beside an error that is only text.
-        code: Loose,
-        kind = "type": Loose,
-        /// What others say in place of an error, and of choices.
-        message: Loose,
-        detail: Loose,
-        @ /// Whether there may be halves of characters in it, for a [`Half`].
-        pub(crate) is_mended: bool,
-    }
+/// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the
+/// two.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Completion {
+    pub(crate) id: LenientString,
+    pub(crate) model: LenientString,
+    /// `None` if the body is not a reply.
+    pub(crate) choices: Option<Vec<Choice>>,
+    usage: Object<WireUsage>,
+    /// Groq's place for the usage of a stream.
+    x_groq: Object<Groq>,
+    error: LenientString,
+    /// The code beside an `error` that is a string.
+    code: LenientString,
+    #[serde(rename = "type")]
+    kind: LenientString,
+    /// Error texts of servers that send neither `error` nor `choices`.
+    message: LenientString,
+    detail: LenientString,
+    /// Set if strings may contain stand-ins for lone surrogates: see [`SurrogateJoiner`].
+    #[serde(skip)]
+    pub(crate) is_mended: bool,
 }
 
 impl Completion {
-    /// Reads a reply or a chunk. Gemini puts an error into a list of one.
+    /// Parses a reply or a chunk. Gemini sends an error as a list with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut reply, is_mended) = half::read(data, Self::read_json)?;
+        let (mut reply, is_mended) = surrogates::read(data, Self::read_json)?;
         reply.is_mended = is_mended;
         Ok(reply)
     }
@@ -66,43 +68,38 @@ impl Completion {
             let list: Vec<Self> = serde_json::from_slice(data)?;
             return Ok(list.into_iter().next().unwrap_or_default());
         }
-        // That it is UTF-8 is found out faster for all of it than for each text.
-        let read = match str::from_utf8(data) {
-            Ok(text) => serde_json::from_str(text),
-            Err(_) => serde_json::from_slice(data),
-        };
-        read.or_else(|error| {
-            // What stands in the place of something else is left out.
+        serde_json::from_slice(data).or_else(|error| {
+            // Duplicate keys and values of the wrong type: see `lenient`.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(lenient::mended(value)).ok()).ok_or(error)
         })
     }
 
-    /// The error in place of a reply, although the status was 200. Some servers send an empty one beside a good reply.
+    /// Takes the error of a reply with status 200. An empty `error` beside a good reply is ignored.
     ///
-    /// A whole reply of which only a message is there is an error, too.
+    /// A whole reply that consists of a `message` is an error, too.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
         let mut error = self.take_any_error(whole)?;
         if self.is_mended {
-            half::make_whole(&mut error);
+            surrogates::make_whole(&mut error);
         }
         Some(error)
     }
 
     fn take_any_error(&mut self, whole: bool) -> Option<Value> {
         match mem::take(&mut self.error) {
-            Loose::Text(text) if !text.is_empty() => {
+            LenientString::Text(text) if !text.is_empty() => {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.kind));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
-            Loose::Json(error) if !is_none(&error) => Some(*error),
-            Loose::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
+            LenientString::Json(error) if !is_none(&error) => Some(*error),
+            LenientString::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
             _ if self.choices.is_none() => {
                 let detail = mem::take(&mut self.detail).into_filled();
                 let message = mem::take(&mut self.message).into_filled();
                 let (code, kind) =
                     (mem::take(&mut self.code).into_text(), mem::take(&mut self.kind).into_text());
-                // In the middle of a stream a message may be a word on how far it is.
+                // In a stream, a message alone may be a progress report.
                 let is_error = whole || detail.is_some() || code.is_some() || kind.is_some();
                 let message = message.or(detail).filter(|_| is_error)?;
                 Some(json!({"message": message, "code": code, "type": kind}))
@@ -111,7 +108,7 @@ impl Completion {
         }
     }
 
-    /// What the reply cost; `None` where the numbers make no sense, too.
+    /// Takes the usage. `None` if it is missing or its numbers are invalid.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
         let choices = self.choices.iter_mut().flatten();
         let usage = self.usage.take().or_else(|| self.x_groq.take()?.usage.take());
@@ -119,7 +116,7 @@ impl Completion {
     }
 }
 
-/// Whether it stands for no error: PHP writes `[]` where there is none.
+/// Returns `true` for an `error` that means success: `false`, `{}`, or `[]` from PHP.
 fn is_none(error: &Value) -> bool {
     match error {
         Value::Bool(is_one) => !is_one,
@@ -129,74 +126,74 @@ fn is_none(error: &Value) -> bool {
     }
 }
 
-object! {
-    struct Groq {
-        usage: Object<WireUsage>,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Groq {
+    usage: Object<WireUsage>,
 }
 
-object! {
-    pub(crate) struct Choice {
-        pub(crate) index: Loose,
-        /// In a box, as what else is rare: what is read is moved often.
-        pub(crate) message: Option<Box<WireMessage>>,
-        pub(crate) delta: Option<Box<WireMessage>>,
-        pub(crate) finish_reason: Loose,
-        /// What went wrong with it, where OpenRouter says so.
-        error: Loose,
-        /// Where Moonshot says in a stream what it cost.
-        usage: Object<WireUsage>,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Choice {
+    pub(crate) index: LenientString,
+    pub(crate) message: Object<WireMessage>,
+    pub(crate) delta: Object<WireMessage>,
+    pub(crate) finish_reason: LenientString,
+    /// OpenRouter's place for an error of this choice.
+    error: LenientString,
+    /// Moonshot's place for the usage of a stream.
+    usage: Object<WireUsage>,
 }
 
 impl Choice {
-    /// Which of the choices it is.
+    /// The index of the choice, 0 if it is missing.
     pub(crate) fn number(&self) -> i64 {
         self.index.to_number().unwrap_or(0)
     }
 
     pub(crate) fn take_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
-            Loose::Text(error) if !error.is_empty() => Some(error.into()),
-            Loose::Json(error) if !is_none(&error) => Some(*error),
+            LenientString::Text(error) if !error.is_empty() => Some(error.into()),
+            LenientString::Json(error) if !is_none(&error) => Some(*error),
             _ => None,
         }
     }
 
-    /// Leaves of it the calls, and why it ended.
+    /// Drops all but the calls and the finish reason.
     pub(crate) fn forget_text(&mut self) {
-        for message in self.message.iter_mut().chain(&mut self.delta) {
+        for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
             let function_call = mem::take(&mut message.function_call);
-            **message = WireMessage { tool_calls, function_call, ..WireMessage::default() };
+            *message = WireMessage { tool_calls, function_call, ..WireMessage::default() };
         }
     }
 }
 
-object! {
-    pub(crate) struct WireMessage {
-        /// Text, null, or a list of parts.
-        pub(crate) content: Loose,
-        /// What DeepSeek, vLLM and llama.cpp call the reasoning.
-        pub(crate) reasoning_content: Loose,
-        /// What Ollama and OpenRouter call it.
-        pub(crate) reasoning: Loose,
-        pub(crate) refusal: Loose,
-        /// The blocks of reasoning that OpenRouter, and gateways to Anthropic, want back as they came.
-        pub(crate) reasoning_details: Loose,
-        pub(crate) thinking_blocks: Loose,
-        /// What Gemini says beside the fields of OpenAI.
-        pub(crate) extra_content: Loose,
-        pub(crate) tool_calls: WireCalls,
-        /// What was there before `tool_calls`, and is still at some servers.
-        pub(crate) function_call: Object<WireFunction>,
-        /// What was said aloud.
-        pub(crate) audio: Object<WireAudio>,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireMessage {
+    /// A string, null, or a list of parts.
+    pub(crate) content: LenientString,
+    /// The reasoning from DeepSeek, vLLM and llama.cpp.
+    pub(crate) reasoning_content: LenientString,
+    /// The reasoning from Ollama and OpenRouter.
+    pub(crate) reasoning: LenientString,
+    pub(crate) refusal: LenientString,
+    /// Reasoning blocks of OpenRouter. They are sent back unchanged.
+    pub(crate) reasoning_details: LenientString,
+    /// Reasoning blocks of gateways to Anthropic. They are sent back unchanged.
+    pub(crate) thinking_blocks: LenientString,
+    /// Gemini's extension fields.
+    pub(crate) extra_content: LenientString,
+    pub(crate) tool_calls: WireCalls,
+    /// The predecessor of `tool_calls`, still sent by some servers.
+    pub(crate) function_call: Object<WireFunction>,
+    /// Speech output.
+    pub(crate) audio: Object<WireAudio>,
 }
 
 impl WireMessage {
-    /// Its calls, and what stands for one at servers that have not heard of them.
+    /// Takes the calls, or else the `function_call`.
     pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
         let calls = self.tool_calls.take();
         let older = self.function_call.take().filter(|_| calls.is_empty());
@@ -204,34 +201,34 @@ impl WireMessage {
         calls.into_iter().chain(older)
     }
 
-    /// Whether its text is what the model thinks: Gemini says so where it was asked to show its thoughts.
+    /// Returns `true` if Gemini marks the content as reasoning.
     pub(crate) fn is_thought(&self) -> bool {
         match &self.extra_content {
-            Loose::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
+            LenientString::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
             _ => false,
         }
     }
 }
 
-object! {
-    pub(crate) struct WireAudio {
-        pub(crate) transcript: Loose,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireAudio {
+    pub(crate) transcript: LenientString,
 }
 
-object! {
-    pub(crate) struct WireCall {
-        pub(crate) index: Loose,
-        pub(crate) id: Loose,
-        pub(crate) extra_content: Option<Box<Value>>,
-        pub(crate) function: Option<WireFunction>,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireCall {
+    pub(crate) index: LenientString,
+    pub(crate) id: LenientString,
+    pub(crate) extra_content: Option<Box<Value>>,
+    pub(crate) function: Option<WireFunction>,
 }
 
-object! {
-    pub(crate) struct WireFunction {
-        pub(crate) name: Loose,
-        /// JSON text; some servers send the object itself, or null.
-        pub(crate) arguments: Loose,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireFunction {
+    pub(crate) name: LenientString,
+    /// JSON text. Some servers send the object itself, or null.
+    pub(crate) arguments: LenientString,
 }

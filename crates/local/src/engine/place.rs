@@ -1,6 +1,8 @@
-//! Where in its JSON a reply is.
+//! The position of a reply in its JSON.
 
-/// A place between two bytes of JSON.
+use haft_core::text::StringTracker;
+
+/// A position between two bytes of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     InString,
@@ -9,23 +11,23 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The place behind the last byte. JSON is written on one line: what stands on earlier ones is prose.
+    /// The position behind the last byte. JSON is written on one line; earlier lines are prose.
     pub(super) fn behind(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        let mut place = Self::Between;
-        let mut escaped = false;
+        let (mut strings, mut is_number) = (StringTracker::default(), false);
         for byte in line {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = place == Self::InString,
-                b'"' if place == Self::InString => place = Self::Between,
-                b'"' => place = Self::InString,
-                b'-' | b'+' | b'.' | b'0'..=b'9' | b'e' | b'E' if place == Self::InNumber => {}
-                b'-' | b'0'..=b'9' if place == Self::Between => place = Self::InNumber,
-                _ if place == Self::InNumber => place = Self::Between,
-                _ => {}
-            }
+            let is_string = strings.push(char::from(*byte));
+            is_number = !is_string
+                && match byte {
+                    b'-' | b'0'..=b'9' => true,
+                    b'+' | b'.' | b'e' | b'E' => is_number,
+                    _ => false,
+                };
         }
-        place
+        match (strings.is_inside(), is_number) {
+            (true, _) => Self::InString,
+            (false, true) => Self::InNumber,
+            (false, false) => Self::Between,
+        }
     }
 }

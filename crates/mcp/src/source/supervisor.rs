@@ -1,5 +1,6 @@
 use std::{convert::Infallible, time::Duration};
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -13,16 +14,20 @@ use crate::{
     session::{Failure, Greeting, Session, Talk},
 };
 
-/// The first wait before another attempt; each further one waits twice as long.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A server that lived for so long did not die of being started.
+/// Waits between attempts: from 250 ms, doubled each time, up to 30 s, without a limit on their
+/// number.
+const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(250))
+    .with_max_delay(Duration::from_secs(30))
+    .without_max_times();
+
+/// Lifetime after which the backoff of a server is reset.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// How long after a list was read the next one is asked for at the earliest.
+/// Minimum time between two list requests.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
 
-/// Keeps a server running until its source is gone.
+/// Keeps a server running until its source is dropped.
 pub(super) async fn run(
     server: StdioServer,
     link: Link,
@@ -51,7 +56,7 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// Whether an attempt came so far that the tools could be called, or a subscription so far that there was one.
+/// The result of an attempt: `Yes` if the tools were available, or the subscription was active.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lived {
     Yes,
@@ -59,7 +64,7 @@ enum Lived {
 }
 
 impl Supervisor {
-    /// One life of the server, from its start to its end.
+    /// Runs the server once, from its start to its end.
     async fn live(&mut self) -> Lived {
         match self.open().await {
             Ok(session) => {
@@ -104,7 +109,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Stays with a server until it ends or its source is gone.
+    /// Serves a session until the server ends or the source is dropped.
     async fn attend(&mut self, mut session: Session) {
         let closed = self.closed.clone();
         let Session { life, talk } = &mut session;
@@ -121,7 +126,7 @@ impl Supervisor {
         session.hang_up().end().await;
     }
 
-    /// Reads the list again whenever the server says that it changed. What cannot be read leaves it as it was.
+    /// Updates the list when the server reports a change. An error leaves the list unchanged.
     async fn follow(&mut self, talk: &Talk) -> Infallible {
         let patience = self.server.list_timeout;
         let refresh = async {
@@ -130,7 +135,7 @@ impl Supervisor {
                 if let Err(error) = self.list(talk).await {
                     tracing::warn!(source = self.link.label(), %error, "a changed list of tools cannot be read");
                 }
-                // What is said meanwhile is said once.
+                // Notifications in the meantime count as one.
                 sleep(REFRESH_GAP).await;
             }
         };
@@ -139,7 +144,7 @@ impl Supervisor {
     }
 }
 
-/// Sees to it that the server says when its list changes, where it has to be asked.
+/// Subscribes to list changes if the protocol revision requires it, and renews the subscription.
 async fn listen(talk: &Talk, patience: Duration) {
     let mut backoff = Backoff::default();
     while talk.wants_subscription() {
@@ -149,24 +154,28 @@ async fn listen(talk: &Talk, patience: Duration) {
     }
 }
 
-/// How long is waited before the next attempt.
-#[derive(Default)]
+/// The wait before the next attempt.
 struct Backoff {
-    failures: u32,
+    waits: <ExponentialBuilder as BackoffBuilder>::Backoff,
+    has_failed: bool,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { waits: BACKOFF.build(), has_failed: false }
+    }
 }
 
 impl Backoff {
     fn after(&mut self, lived: Lived, age: Duration) -> Duration {
         if lived == Lived::Yes && age >= SETTLED {
-            self.failures = 0;
+            *self = Self::default();
         }
-        // A server that worked is wanted back at once.
-        let wait = match (lived, self.failures) {
-            (Lived::Yes, 0) => Duration::ZERO,
-            (_, failures) => FIRST_WAIT.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_WAIT),
-        };
-        self.failures += 1;
-        wait
+        let wait = self.waits.next().unwrap_or_default();
+        // A server that worked is restarted at once.
+        let is_immediate = lived == Lived::Yes && !self.has_failed;
+        self.has_failed = true;
+        if is_immediate { Duration::ZERO } else { wait }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use haft_core::text::truncate;
 use rmcp::{
     RoleClient,
     model::{
@@ -27,6 +28,9 @@ use super::{
     reports::Subscriber,
     writer::Writer,
 };
+
+/// Length of an excerpt of a server's output, in bytes.
+const EXCERPT: usize = 200;
 
 /// How much a client's wire puts up with.
 #[derive(Clone, Copy)]
@@ -227,7 +231,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientWire<R,
         self.noise += 1;
         if self.noise == 1 {
             tracing::warn!(
-                line = shortened(&String::from_utf8_lossy(line)),
+                line = truncate(&String::from_utf8_lossy(line), EXCERPT),
                 "the server writes what is no message to its standard output"
             );
         }
@@ -265,11 +269,7 @@ fn unreadable(id: RequestId, awaited: Awaited, reason: &str) -> ServerJsonRpcMes
 /// Reads an error; some servers send a text or an object of their own where one belongs, which is an error too.
 fn read_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get())
-        .map_err(|_foreign| ErrorData::internal_error(shortened(error.get()).to_owned(), None))
-}
-
-fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(200)).unwrap_or(text)
+        .map_err(|_foreign| ErrorData::internal_error(truncate(error.get(), EXCERPT).to_owned(), None))
 }
 
 impl<R, W> Transport<RoleClient> for ClientWire<R, W>

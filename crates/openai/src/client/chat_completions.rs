@@ -2,32 +2,31 @@ mod request;
 
 use std::{fmt, sync::Arc};
 
-use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 
 use self::request::Body;
 use super::{
     Api, Client,
     builder::{BuildError, ModelBuilder},
-    refusals::{Learned, Part, Parts, Refusal},
-    transport::OpenAi,
+    unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
-use crate::reply::ChatFold;
+use crate::reply::ChatAccumulator;
 
-/// A model behind the Chat Completions API: of OpenAI, or of any server that speaks it, such as llama.cpp, vLLM,
-/// Ollama or LM Studio. Cheap to clone.
+/// A model behind the Chat Completions API of OpenAI or a compatible server, such as llama.cpp,
+/// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
-/// Failures that may pass (429, 5xx, a connection that breaks before the reply) are tried again, with a growing wait
-/// that is never shorter than the server's `Retry-After`. Every wait has an end: see [`Timeouts`](crate::Timeouts).
+/// Transient errors (429, 5xx, a connection that fails before the reply) are retried with
+/// exponential backoff, at least after the server's `Retry-After`. Each wait has a timeout: see
+/// [`Timeouts`](crate::Timeouts).
 ///
-/// Settings that the server does not know, or not for this model (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`), are left out once it says so, which is in the log.
+/// Settings that the server rejects as unsupported (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`) are omitted from then on, with a warning.
 ///
 /// # Examples
 ///
@@ -45,56 +44,59 @@ use crate::reply::ChatFold;
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have begun to answer, and count it.
+/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
+/// a part of the reply.
 #[derive(Clone)]
 pub struct ChatCompletions(Arc<Client<Completions>>);
 
-/// Describes a [`ChatCompletions`] model.
+/// A builder for [`ChatCompletions`].
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
 
 impl ChatCompletions {
-    /// Finds server and key in the environment.
+    /// Creates a model with server and key from the environment.
     ///
-    /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
-    /// here `GROQ_API_KEY`; at Azure, `AZURE_OPENAI_ENDPOINT` says where it is. A name without a provider is that of a model at
-    /// `OPENAI_BASE_URL`, by default OpenAI's, with `OPENAI_API_KEY`; where that variable is set, every name is.
+    /// `groq/llama-3.3-70b-versatile` is a model of the [`Provider`](crate::Provider) Groq, with
+    /// the key in `GROQ_API_KEY`. Azure also requires `AZURE_OPENAI_ENDPOINT`. A name without a
+    /// provider is a model at `OPENAI_BASE_URL` (default: OpenAI) with the key in `OPENAI_API_KEY`;
+    /// if `OPENAI_BASE_URL` is set, a prefix is part of the name.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, when what stands before the `/` is no provider, or when a server is meant
-    /// that takes nobody without a key, and there is none.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
+    /// provider that requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
 
-    /// Begins to describe a model; without further settings it is at OpenAI, and has no key.
+    /// Creates a builder. Its defaults are OpenAI's base URL and no key.
     pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Sets whether a block of `<think>…</think>` that a text begins with stays in it. By default it does not: servers that do
-    /// not tell apart what a model thinks and what it says send it so, and it is read as reasoning.
+    /// Sets whether a leading `<think>…</think>` block stays in the text. By default it becomes the
+    /// reasoning: servers without a reasoning parser send it in the text.
     #[must_use]
     pub fn keep_think_tags(mut self, whether: bool) -> Self {
         self.keeps_think_tags = whether;
         self
     }
 
-    /// Makes the model. Nothing is sent yet.
+    /// Builds the model. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// Fails when the base URL, the key or a header cannot be used.
+    /// Fails for an invalid base URL, key or header.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
         let client = self.connect(|quirks| {
-            let refused = Parts::default()
-                .with(Part::StreamOptions, !quirks.stream_options)
-                .with(Part::UserAfterTool, !quirks.user_after_tool);
+            let unsupported = OptionalParams::default()
+                .with(OptionalParam::StreamOptions, !quirks.stream_options)
+                .with(OptionalParam::UserAfterTool, !quirks.user_after_tool);
             let newer_limit = quirks.max_completion_tokens;
-            Completions { learned: Learned::from(refused), newer_limit, keeps_think_tags }
+            let unsupported = UnsupportedParams::new(unsupported);
+            Completions { unsupported, newer_limit, keeps_think_tags }
         })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
@@ -123,84 +125,87 @@ impl fmt::Debug for ChatCompletions {
 
 /// The Chat Completions API.
 struct Completions {
-    learned: Learned,
-    /// Whether a limit of tokens is `max_completion_tokens`, unless the server refuses that.
+    unsupported: UnsupportedParams,
+    /// Sends the token limit as `max_completion_tokens`, unless the server rejects it.
     newer_limit: bool,
-    /// Whether thoughts in front of a text stay there.
+    /// Leaves a leading think block in the text.
     keeps_think_tags: bool,
 }
 
-/// How a reply is wanted.
+/// The form of a request: streamed or not, and without the parameters that the server rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Delivery {
+struct Variant {
     is_streamed: bool,
-    /// What is left out, or said otherwise.
-    refused: Parts,
-    /// Whether a limit of tokens is `max_completion_tokens`.
+    /// Parameters that are omitted or replaced.
+    omitted: OptionalParams,
+    /// Sends the token limit as `max_completion_tokens`.
     newer_limit: bool,
 }
 
-/// What is left out where a server refuses it, by the names that it has there.
-const OPTIONAL: [(&str, Part); 7] = [
-    ("stream_options", Part::StreamOptions),
-    ("stop", Part::Stop),
-    ("seed", Part::Seed),
-    ("random_seed", Part::Seed),
-    ("temperature", Part::Temperature),
-    ("top_p", Part::TopP),
-    ("parallel_tool_calls", Part::ParallelToolCalls),
+/// Parameters that are omitted after a rejection, by their names in the API.
+const OPTIONAL: [(&str, OptionalParam); 7] = [
+    ("stream_options", OptionalParam::StreamOptions),
+    ("stop", OptionalParam::Stop),
+    ("seed", OptionalParam::Seed),
+    ("random_seed", OptionalParam::Seed),
+    ("temperature", OptionalParam::Temperature),
+    ("top_p", OptionalParam::TopP),
+    ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
 ];
 
 impl Completions {
-    fn delivery(&self, is_streamed: bool, refused: Parts) -> Delivery {
-        Delivery { is_streamed, refused, newer_limit: self.newer_limit != refused.has(Part::TokenLimit) }
+    fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> Variant {
+        let newer_limit = self.newer_limit != omitted.has(OptionalParam::TokenLimit);
+        Variant { is_streamed, omitted, newer_limit }
     }
 }
 
 impl Api for Completions {
     const PATH: &'static str = "/chat/completions";
     const FIELDS: &'static [&'static str] = request::FIELDS;
-    type Form = Delivery;
-    type Fold = ChatFold;
+    type Variant = Variant;
+    type Accumulator = ChatAccumulator;
 
-    fn form(&self, is_streamed: bool) -> Delivery {
-        self.delivery(is_streamed, self.learned.parts())
+    fn first_variant(&self, is_streamed: bool) -> Variant {
+        self.variant_without(is_streamed, self.unsupported.get())
     }
 
-    fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
-        let words = refusal.words()?;
-        let refused = if is_about_order(words) {
-            form.refused.and(Part::UserAfterTool)
-        } else if !form.newer_limit && words.contains("max_completion_tokens") {
-            // It says what it wants in place of `max_tokens`.
-            form.refused.and(Part::TokenLimit)
-        } else if form.newer_limit && refusal.is_of("max_completion_tokens") {
-            form.refused.and(Part::TokenLimit)
+    fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+        let message = rejection.message()?;
+        let omitted = if is_about_order(message) {
+            variant.omitted.and(OptionalParam::UserAfterTool)
+        } else if !variant.newer_limit && message.contains("max_completion_tokens") {
+            // The message names the replacement for `max_tokens`.
+            variant.omitted.and(OptionalParam::TokenLimit)
+        } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
+            variant.omitted.and(OptionalParam::TokenLimit)
         } else {
-            refusal.beside(form.refused, &OPTIONAL)
+            rejection.added_to(variant.omitted, &OPTIONAL)
         };
-        Some(self.delivery(form.is_streamed, refused?))
+        Some(self.variant_without(variant.is_streamed, omitted?))
     }
 
-    fn learn(&self, form: &Delivery, before: &Delivery) {
-        self.learned.add(form.refused, before.refused);
+    fn remember_rejected(&self, accepted: &Variant, rejected: &Variant) {
+        self.unsupported.add(accepted.omitted, rejected.omitted);
     }
 
-    fn ask<'a>(
+    fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        form: &mut Delivery,
-    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatFold + Send + 'a) {
-        let fold = || ChatFold::of(client.style.origin.clone()).with_think_tags(client.api.keeps_think_tags);
-        (Body::new(client, request, form), fold)
-    }
-
-    async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
-        openai.chat().create_byot(()).await
+        variant: &mut Variant,
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatAccumulator + Send + 'a) {
+        let accumulator = || {
+            let origin = client.encoding.origin.clone();
+            ChatAccumulator::new(origin).with_think_tags(client.api.keeps_think_tags)
+        };
+        (Body::new(client, request, variant), accumulator)
     }
 }
 
-/// Whether a server refuses that a person speaks after a tool, as the templates of Mistral's models do.
-fn is_about_order(words: &str) -> bool {
-    ["after role 'tool'", "after role tool", "after role \"tool\""].iter().any(|order| words.contains(order))
+/// Returns `true` for the error of chat templates that do not allow a user message after a tool
+/// result (Mistral).
+fn is_about_order(message: &str) -> bool {
+    ["after role 'tool'", "after role tool", "after role \"tool\""]
+        .iter()
+        .any(|order| message.contains(order))
 }

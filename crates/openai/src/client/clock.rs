@@ -6,8 +6,7 @@ use std::time::Duration;
 use haft_core::model::{ModelError, TimeoutPhase};
 use tokio::time::{Instant, timeout};
 
-/// How long a request may take. Each wait that is over is its own error, [`ModelError::TimedOut`] with its
-/// [`TimeoutPhase`].
+/// Timeouts of a request. The error is [`ModelError::TimedOut`] with the [`TimeoutPhase`].
 ///
 /// # Examples
 ///
@@ -22,14 +21,15 @@ use tokio::time::{Instant, timeout};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Until there is a connection: 10 s.
+    /// Until the connection is established. Default: 10 s.
     pub connect: Duration,
-    /// From the request, connection included, until the first byte of the reply's body: 5 min. A server that does not
-    /// stream thinks first and answers then, one on a small machine reads a long conversation first.
+    /// From the request, including the connection, to the first byte of the body. Default: 5 min.
+    /// Without streaming, the model generates the whole reply before it, and a small machine needs
+    /// time for a long prompt.
     pub first_byte: Duration,
-    /// Between two pieces of a reply: 2 min.
+    /// Between two chunks of a reply. Default: 2 min.
     pub idle: Duration,
-    /// From the request to the end of the reply, with all attempts and the waits between them: 10 min.
+    /// From the request to the end of the reply, with all retries. Default: 10 min.
     pub total: Duration,
 }
 
@@ -45,28 +45,28 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Sets how long it may take until there is a connection.
+    /// Sets the timeout for the connection.
     #[must_use]
     pub fn with_connect(mut self, connect: Duration) -> Self {
         self.connect = connect;
         self
     }
 
-    /// Sets how long it may take until the first byte of the reply's body.
+    /// Sets the timeout for the first byte of the body.
     #[must_use]
     pub fn with_first_byte(mut self, first_byte: Duration) -> Self {
         self.first_byte = first_byte;
         self
     }
 
-    /// Sets how long it may take between two pieces of a reply.
+    /// Sets the timeout between two chunks of a reply.
     #[must_use]
     pub fn with_idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Sets how long a request may take in all.
+    /// Sets the timeout for the whole request.
     #[must_use]
     pub fn with_total(mut self, total: Duration) -> Self {
         self.total = total;
@@ -74,12 +74,12 @@ impl Timeouts {
     }
 }
 
-/// The time of one request, over all its attempts.
+/// The deadlines of a request.
 #[derive(Clone)]
 pub(super) struct Clock {
     timeouts: Timeouts,
     started: Instant,
-    /// When the attempt of now began.
+    /// Start of the current attempt.
     attempted: Instant,
 }
 
@@ -89,12 +89,12 @@ impl Clock {
         Self { timeouts: timeouts.clone(), started: now, attempted: now }
     }
 
-    /// The same time for an attempt that begins now.
+    /// The deadlines for an attempt that begins now.
     pub(super) fn attempt(&self) -> Self {
         Self { attempted: Instant::now(), ..self.clone() }
     }
 
-    /// Waits for something, at most for the time of its phase and of the whole request.
+    /// Awaits a future, with the timeout of a phase and that of the whole request.
     pub(super) async fn wait<T>(
         &self,
         phase: TimeoutPhase,
@@ -106,7 +106,7 @@ impl Clock {
             TimeoutPhase::Idle => self.timeouts.idle,
             TimeoutPhase::Total => self.timeouts.total,
         };
-        // The first byte is waited for in parts: the head comes first.
+        // The head and the first byte of the body share a timeout.
         let is_counting = phase == TimeoutPhase::FirstByte;
         let passed = if is_counting { self.attempted.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.left());
@@ -115,7 +115,7 @@ impl Clock {
         })
     }
 
-    /// What is left for the whole request.
+    /// The time left for the whole request.
     pub(super) fn left(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }

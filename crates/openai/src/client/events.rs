@@ -1,46 +1,41 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    mem::{replace, take},
-    ops::Range,
-};
+use std::mem::{replace, take};
 
 use haft_core::limits::LINE_BYTES;
 use memchr::memchr2;
 
-/// Cuts the bytes of a stream into server-sent events (WHATWG HTML, section 9.2), and gives the data of each.
+/// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
-/// Time is linear in the bytes and memory is bounded, which the parsers at hand do not promise for one event that
-/// comes in many pieces.
+/// Takes linear time and bounded memory, also for an event in many pieces. `eventsource-stream` 0.2
+/// is quadratic there, and unbounded.
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
-    /// Where the line begins that is not complete.
+    /// Start of the current line in `bytes`.
     line: usize,
-    /// How far that line was searched for its end.
+    /// Position in `bytes` up to which the line was searched for its end.
     searched: usize,
-    /// Where the data of the event stands in the bytes, as long as it is one line.
-    one_line: Option<Range<usize>>,
-    /// The data, where it is more than that.
+    /// Data of the current event.
     data: Vec<u8>,
     has_data: bool,
-    /// Whether the event is named `error`, or is an `error` in place of data.
+    /// Set by an `event: error` line, or by an `error` field in place of data.
     is_error: bool,
-    /// A line feed at the beginning belongs to the line end before it.
+    /// Set after a carriage return: a line feed at the beginning belongs to it.
     after_return: bool,
-    /// A byte order mark may stand before the first line.
+    /// Set after the first line, which may have a byte order mark.
     has_begun: bool,
 }
 
-/// How much memory is kept for data of the next events, in bytes.
+/// Capacity that is kept for the data of later events, in bytes.
 const KEPT: usize = 64 << 10;
 
-/// What a server says at once.
+/// An event of the stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerEvent<'p> {
-    pub(super) data: &'p mut [u8],
-    /// Whether it says of itself that it is an error.
+    pub(super) data: &'p [u8],
+    /// Set if the event has the name `error`.
     pub(super) is_error: bool,
 }
 
@@ -49,9 +44,8 @@ pub(super) struct ServerEvent<'p> {
 pub(super) struct TooLong;
 
 impl EventParser {
-    /// Takes more bytes. Read the events that they complete before the next ones.
+    /// Takes more bytes. Call [`next_event`](Self::next_event) until it returns `None` first.
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooLong> {
-        self.keep_line();
         self.bytes.drain(..self.line);
         self.searched -= self.line;
         self.line = 0;
@@ -67,7 +61,7 @@ impl EventParser {
         Ok(())
     }
 
-    /// The next event that is complete.
+    /// The next complete event.
     pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
         if !self.has_data && self.data.capacity() > KEPT {
             self.data = Vec::new();
@@ -86,8 +80,8 @@ impl EventParser {
         None
     }
 
-    /// The event whose last line ends nowhere. By the specification it is dropped, but servers close
-    /// after `data: [DONE]`.
+    /// The event without an end at the end of the stream. The specification drops it, but servers
+    /// close the connection after `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
@@ -96,22 +90,7 @@ impl EventParser {
 
     fn take_event(&mut self) -> Option<ServerEvent<'_>> {
         let is_error = take(&mut self.is_error);
-        if !take(&mut self.has_data) {
-            return None;
-        }
-        let data = match self.one_line.take() {
-            Some(line) => self.bytes.get_mut(line)?,
-            None => &mut self.data,
-        };
-        Some(ServerEvent { data, is_error })
-    }
-
-    /// Keeps the one line of data there is, before its bytes go or another line comes.
-    fn keep_line(&mut self) {
-        if let Some(line) = self.one_line.take() {
-            self.data.clear();
-            self.data.extend_from_slice(self.bytes.get(line).unwrap_or_default());
-        }
+        take(&mut self.has_data).then_some(ServerEvent { data: &self.data, is_error })
     }
 
     fn next_line(&mut self) -> Option<(usize, usize)> {
@@ -134,33 +113,31 @@ impl EventParser {
         Some((start, end))
     }
 
-    /// Keeps what a line says, if it says data.
+    /// Adds the data of a line to the event.
     fn take_line(&mut self, start: usize, end: usize) {
         let mut line = self.bytes.get(start..end).unwrap_or_default();
         if !replace(&mut self.has_begun, true) {
             line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         }
-        let value = value(line, b"data").or_else(|| {
-            self.is_error |= value(line, b"event") == Some(b"error");
-            // llama.cpp put errors into a field of their own, until autumn 2025.
-            let error = value(line, b"error");
+        let data = field(line, b"data").or_else(|| {
+            self.is_error |= field(line, b"event") == Some(b"error");
+            // llama.cpp sent errors in a field `error` until autumn 2025.
+            let error = field(line, b"error");
             self.is_error |= error.is_some();
             error
         });
-        let Some(value) = value else { return };
-        let value = end - value.len()..end;
-        if !replace(&mut self.has_data, true) {
-            self.one_line = Some(value);
-            return;
+        let Some(data) = data else { return };
+        if replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        } else {
+            self.data.clear();
         }
-        self.keep_line();
-        self.data.push(b'\n');
-        self.data.extend_from_slice(self.bytes.get(value).unwrap_or_default());
+        self.data.extend_from_slice(data);
     }
 }
 
-/// The value of a line, if it has the name.
-fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+/// The value of a line with this field name.
+fn field<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),
         [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),

@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 
-/// What is sent of a request, and how: what its server knows, and what the user set.
+/// Settings that apply to every request: quirks of the server and options of the user.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Habits {
+pub(super) struct RequestDefaults {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
-    /// How much a model is to think, where that is set.
+    /// The `reasoning_effort`, if it is set.
     pub(super) effort: Option<String>,
-    /// What is sent besides.
+    /// Additional fields of the body.
     pub(super) extra_body: Map<String, Value>,
 }
 
-/// What models read besides text, by a part of their name.
+/// Input media of a model family, found by a part of the name.
 struct Family {
     name: &'static str,
     images: bool,
@@ -51,7 +51,7 @@ const fn claude(name: &'static str) -> Family {
     Family { context_window: Some(200_000), ..seeing(name) }
 }
 
-/// The first that fits counts.
+/// The first match counts.
 const FAMILIES: &[Family] = &[
     hearing("gpt-4o-audio"),
     hearing("gpt-4o-mini-audio"),
@@ -95,7 +95,7 @@ const FAMILIES: &[Family] = &[
     seeing("glm-4.5v"),
     seeing("glm-4.6v"),
     seeing("vision"),
-    // The smallest read text only.
+    // The smallest models read only text.
     text("gemma-3-1b"),
     text("gemma3:1b"),
     text("gemma-3-270m"),
@@ -104,11 +104,11 @@ const FAMILIES: &[Family] = &[
     seeing("gemma3:"),
 ];
 
-/// What is known of a model by its name. A vendor's prefix, as in `openai/gpt-5`, does not matter.
-pub(super) fn profile_of(model: &str) -> ModelProfile {
+/// The profile of a known model family. A prefix, as in `openai/gpt-5`, is ignored.
+pub(crate) fn profile_of(model: &str) -> ModelProfile {
     let name = last_name(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
-        // Too short to be looked for inside a name.
+        // Too short to match inside of a name.
         Some(_) => name.starts_with(family.name),
         None => name.contains(family.name),
     });
@@ -122,7 +122,7 @@ pub(super) fn profile_of(model: &str) -> ModelProfile {
     }
 }
 
-/// Whether a model refuses calls without the signature of what was thought before them: Gemini's, from the third on.
+/// Returns `true` if a model rejects calls without a thought signature: Gemini 3 and later.
 pub(super) fn needs_signatures(model: &str) -> bool {
     last_name(model).starts_with("gemini-3")
 }

@@ -8,13 +8,13 @@ use reqwest::Url;
 
 use crate::format::{AnswerProfile, CallIds, Reasoning};
 
-/// What most servers call the reasoning.
+/// The usual field for reasoning.
 pub(super) const REASONING_FIELD: &str = "reasoning_content";
 
-/// Who runs a server, or which program it is: what is known of it from its documentation.
+/// A provider or a server program, with its base URL, key variable and quirks.
 ///
-/// A hosted one is recognised by its host. One on a machine of your own is not, since its address says nothing: name it by
-/// [`provider`](crate::ModelBuilder::provider), or by the model's name for
+/// A hosted provider is recognized by its host. Name a local server with
+/// [`provider`](crate::ModelBuilder::provider), or in the model name for
 /// [`from_env`](crate::ChatCompletions::from_env), as in `ollama/qwen3`.
 ///
 /// # Examples
@@ -32,13 +32,13 @@ pub(super) const REASONING_FIELD: &str = "reasoning_content";
 pub enum Provider {
     /// OpenAI.
     OpenAi,
-    /// OpenAI's models at Azure, where each resource has a base URL of its own.
+    /// Azure OpenAI. Each resource has its own base URL.
     Azure,
-    /// Google's compatible endpoint for Gemini.
+    /// Google's OpenAI-compatible endpoint for Gemini.
     Gemini,
     /// Mistral.
     Mistral,
-    /// OpenRouter, in front of many others.
+    /// OpenRouter, a gateway to many providers.
     OpenRouter,
     /// DeepSeek.
     DeepSeek,
@@ -60,61 +60,62 @@ pub enum Provider {
     LmStudio,
 }
 
-/// There is no provider of this name.
+/// The name of an unknown provider.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no provider {0:?}: known are {known}", known = Provider::names())]
 pub struct UnknownProvider(String);
 
-/// What is known of a provider.
+/// The entry of a provider.
 struct Preset {
     provider: Provider,
     name: &'static str,
-    /// What else it is called.
+    /// Other names.
     aliases: &'static [&'static str],
     base_url: Option<&'static str>,
-    /// Where its users keep their keys; it takes nobody without one.
+    /// The environment variable for the key. `None` if none is required.
     key_variable: Option<&'static str>,
-    /// The domains of its hosts.
+    /// Domains of its hosts.
     domains: &'static [&'static str],
     quirks: Quirks,
 }
 
-/// What differs between servers in what is sent.
+/// Differences between servers in requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
-    /// Whether a limit of tokens is `max_completion_tokens`. OpenAI has models that refuse `max_tokens`; of the others
-    /// nearly all know that, few this.
+    /// Sends the token limit as `max_completion_tokens`. Some OpenAI models reject `max_tokens`;
+    /// most other servers support only that.
     pub(super) max_completion_tokens: bool,
-    /// How the reasoning is sent back beside calls.
+    /// The field for the reasoning of replies with calls.
     pub(super) reasoning: Reasoning,
-    /// What is read of the schemas of tools. Of `strict`, Azure has tighter limits, and others mean something else by it,
-    /// or refuse it.
+    /// The supported part of JSON Schema. Not strict for Azure, which has tighter limits, and
+    /// others, which reject `strict` or give it another meaning.
     pub(super) tool_schemas: WireProfile,
-    /// Whether a person may speak after a tool. Where not, the model is made to say a word between.
+    /// Accepts a user message after a tool result. Otherwise an assistant message is inserted.
     pub(super) user_after_tool: bool,
-    /// Whether a stream may be asked for its usage, which some are known to refuse.
+    /// Accepts `stream_options`.
     pub(super) stream_options: bool,
-    /// Whether the seed is called `random_seed`.
+    /// Has `random_seed` instead of `seed`.
     pub(super) random_seed: bool,
-    /// Which ids of calls are taken.
+    /// Accepted call ids.
     pub(super) call_ids: CallIds,
-    /// Whether one tool can be named as the choice. Where not, it alone is offered, and some call required: llama.cpp takes
-    /// no notice of the name, and LM Studio refuses it.
+    /// Accepts a tool name as `tool_choice`. llama.cpp ignores it and LM Studio rejects it: only
+    /// that tool is sent, and a call required.
     pub(super) named_choice: bool,
-    /// Whether a reply can be made to fit a schema.
+    /// Accepts a response schema.
     pub(super) json_schema: bool,
-    /// Whether that schema must be of objects, without alternatives at its root: so it is at OpenAI, and at whoever asks it.
+    /// Requires an object without alternatives as the root of a response schema: OpenAI and
+    /// gateways to it.
     pub(super) object_replies: bool,
 }
 
 impl Quirks {
-    /// What can be read of the schemas of replies.
+    /// The supported part of response schemas.
     pub(super) fn answers(&self) -> AnswerProfile {
         AnswerProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
 }
 
-/// A server of which nothing is known but that it knows the specification.
+/// An unknown server, which is expected to follow the specification.
 const UNKNOWN: Quirks = Quirks {
     max_completion_tokens: false,
     reasoning: Reasoning::Left,
@@ -128,7 +129,7 @@ const UNKNOWN: Quirks = Quirks {
     object_replies: false,
 };
 
-/// The sources are the providers' API references, and for what they refuse the errors that users reported.
+/// Sources: the API references of the providers, and error reports of users for rejections.
 const PRESETS: &[Preset] = &[
     // platform.openai.com/docs/api-reference/chat/create
     Preset {
@@ -165,8 +166,8 @@ const PRESETS: &[Preset] = &[
         domains: &["googleapis.com"],
         quirks: Quirks { tool_schemas: WireProfile::Gemini, ..UNKNOWN },
     },
-    // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and «Unexpected role 'user' after
-    // role 'tool'»
+    // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and
+    // «Unexpected role 'user' after role 'tool'»
     Preset {
         provider: Provider::Mistral,
         name: "mistral",
@@ -192,7 +193,8 @@ const PRESETS: &[Preset] = &[
         domains: &["openrouter.ai"],
         quirks: Quirks { object_replies: true, ..UNKNOWN },
     },
-    // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must be passed back»
+    // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must
+    // be passed back»
     Preset {
         provider: Provider::DeepSeek,
         name: "deepseek",
@@ -285,27 +287,27 @@ const PRESETS: &[Preset] = &[
 ];
 
 impl Provider {
-    /// All that are known.
+    /// All known providers.
     pub fn all() -> impl Iterator<Item = Self> {
         PRESETS.iter().map(|preset| preset.provider)
     }
 
-    /// What it is called before the name of a model, such as `groq`.
+    /// The prefix of a model name, such as `groq`.
     pub fn name(self) -> &'static str {
         self.preset().map_or("", |preset| preset.name)
     }
 
-    /// Where it is, or where it listens if nobody told it otherwise.
+    /// The base URL, of a local server the default one.
     pub fn base_url(self) -> Option<&'static str> {
         self.preset()?.base_url
     }
 
-    /// The variable of the environment where its users keep their keys; `None` for one that takes anybody.
+    /// The environment variable for the key. `None` if none is required.
     pub fn key_variable(self) -> Option<&'static str> {
         self.preset()?.key_variable
     }
 
-    /// What traces call it: `gen_ai.provider.name` of OpenTelemetry's semantic conventions, where it has a word.
+    /// The `gen_ai.provider.name` of OpenTelemetry's semantic conventions.
     pub(super) fn traced_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",
@@ -316,7 +318,7 @@ impl Provider {
         }
     }
 
-    /// Who runs the server of a URL, as far as its host tells.
+    /// The provider of a URL, recognized by its host.
     pub(super) fn at(url: &Url) -> Option<Self> {
         let host = url.host_str().unwrap_or_default();
         let is_within = |domain: &&str| {
@@ -342,7 +344,7 @@ impl Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
-    /// Reads a name, whatever its case, with or without punctuation, and the other names that some of them have.
+    /// Parses a name or an alias. Case and punctuation are ignored.
     fn from_str(name: &str) -> Result<Self, UnknownProvider> {
         let is_called = |it: &str| letters(it).eq(letters(name));
         let known = PRESETS.iter().find(|it| is_called(it.name) || it.aliases.iter().copied().any(is_called));

@@ -2,33 +2,33 @@ mod request;
 
 use std::{fmt, sync::Arc};
 
-use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 
 use self::request::Body;
 use super::{
     Api, Client,
     builder::{BuildError, ModelBuilder},
-    refusals::{Learned, Part, Parts, Refusal},
-    transport::OpenAi,
+    unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
-use crate::reply::ItemsFold;
+use crate::reply::ResponsesAccumulator;
 
-/// A model behind the Responses API: of OpenAI, or of any server that speaks it. Cheap to clone.
+/// A model behind the Responses API of OpenAI or a compatible server. Cheap to clone.
 ///
-/// It is asked, tried again and waited for as [`ChatCompletions`](crate::ChatCompletions) is. By default the server keeps
-/// nothing (`store: false`) and the conversation is sent whole, with the encrypted reasoning of earlier replies at its
-/// place: what a model thought before a call, it knows after the result. Reasoning is kept in
-/// [`AssistantMessage::provider_data`](haft_core::message::AssistantMessage::provider_data) and goes back to its own server only. A
-/// conversation may go on with another model or API at any message.
+/// Retries and timeouts are those of [`ChatCompletions`](crate::ChatCompletions). By default the
+/// server stores nothing (`store: false`), and each request has the whole conversation with the
+/// encrypted reasoning of earlier replies, so that the model keeps its reasoning across calls. The
+/// reasoning is in [`AssistantMessage::provider_data`](haft_core::message::AssistantMessage::provider_data),
+/// and sent back to its own server only. Another model or API can continue the conversation at any
+/// message.
 ///
-/// The API has no `stop` and no `seed`: they are left out. It takes no sound, which is described.
+/// The API has no `stop` and no `seed`: both are omitted. It accepts no audio, which is described
+/// instead.
 ///
 /// # Examples
 ///
@@ -46,77 +46,81 @@ use crate::reply::ItemsFold;
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have begun to answer, and count it.
+/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
+/// a part of the reply.
 #[derive(Clone)]
 pub struct Responses(Arc<Client<Items>>);
 
-/// Describes a [`Responses`] model.
+/// A builder for [`Responses`].
 pub type ResponsesBuilder = ModelBuilder<Responses>;
 
 impl Responses {
-    /// Finds server and key in the environment.
+    /// Creates a model with server and key from the environment.
     ///
-    /// A name such as `groq/llama-3.3-70b-versatile` means the model of a known [`Provider`](crate::Provider), with its key,
-    /// here `GROQ_API_KEY`; at Azure, `AZURE_OPENAI_ENDPOINT` says where it is. A name without a provider is that of a model at
-    /// `OPENAI_BASE_URL`, by default OpenAI's, with `OPENAI_API_KEY`; where that variable is set, every name is.
+    /// `groq/llama-3.3-70b-versatile` is a model of the [`Provider`](crate::Provider) Groq, with
+    /// the key in `GROQ_API_KEY`. Azure also requires `AZURE_OPENAI_ENDPOINT`. A name without a
+    /// provider is a model at `OPENAI_BASE_URL` (default: OpenAI) with the key in `OPENAI_API_KEY`;
+    /// if `OPENAI_BASE_URL` is set, a prefix is part of the name.
     ///
     /// # Errors
     ///
-    /// Fails when a variable holds what cannot be used, when what stands before the `/` is no provider, or when a server is meant
-    /// that takes nobody without a key, and there is none.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
+    /// provider that requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
 
-    /// Begins to describe a model; without further settings it is at OpenAI, and has no key.
+    /// Creates a builder. Its defaults are OpenAI's base URL and no key.
     pub fn builder(model: impl Into<String>) -> ResponsesBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<Responses> {
-    /// Sets whether the server keeps the responses, by default not. What it keeps is told by its own rules.
+    /// Sets whether the server stores the responses. Default: `false`.
     #[must_use]
     pub fn store(mut self, whether: bool) -> Self {
         self.options.store = whether;
         self
     }
 
-    /// Sets whether only what is new since the last response is sent, with its `previous_response_id`, by default not.
-    /// The server keeps the responses then, whatever [`store`](Self::store) says.
+    /// Sets whether only the messages since the last response are sent, with its
+    /// `previous_response_id`. Default: `false`. The server then stores the responses, regardless
+    /// of [`store`](Self::store).
     ///
-    /// The whole conversation is sent where the server's is another one (messages were left out, summarised or changed, or
-    /// are from elsewhere), and once more, within the same attempt, where the server does not know the id any longer.
+    /// The whole conversation is sent if the stored one differs (messages were omitted, summarised
+    /// or changed, or are from another model), and again, within the same attempt, if the server
+    /// does not know the id.
     #[must_use]
     pub fn use_previous_response_id(mut self, whether: bool) -> Self {
         self.options.use_previous = whether;
         self
     }
 
-    /// Goes on from a response that the server keeps and this program does not have: each conversation with this model begins behind it.
-    /// Where the server does not know it, that is an error.
+    /// Continues a stored response that this program does not have: each conversation with this
+    /// model begins after it. An unknown id is an error.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first = Some(id.into());
         self
     }
 
-    /// Asks for a summary of what the model thinks, such as `auto` or `detailed`. Without it a model of OpenAI does not
-    /// tell its thoughts.
+    /// Requests a summary of the reasoning, such as `auto` or `detailed`. Without it OpenAI sends
+    /// no reasoning text.
     #[must_use]
     pub fn reasoning_summary(mut self, summary: impl Into<String>) -> Self {
         self.options.summary = Some(summary.into());
         self
     }
 
-    /// Makes the model. Nothing is sent yet.
+    /// Builds the model. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// Fails when the base URL, the key or a header cannot be used.
+    /// Fails for an invalid base URL, key or header.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| Items { options, learned: Learned::default() })?;
+        let client = self.connect(|_| Items { options, unsupported: UnsupportedParams::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -142,12 +146,12 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// What is set of a model behind this API and no other.
+/// Options of this API alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
     use_previous: bool,
-    /// The response behind which conversations begin.
+    /// The response that conversations continue.
     first: Option<String>,
     summary: Option<String>,
 }
@@ -155,74 +159,70 @@ pub(super) struct Options {
 /// The Responses API.
 struct Items {
     options: Options,
-    learned: Learned,
+    unsupported: UnsupportedParams,
 }
 
-/// How a reply is wanted.
+/// The form of a request: streamed or not, and without the parameters that the server rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Delivery {
+struct Variant {
     is_streamed: bool,
-    /// With the id of the last response, where there is one that the server keeps.
+    /// Sends the `previous_response_id` if the server stores the last response.
     with_previous: bool,
-    /// What is left out.
-    refused: Parts,
+    /// Parameters that are omitted.
+    omitted: OptionalParams,
 }
 
-/// What is left out where a server refuses it.
-const OPTIONAL: [(&str, Part); 4] = [
-    ("include", Part::Encrypted),
-    ("temperature", Part::Temperature),
-    ("top_p", Part::TopP),
-    ("parallel_tool_calls", Part::ParallelToolCalls),
+/// Parameters that are omitted after a rejection, by their names in the API.
+const OPTIONAL: [(&str, OptionalParam); 4] = [
+    ("include", OptionalParam::Encrypted),
+    ("temperature", OptionalParam::Temperature),
+    ("top_p", OptionalParam::TopP),
+    ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
 ];
 
 impl Options {
-    /// Whether the server keeps the responses.
+    /// Returns `true` if the server stores the responses.
     pub(super) fn is_stored(&self) -> bool {
         self.store || self.use_previous
     }
 }
 
-/// How servers say that they do not know the response any longer: OpenAI, vLLM and others.
-const FORGOTTEN: [&str; 5] =
+/// Error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
+const UNKNOWN_ID: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 
 impl Api for Items {
     const PATH: &'static str = "/responses";
     const FIELDS: &'static [&'static str] = request::FIELDS;
-    type Form = Delivery;
-    type Fold = ItemsFold;
+    type Variant = Variant;
+    type Accumulator = ResponsesAccumulator;
 
-    fn form(&self, is_streamed: bool) -> Delivery {
-        let refused = self.learned.parts().with(Part::Encrypted, self.options.is_stored());
-        Delivery { is_streamed, with_previous: self.options.use_previous, refused }
+    fn first_variant(&self, is_streamed: bool) -> Variant {
+        let omitted = self.unsupported.get().with(OptionalParam::Encrypted, self.options.is_stored());
+        Variant { is_streamed, with_previous: self.options.use_previous, omitted }
     }
 
-    fn lesser(&self, form: &Delivery, refusal: &Refusal) -> Option<Delivery> {
-        let words = refusal.words()?.to_lowercase();
-        let says = |words_of: &[&str]| words_of.iter().any(|word| words.contains(word));
-        if form.with_previous && (says(&FORGOTTEN) || refusal.parameter == "previous_response_id") {
-            return Some(Delivery { with_previous: false, ..form.clone() });
+    fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
+        let message = rejection.message()?.to_lowercase();
+        let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
+        if variant.with_previous && (is_about(&UNKNOWN_ID) || rejection.param == "previous_response_id") {
+            return Some(Variant { with_previous: false, ..variant.clone() });
         }
-        let encrypted = form.refused.and(Part::Encrypted).filter(|_| says(&["encrypted"]));
-        let refused = encrypted.or_else(|| refusal.beside(form.refused, &OPTIONAL));
-        Some(Delivery { refused: refused?, ..form.clone() })
+        let encrypted = variant.omitted.and(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
+        let omitted = encrypted.or_else(|| rejection.added_to(variant.omitted, &OPTIONAL));
+        Some(Variant { omitted: omitted?, ..variant.clone() })
     }
 
-    fn learn(&self, form: &Delivery, before: &Delivery) {
-        self.learned.add(form.refused, before.refused);
+    fn remember_rejected(&self, accepted: &Variant, rejected: &Variant) {
+        self.unsupported.add(accepted.omitted, rejected.omitted);
     }
 
-    fn ask<'a>(
+    fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
-        form: &mut Delivery,
-    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ItemsFold + Send + 'a) {
-        let (body, fold) = Body::new(client, request, form);
-        (body, || fold)
-    }
-
-    async fn send(openai: &OpenAi) -> Result<IgnoredAny, OpenAIError> {
-        openai.responses().create_byot(()).await
+        variant: &mut Variant,
+    ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ResponsesAccumulator + Send + 'a) {
+        let (body, accumulator) = Body::new(client, request, variant);
+        (body, || accumulator)
     }
 }

@@ -1,4 +1,4 @@
-//! Replies of a schema that their server does not take as it is.
+//! Replies for a schema that the server only accepts in another form.
 
 #[cfg(test)]
 mod tests;
@@ -15,28 +15,27 @@ use haft_core::{
 };
 use serde_json::Value;
 
-use super::provider::Quirks;
-use crate::format::{AnswerSchema, PROPERTY};
+use crate::format::{AnswerProfile, AnswerSchema, PROPERTY};
 
-/// Makes of the reply what was asked for, where the server was asked for something else: an object around it, or null for
-/// what is left out.
-pub(super) struct Structured {
+/// Converts a reply back to the requested schema: unwraps it from an object, and removes null for
+/// omitted properties.
+pub(crate) struct Structured {
     schema: Schema,
     sent: Arc<AnswerSchema>,
     unwrapper: Unwrapper,
 }
 
 impl Structured {
-    /// `None` where the reply is what was asked for.
-    pub(super) fn of(request: &ChatRequest, quirks: &Quirks) -> Option<Self> {
+    /// `None` if the server accepts the schema as it is.
+    pub(crate) fn new(request: &ChatRequest, profile: AnswerProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
-        let sent = AnswerSchema::of(schema, name, quirks.answers());
+        let sent = AnswerSchema::of(schema, name, profile);
         let is_other = sent.is_wrapped || sent.is_strict();
         is_other.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
 
-    /// A whole reply as it was asked for.
-    pub(super) fn restore(&self, response: &mut ChatResponse) {
+    /// Converts a whole reply.
+    pub(crate) fn restore(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
         if message.refusal.is_none() && message.tool_calls.is_empty() {
@@ -44,8 +43,9 @@ impl Structured {
         }
     }
 
-    /// The events of a reply as it was asked for. Their text differs from that of the reply where null is taken as absent.
-    pub(super) fn events<'a>(
+    /// Converts the events of a reply. The deltas keep null for omitted properties, the final reply
+    /// does not.
+    pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a {
@@ -57,8 +57,8 @@ impl Structured {
             .try_flatten()
     }
 
-    /// An error with what came until then as it was asked for.
-    pub(super) fn cut(&self, mut error: ModelError) -> ModelError {
+    /// Converts the partial reply of an error.
+    pub(crate) fn cut(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);
         }
@@ -88,7 +88,7 @@ impl Structured {
         }
     }
 
-    /// Leaves out what is null since it had to be there.
+    /// Removes null for omitted properties.
     fn fill_gaps(&self, message: &mut AssistantMessage) {
         let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);
@@ -98,23 +98,23 @@ impl Structured {
     }
 }
 
-/// How much of what may be the end of an object is held back, in bytes.
-const LONGEST_END: usize = 1024;
+/// Limit for a possible end of the object that is held back, in bytes.
+const MAX_END: usize = 1024;
 
-/// Takes a value out of the object that it is the only property of, while that is written.
+/// Extracts the only property of an object while the object arrives.
 #[derive(Debug, Default)]
 struct Unwrapper {
-    /// How much of the beginning has come; all of it, and the value has begun.
-    place: usize,
+    /// Length of the received beginning `{"value":`.
+    matched: usize,
     is_inside: bool,
-    /// What is not told yet: the beginning of the object, or what may be its end.
+    /// Text held back: the beginning of the object, or its possible end.
     held: String,
-    /// The reply is no such object, and told as it is.
+    /// Set if the reply is not such an object. It is passed through.
     is_other: bool,
 }
 
 impl Unwrapper {
-    /// The text of the value in more text of the object.
+    /// Takes more text of the object, and returns the text of the value in it.
     fn push(&mut self, text: &str) -> String {
         if self.is_other {
             return text.to_owned();
@@ -124,11 +124,11 @@ impl Unwrapper {
         }
         self.held.push_str(text);
         let beginning = format!("{{\"{PROPERTY}\":");
-        // Between the brace, the name and the colon may be blanks.
+        // Whitespace is allowed between brace, name and colon.
         let gaps = [0, 1, beginning.len() - 1, beginning.len()];
         for (index, letter) in text.char_indices() {
-            let next = beginning.get(self.place..).and_then(|rest| rest.chars().next());
-            if letter.is_ascii_whitespace() && gaps.contains(&self.place) {
+            let next = beginning.get(self.matched..).and_then(|rest| rest.chars().next());
+            if letter.is_ascii_whitespace() && gaps.contains(&self.matched) {
                 continue;
             }
             if next.is_none() {
@@ -140,25 +140,25 @@ impl Unwrapper {
                 self.is_other = true;
                 return mem::take(&mut self.held);
             }
-            self.place += letter.len_utf8();
+            self.matched += letter.len_utf8();
         }
         String::new()
     }
 
-    /// All but a brace that may be the last one, and the blanks around it.
+    /// Holds back a brace that may be the last one, with the whitespace around it.
     fn inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);
         let end = all.trim_ascii_end();
         let end = end.strip_suffix('}').unwrap_or(end).trim_ascii_end().len();
-        // Some models write blanks without an end.
-        if all.len() - end <= LONGEST_END {
+        // Some models write whitespace without end.
+        if all.len() - end <= MAX_END {
             self.held = all.split_off(end);
         }
         all
     }
 
-    /// What was held back and is no end of the object.
+    /// The held text, unless it is the end of the object.
     fn finish(self) -> String {
         if self.is_inside && self.held.trim_ascii() == "}" { String::new() } else { self.held }
     }

@@ -1,4 +1,4 @@
-//! The schema that the text of a reply must fit, as a server takes it.
+//! Response schemas, in the form that a server accepts.
 
 use std::{
     collections::HashMap,
@@ -14,41 +14,41 @@ use serde_json::value::RawValue;
 
 use super::raw;
 
-/// The property of a reply that stands in an object only because its server takes no other root.
+/// The property for a value that is wrapped in an object, because the server accepts no other root.
 pub(crate) const PROPERTY: &str = "value";
 
-/// What a server can read of the schemas of replies.
+/// The part of response schemas that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerProfile {
     pub(crate) schemas: WireProfile,
-    /// Whether the root must be an object, and have no alternatives.
+    /// Requires an object without alternatives as the root.
     pub(crate) object_root: bool,
 }
 
-/// The schema of a reply, serialised once.
+/// An encoded response schema.
 #[derive(Serialize)]
 pub(crate) struct AnswerSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    /// Whether the reply is the only [`PROPERTY`] of an object.
+    /// Set if the value is the [`PROPERTY`] of an object.
     #[serde(skip)]
     pub(crate) is_wrapped: bool,
 }
 
-/// What is kept beside a schema.
+/// The cache beside a schema.
 #[derive(Default)]
 struct Rendered(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
 
 impl AnswerSchema {
-    /// The form of a schema, made once for each profile. What it loses is in the trace, under the name.
+    /// Encodes a schema, once for each profile. Losses are logged with the name.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Arc<Self> {
         let rendered = schema.rendering(|_| Rendered::default());
         let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
 
-    /// Whether the server makes sure that the reply fits what it is sent, which says null for what is left out.
+    /// Returns `true` if the server enforces the schema. Omitted properties are null then.
     pub(crate) fn is_strict(&self) -> bool {
         self.strict.is_some()
     }
@@ -59,7 +59,7 @@ impl AnswerSchema {
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
             WireProfile::OpenAiStrict | WireProfile::Gemini => root.wire(profile.schemas),
-            // A reply is constrained by the schema, not read from it: nothing in it distracts.
+            // The schema constrains the reply, and the model does not read it: no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
         tell(&wire, name);
@@ -67,7 +67,7 @@ impl AnswerSchema {
     }
 }
 
-/// A schema of objects, without alternatives at its root: this one, or one around it.
+/// The schema, or one that wraps it in an object, without alternatives at the root.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();
@@ -76,7 +76,7 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
     let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
-    // What is too large to be wrapped is sent as it is.
+    // Too large to wrap: sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 

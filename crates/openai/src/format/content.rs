@@ -3,9 +3,9 @@ use std::borrow::Cow;
 use haft_core::content::{Bytes, Content, ResourceBody};
 use serde::Serialize;
 
-use super::Style;
+use super::EncodingOptions;
 
-/// What a message says: text where that is all, else parts. Many servers take nothing but text.
+/// Content of a message: a string if it is only text, because many servers accept nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum WireContent<'a> {
@@ -13,7 +13,7 @@ pub(super) enum WireContent<'a> {
     Parts(Vec<Part<'a>>),
 }
 
-/// A part in the words of the Chat Completions API.
+/// A content part of the Chat Completions API.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
@@ -40,7 +40,7 @@ pub(super) struct File {
     file_data: String,
 }
 
-/// What a model may read otherwise than as text, in the words of no API.
+/// Content that is not text, independent of the API.
 pub(super) enum Medium<'a> {
     Image { data: &'a Bytes, media_type: &'a str },
     Audio { data: &'a Bytes, format: &'a str },
@@ -48,8 +48,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// The medium of a piece, where the model reads such.
-    pub(super) fn of(piece: &'a Content, style: &Style) -> Option<Self> {
+    /// The medium of a content piece. `None` if the model does not read it.
+    pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
             | Content::Audio { data, media_type }
@@ -61,27 +61,27 @@ impl<'a> Medium<'a> {
         };
         let (kind, subtype) = media_type.split_once('/')?;
         match kind {
-            "image" if style.images => Some(Self::Image { data, media_type }),
-            "audio" if style.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
-            "application" if style.files && subtype == "pdf" => {
+            "image" if encoding.images => Some(Self::Image { data, media_type }),
+            "audio" if encoding.audio => Some(Self::Audio { data, format: audio_format(subtype)? }),
+            "application" if encoding.files && subtype == "pdf" => {
                 Some(Self::File { data, media_type, name: file_name(uri) })
             }
-            "image" | "audio" => style.describe(media_type),
-            "application" if subtype == "pdf" => style.describe(media_type),
+            "image" | "audio" => encoding.describe(media_type),
+            "application" if subtype == "pdf" => encoding.describe(media_type),
             _ => None,
         }
     }
 
-    /// The bytes as a URL.
+    /// A data URL.
     pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
     }
 }
 
-impl Style {
-    /// Says once that what a model might have read is only described.
+impl EncodingOptions {
+    /// Warns once that a medium is only described.
     fn describe<T>(&self, media_type: &str) -> Option<T> {
-        if self.described.is_new() {
+        if self.described.is_first() {
             tracing::warn!(
                 media_type,
                 "the model is not known to read this, and is told what it is; say what it reads by its profile, or `images(true)`"
@@ -91,7 +91,7 @@ impl Style {
     }
 }
 
-/// The format of a sound as OpenAI calls it; `None` for one that it does not take.
+/// OpenAI's name of an audio format. `None` for an unsupported one.
 fn audio_format(subtype: &str) -> Option<&'static str> {
     match subtype.trim_start_matches("x-") {
         "wav" | "wave" | "vnd.wave" => Some("wav"),
@@ -100,28 +100,28 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     }
 }
 
-/// A name, which the API requires: the last part of where the file is from.
+/// The required file name: the last segment of the URI.
 fn file_name(uri: Option<&String>) -> Cow<'_, str> {
     let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)
 }
 
 impl<'a> WireContent<'a> {
-    /// The pieces of a message: media that the model reads as they are, and everything else as text.
-    pub(super) fn new(content: &'a [Content], style: &Style) -> Self {
-        if content.iter().any(|piece| Medium::of(piece, style).is_some()) {
-            return Self::Parts(content.iter().map(|piece| Part::new(piece, style)).collect());
+    /// Encodes content: media that the model reads, and anything else as text.
+    pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
+        if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
+            return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
         }
         Self::Text(plain(content))
     }
 
-    /// The media among the pieces, after a text that says what they are.
+    /// The media of the content behind a caption. `None` without media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],
-        style: &Style,
+        encoding: &EncodingOptions,
     ) -> Option<Self> {
-        let media = content.iter().filter_map(|piece| Medium::of(piece, style));
+        let media = content.iter().filter_map(|piece| Medium::of(piece, encoding));
         let mut media = media.map(Part::from).peekable();
         media.peek()?;
         let caption = Part::Text { text: caption().into() };
@@ -129,7 +129,7 @@ impl<'a> WireContent<'a> {
     }
 }
 
-/// The pieces as text, one a line.
+/// Content as text, one piece a line.
 pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),
@@ -139,8 +139,8 @@ pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
 }
 
 impl<'a> Part<'a> {
-    fn new(piece: &'a Content, style: &Style) -> Self {
-        Medium::of(piece, style).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
+    fn new(piece: &'a Content, encoding: &EncodingOptions) -> Self {
+        Medium::of(piece, encoding).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
     }
 }
 

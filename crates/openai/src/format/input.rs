@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 #[cfg(feature = "client")]
 use self::kept::Kept;
 use super::{
-    Style,
+    EncodingOptions,
     content::{Medium, plain},
     message::{arguments_object, valid_name},
     raw,
@@ -25,21 +25,24 @@ use crate::{
     reply::{ITEMS_ADAPTER, SEPARATOR},
 };
 
-/// The `input` of a request of the Responses API, each message put into items once.
+/// The `input` of a request of the Responses API. The items of each message are cached.
 pub(crate) struct Input(Vec<Arc<Rendering>>);
 
-/// What is kept beside a message.
+/// The cache beside a message.
 struct Rendering {
-    style: Arc<Style>,
+    encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// What matters where the server keeps the conversation.
+    /// Data for conversations that the server stores.
     #[cfg(feature = "client")]
     kept: Kept,
 }
 
 impl Input {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+    pub(crate) fn new<'a>(
+        messages: impl IntoIterator<Item = &'a Arc<Message>>,
+        encoding: &Arc<EncodingOptions>,
+    ) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -59,50 +62,50 @@ impl Serialize for Input {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, style));
-        // Another model with other abilities may have been asked first.
-        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, encoding));
+        // Cached for a model with other options.
+        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
-    fn new(message: &Message, style: &Arc<Style>) -> Self {
-        let items: Vec<_> = items(message, style).iter().map(raw).collect();
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
+        let items: Vec<_> = items(message, encoding).iter().map(raw).collect();
         Self {
-            style: Arc::clone(style),
+            encoding: Arc::clone(encoding),
             #[cfg(feature = "client")]
-            kept: Kept::of(message, &items, style),
+            kept: Kept::of(message, &items, encoding),
             items,
         }
     }
 }
 
-fn items(message: &Message, style: &Style) -> Vec<Value> {
+fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
         MessageBody::System { content } => vec![json!({"role": "system", "content": plain(content)})],
         MessageBody::User { content } => {
-            vec![json!({"role": "user", "content": said_by_user(content, style)})]
+            vec![json!({"role": "user", "content": said_by_user(content, encoding)})]
         }
-        MessageBody::Assistant(said) => said_by_model(said, style),
-        MessageBody::Tool(result) => vec![output(result, style)],
+        MessageBody::Assistant(said) => said_by_model(said, encoding),
+        MessageBody::Tool(result) => vec![output(result, encoding)],
     }
 }
 
-/// Text where that is all, and else parts.
-fn said_by_user(content: &[Content], style: &Style) -> Value {
-    if content.iter().any(|piece| is_readable(piece, style)) {
-        content.iter().map(|piece| part(piece, style)).collect()
+/// A string if it is only text, else a list of parts.
+fn said_by_user(content: &[Content], encoding: &EncodingOptions) -> Value {
+    if content.iter().any(|piece| is_readable(piece, encoding)) {
+        content.iter().map(|piece| part(piece, encoding)).collect()
     } else {
         plain(content).into()
     }
 }
 
-/// Whether a piece is sent as it is. The API takes no sound.
-fn is_readable(piece: &Content, style: &Style) -> bool {
-    matches!(Medium::of(piece, style), Some(Medium::Image { .. } | Medium::File { .. }))
+/// Returns `true` if a piece is sent as a medium. The API accepts no audio.
+fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
+    matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
 
-fn part(piece: &Content, style: &Style) -> Value {
-    match Medium::of(piece, style) {
+fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
+    match Medium::of(piece, encoding) {
         Some(Medium::Image { data, media_type }) => {
             json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
         }
@@ -114,22 +117,22 @@ fn part(piece: &Content, style: &Style) -> Value {
 }
 
 /// The item that answers a call.
-pub(crate) fn output(result: &ToolResult, style: &Style) -> Value {
-    let output = pieces(result, |piece| is_readable(piece, style), |piece| part(piece, style));
+pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
+    let output = pieces(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// The items of a reply, in their order where that was kept. The reasoning stands before what it led to, or is left out:
-/// the API refuses it where nothing follows.
-fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
-    let kept = style.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+/// The items of a reply in their original order, if it is known. Reasoning without a following item
+/// is omitted, because the API rejects it.
+fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
+    let kept = encoding.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
     let markers = kept.map(Vec::as_slice).unwrap_or_default();
     let mut rest = Rest::new(said, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());
     for marker in markers {
         let item = match marker.get("type").and_then(Value::as_str) {
             Some("reasoning") => {
-                if style.keeps_reasoning || tells_reasoning(marker) {
+                if encoding.keeps_reasoning || tells_reasoning(marker) {
                     thoughts.push(marker.clone());
                 }
                 continue;
@@ -149,8 +152,8 @@ fn said_by_model(said: &AssistantMessage, style: &Style) -> Vec<Value> {
     items
 }
 
-/// Whether an item of reasoning says what was thought. One that does not is only a name for what its server keeps, which
-/// refuses the name where it keeps nothing.
+/// Returns `true` if a reasoning item has content. Without content it refers to stored reasoning,
+/// and a server that stores nothing rejects it.
 fn tells_reasoning(item: &Value) -> bool {
     let is_told = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
@@ -160,10 +163,10 @@ fn tells_reasoning(item: &Value) -> bool {
     is_told("encrypted_content") || is_told("content")
 }
 
-/// What of a message is not said yet.
+/// The part of a message that is not encoded yet.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Whether the text is that of the markers, one after the other.
+    /// Set if the text has the length that the markers add up to.
     is_as_it_came: bool,
     calls: Vec<&'a ToolCall>,
 }
@@ -182,7 +185,7 @@ impl<'a> Rest<'a> {
         Self { text, is_as_it_came, calls: said.tool_calls.iter().collect() }
     }
 
-    /// The next message: so much of the text as it had, or all where the text is another one now.
+    /// The text of the next message: its original part, or all of a text that was changed.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_as_it_came && text.is_char_boundary(*length);

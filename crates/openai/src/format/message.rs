@@ -12,16 +12,17 @@ use serde_json::Value;
 use serde_json::{Map, json, value::RawValue};
 
 use super::{
-    Reasoning, Style,
+    EncodingOptions, Reasoning,
     content::{WireContent, plain},
     raw,
 };
 use crate::reply::CHAT_ADAPTER;
 
-/// Puts a message into the form of the Chat Completions API.
+/// Encodes a message for the Chat Completions API.
 ///
-/// Text is sent as text, a picture, a sound or a PDF in a person's message as its bytes, any other piece as a short
-/// description. A tool's result is its text: the API takes nothing else there, and [`messages`] sends it separately.
+/// Images, audio and PDF in a user message are sent as bytes, other content as text or a short
+/// description. A tool result is sent as text, because the API accepts nothing else there;
+/// [`messages`] sends its media separately.
 ///
 /// # Examples
 ///
@@ -32,60 +33,64 @@ use crate::reply::CHAT_ADAPTER;
 /// assert_eq!(haft_openai::message(&Message::user("Hi")), json!({"role": "user", "content": "Hi"}));
 /// ```
 pub fn message(message: &Message) -> Value {
-    json!(WireMessage::new(message, &Style::default()))
+    json!(WireMessage::new(message, &EncodingOptions::default()))
 }
 
-/// Puts a conversation into the form of the Chat Completions API: the `messages` of a request.
+/// Encodes a conversation for the Chat Completions API: the `messages` of a request.
 ///
-/// A picture, a sound or a PDF that a tool returned follows the results of its batch as a message of its own, so that each call is
-/// answered before anything else is said.
+/// Images, audio and PDF that a tool returned follow the results of its batch as a user message,
+/// because the API requires all results of a batch first.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
-    let arranged = Arranged::new(messages, &Arc::default());
-    arranged.iter().map(|message| json!(message)).collect()
+    let encoded = EncodedMessages::new(messages, &Arc::default());
+    encoded.iter().map(|message| json!(message)).collect()
 }
 
-/// The messages of a request, each serialised once.
-pub(crate) struct Arranged(Vec<Arc<Rendering>>);
+/// The messages of a request. The JSON of each is cached.
+pub(crate) struct EncodedMessages(Vec<Arc<Rendering>>);
 
-/// What is kept beside a message.
+/// The cache beside a message.
 struct Rendering {
-    style: Arc<Style>,
+    encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
-    /// What a tool's result has besides text, as a message of its own.
+    /// The media of a tool result, as a user message.
     media: Option<Box<RawValue>>,
 }
 
-impl Arranged {
-    pub(crate) fn new<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>, style: &Arc<Style>) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, style)).collect())
+impl EncodedMessages {
+    pub(crate) fn new<'a>(
+        messages: impl IntoIterator<Item = &'a Arc<Message>>,
+        encoding: &Arc<EncodingOptions>,
+    ) -> Self {
+        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
     }
 
-    /// The messages for a server that lets nobody but the model speak after a tool: the model says a word there.
+    /// Encodes for a server that rejects a user message after a tool result: an assistant message
+    /// is inserted.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
-        style: &Arc<Style>,
+        encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        let mut arranged = Vec::new();
+        let mut encoded = Vec::new();
         let mut messages = messages.into_iter().peekable();
         let mut has_media = false;
         while let Some(message) = messages.next() {
-            let rendering = Rendering::of(message, style);
+            let rendering = Rendering::of(message, encoding);
             let is_result = rendering.is_result;
             has_media = is_result && (has_media || rendering.media.is_some());
-            arranged.push(rendering);
+            encoded.push(rendering);
             let next = messages.peek().map(|next| next.body());
             let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
             let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
             if is_last_result && (has_media || !is_answered) {
-                arranged.push(Arc::new(Rendering::bridge(style)));
+                encoded.push(Arc::new(Rendering::bridge(encoding)));
             }
         }
-        Self(arranged)
+        Self(encoded)
     }
 
-    /// The messages in the order in which they are sent: media after the last result of their batch.
+    /// The messages in order, with media after the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
@@ -94,7 +99,7 @@ impl Arranged {
     }
 }
 
-impl Serialize for Arranged {
+impl Serialize for EncodedMessages {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         self.iter().try_for_each(|message| list.serialize_element(message))?;
@@ -103,31 +108,36 @@ impl Serialize for Arranged {
 }
 
 impl Rendering {
-    fn of(message: &Message, style: &Arc<Style>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, style));
-        // Another model with other abilities may have been asked first.
-        if kept.style == *style { kept } else { Arc::new(Self::new(message, style)) }
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
+        let kept = message.rendering(|message| Self::new(message, encoding));
+        // Cached for a model with other options.
+        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
     }
 
-    fn new(message: &Message, style: &Arc<Style>) -> Self {
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
         let (is_result, media) = match message.body() {
-            MessageBody::Tool(result) => (true, media(result, style)),
+            MessageBody::Tool(result) => (true, media(result, encoding)),
             _ => (false, None),
         };
-        Self { style: Arc::clone(style), is_result, message: raw(&WireMessage::new(message, style)), media }
+        Self {
+            encoding: Arc::clone(encoding),
+            is_result,
+            message: raw(&WireMessage::new(message, encoding)),
+            media,
+        }
     }
 
-    /// What the model is made to say after the results of a batch, and before their media.
+    /// The assistant message between the results of a batch and a user message.
     #[cfg(feature = "client")]
-    fn bridge(style: &Arc<Style>) -> Self {
+    fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
         let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
-        Self { style: Arc::clone(style), is_result: true, message, media: None }
+        Self { encoding: Arc::clone(encoding), is_result: true, message, media: None }
     }
 }
 
-fn media(result: &ToolResult, style: &Style) -> Option<Box<RawValue>> {
+fn media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
     let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
-    let content = WireContent::media(caption, &result.output()?.content, style)?;
+    let content = WireContent::media(caption, &result.output()?.content, encoding)?;
     Some(raw(&WireMessage::User { content }))
 }
 
@@ -141,10 +151,10 @@ enum WireMessage<'a> {
         content: WireContent<'a>,
     },
     Assistant {
-        content: Option<Said<'a>>,
+        content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// What only some servers know.
+        /// Provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -154,17 +164,18 @@ enum WireMessage<'a> {
     },
 }
 
-/// What a model said: text, behind what it thought where its server sends both in parts.
+/// Content of an assistant message: text, or parts with the reasoning for a server that sends it
+/// so.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum AssistantContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<SaidPart<'a>>),
+    Parts(Vec<AssistantPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum SaidPart<'a> {
+enum AssistantPart<'a> {
     Thinking { thinking: [TextPart<'a>; 1] },
     Text { text: Cow<'a, str> },
 }
@@ -191,52 +202,58 @@ struct CalledFunction<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    fn new(message: &'a Message, style: &Style) -> Self {
+    fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
         match message.body() {
             MessageBody::System { content } => Self::System { content: WireContent::Text(plain(content)) },
-            MessageBody::User { content } => Self::User { content: WireContent::new(content, style) },
-            MessageBody::Assistant(said) => Self::assistant(said, style),
-            MessageBody::Tool(result) => {
-                Self::Tool { tool_call_id: style.call_ids.fit(&result.call_id), content: result.model_text() }
-            }
+            MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
+            MessageBody::Assistant(said) => Self::assistant(said, encoding),
+            MessageBody::Tool(result) => Self::Tool {
+                tool_call_id: encoding.call_ids.fit(&result.call_id),
+                content: result.model_text(),
+            },
         }
     }
 
-    /// `content` is null beside calls, and text otherwise: without calls the API requires it. What the model declined
-    /// by is what it said.
-    fn assistant(said: &'a AssistantMessage, style: &Style) -> Self {
+    /// `content` may be null only beside calls. A refusal is sent as text.
+    fn assistant(said: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&said.refusal, said.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = style.origin.own(said, CHAT_ADAPTER);
+        let data = encoding.origin.own(said, CHAT_ADAPTER);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
         let content = match &said.reasoning {
             Some(reasoning) if thinks_in_parts => {
-                let thought = SaidPart::Thinking { thinking: [TextPart { text: reasoning }] };
-                let text = (!text.is_empty()).then_some(SaidPart::Text { text });
-                Some(Said::Parts([Some(thought), text].into_iter().flatten().collect()))
+                let thought = AssistantPart::Thinking { thinking: [TextPart { text: reasoning }] };
+                let text = (!text.is_empty()).then_some(AssistantPart::Text { text });
+                Some(AssistantContent::Parts([Some(thought), text].into_iter().flatten().collect()))
             }
-            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(Said::Text(text)),
+            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(AssistantContent::Text(text)),
         };
         let kept = data.and_then(|data| data.get("message")?.as_object());
         let mut extras = kept.cloned().unwrap_or_default();
         if !said.tool_calls.is_empty() {
-            extras.extend(style.reasoning.field(said.reasoning.as_deref()));
+            extras.extend(encoding.reasoning.field(said.reasoning.as_deref()));
         }
-        Self::Assistant { content, tool_calls: calls(said, data, style), extras }
+        Self::Assistant { content, tool_calls: calls(said, data, encoding), extras }
     }
 }
 
-fn calls<'a>(said: &'a AssistantMessage, data: Option<&Value>, style: &Style) -> Vec<WireCall<'a>> {
+fn calls<'a>(
+    said: &'a AssistantMessage,
+    data: Option<&Value>,
+    encoding: &EncodingOptions,
+) -> Vec<WireCall<'a>> {
     let kept = data.and_then(|data| data.get("calls"));
     let mut calls: Vec<_> = said.tool_calls.iter().map(WireCall::from).collect();
     for (call, own) in calls.iter_mut().zip(&said.tool_calls) {
         call.extra_content = kept.and_then(|kept| kept.get(&own.id)).cloned();
-        call.id = style.call_ids.fit(&own.id);
+        call.id = encoding.call_ids.fit(&own.id);
     }
-    // Gemini signs the first call of a reply, and wants to be told of one that was not its own.
-    if let Some(first) = calls.first_mut().filter(|first| style.signatures && first.extra_content.is_none()) {
+    // Gemini signs the first call of a reply, and requires a placeholder for calls of other models.
+    if let Some(first) =
+        calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
+    {
         first.extra_content =
             Some(json!({"google": {"thought_signature": "skip_thought_signature_validator"}}));
     }
@@ -244,7 +261,7 @@ fn calls<'a>(said: &'a AssistantMessage, data: Option<&Value>, style: &Style) ->
 }
 
 impl Reasoning {
-    /// The field that tells a model what it thought.
+    /// The field for the reasoning.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Left => return None,
@@ -263,10 +280,10 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     }
 }
 
-/// The name as it is if a tool can have it, and else mapped to one that a tool can have.
+/// Maps an invalid tool name to a valid one.
 ///
-/// A model may call what cannot be: the servers answer such a name in an earlier call with an error, and every later request
-/// of its conversation would fail.
+/// A model may call a tool with an invalid name. Servers reject it in the history, so that each
+/// later request of the conversation would fail.
 pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
@@ -275,10 +292,10 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The arguments as they are if they are an object, and else within one.
+/// Wraps arguments that are not a JSON object in one.
 ///
-/// The API takes any text here, but llama.cpp, vLLM and others parse it, and answer what is no object with an error. One
-/// malformed call would end every later request of its conversation.
+/// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
+/// One malformed call would fail each later request of the conversation.
 pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
     let text = arguments.trim();
     if text.is_empty() {

@@ -17,10 +17,10 @@ use super::raw;
 #[cfg(feature = "client")]
 use crate::responses;
 
-/// How many of the tools that cannot be strict are named in a warning.
+/// Number of tools that a warning about `strict` names.
 const NAMED: usize = 5;
 
-/// Puts a tool into the form of the Chat Completions API.
+/// Encodes a tool for the Chat Completions API.
 ///
 /// # Examples
 ///
@@ -44,8 +44,8 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     tool_as(definition, WireProfile::OpenAi)
 }
 
-/// Puts a tool into the form of the Chat Completions API, with `strict` where its schema allows that: then the model
-/// cannot but write arguments that fit. See [`WireProfile::OpenAiStrict`].
+/// Encodes a tool for the Chat Completions API, with `strict` if its schema supports it: the server
+/// then enforces the schema. See [`WireProfile::OpenAiStrict`].
 ///
 /// # Examples
 ///
@@ -74,7 +74,8 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
     tool_as(definition, WireProfile::OpenAiStrict)
 }
 
-/// Puts a tool into the form of the Chat Completions API, with what a provider can read of its schema.
+/// Encodes a tool for the Chat Completions API, with the part of its schema that a provider
+/// supports.
 ///
 /// # Examples
 ///
@@ -97,42 +98,44 @@ pub fn tool_as(definition: &ToolDefinition, profile: WireProfile) -> Value {
     json!(WireTool::of(definition, &derive(definition, profile)))
 }
 
-/// Puts a list of tools into the form of the Chat Completions API: the `tools` of a request.
+/// Encodes a list of tools for the Chat Completions API: the `tools` of a request.
 ///
-/// The list keeps what is made of it: the same list is serialised once, however often it is sent.
+/// The result is cached in the list.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, WireProfile::OpenAi)
 }
 
-/// Puts a list of tools into the form of the Chat Completions API, with `strict` for each whose schema allows that.
+/// Encodes a list of tools for the Chat Completions API, with `strict` for each tool whose schema
+/// supports it.
 ///
-/// The others are sent without, and named in one warning. The list keeps this beside what [`tools`] makes of it.
+/// One warning names the others. The result is cached in the list, beside that of [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, WireProfile::OpenAiStrict)
 }
 
-/// Puts a list of tools into the form of the Chat Completions API, with what a provider can read of their schemas.
+/// Encodes a list of tools for the Chat Completions API, with the part of their schemas that a
+/// provider supports.
 ///
-/// The list keeps what is made of it for each profile.
+/// The result is cached in the list for each profile.
 pub fn tools_as(list: &ToolList, profile: WireProfile) -> Arc<Tools> {
     rendered(list, Shape::Chat, profile)
 }
 
-/// Whose form a tool is put into.
+/// The API that a tool is encoded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// That of the Chat Completions API.
+    /// Chat Completions.
     Chat,
-    /// That of the Responses API.
+    /// Responses.
     #[cfg(feature = "client")]
     Responses,
 }
 
-/// What is kept beside a list.
+/// The cache beside a list.
 #[derive(Default)]
 struct Rendered(Mutex<HashMap<(Shape, WireProfile), Arc<Tools>>>);
 
-/// The tools of a list in some form, serialised once.
+/// The encoded tools of a list, from the cache.
 pub(crate) fn rendered(list: &ToolList, shape: Shape, profile: WireProfile) -> Arc<Tools> {
     let rendered = list.rendering(|_| Rendered::default());
     let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +156,7 @@ fn render(list: &ToolList, shape: Shape, profile: WireProfile) -> Tools {
     })
 }
 
-/// What is sent of the schema of a tool. What that loses is in the trace.
+/// The schema that is sent for a tool. Losses are logged.
 pub(crate) fn derive(definition: &ToolDefinition, profile: WireProfile) -> Wire {
     let wire = definition.input_schema().wire(profile);
     for loss in &wire.losses {
@@ -162,7 +165,7 @@ pub(crate) fn derive(definition: &ToolDefinition, profile: WireProfile) -> Wire 
     wire
 }
 
-/// What is sent of the schemas of a list. One warning tells of those that were to be strict and cannot be.
+/// The schemas that are sent for a list. One warning names the tools that cannot be strict.
 pub(crate) fn derive_all(list: &ToolList, profile: WireProfile) -> Vec<(&ToolDefinition, Wire)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
     let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
@@ -177,7 +180,7 @@ pub(crate) fn derive_all(list: &ToolList, profile: WireProfile) -> Vec<(&ToolDef
     wires
 }
 
-/// The `tools` of a request, serialised. [`Display`](fmt::Display) and [`Serialize`] give the JSON.
+/// The encoded `tools` of a request. [`Display`](fmt::Display) and [`Serialize`] return the JSON.
 #[derive(Clone, Debug)]
 pub struct Tools(Box<RawValue>);
 
@@ -187,7 +190,7 @@ impl fmt::Display for Tools {
     }
 }
 
-/// Serialises with `serde_json` only.
+/// Only for `serde_json`, because the JSON is raw.
 impl Serialize for Tools {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

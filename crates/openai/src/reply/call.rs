@@ -9,35 +9,34 @@ use serde::de::IgnoredAny;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::fold::Watch;
-use crate::wire::{Half, WireCall};
+use super::accumulator::EventSink;
+use crate::wire::{SurrogateJoiner, WireCall};
 
-/// The calls of a reply, put together from pieces.
+/// Builds the calls of a reply from pieces.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
-    /// Whether there may be halves of characters in the pieces that come next.
+    /// Set if the current pieces contain stand-ins for lone surrogates.
     is_mended: bool,
 }
 
 #[derive(Debug, Default)]
 struct Call {
-    /// What the server tells its calls apart by, where it does.
+    /// The `index` of the call in the stream.
     index: Option<i64>,
     wire_id: Option<String>,
-    /// Its id, where the server gave it none, or that of another.
+    /// A generated id, if the server's is missing or a duplicate.
     made_id: Option<String>,
     name: String,
     arguments: String,
-    /// Half of a character that ends the arguments so far.
-    half: Half,
-    /// Whether arguments are not told yet, which may be none.
+    joiner: SurrogateJoiner,
+    /// Set while arguments `{}` are held back, which may be a placeholder.
     is_held: bool,
-    /// What its server wants back beside it, as Gemini a signature.
+    /// Data to send back with the call, such as Gemini's signature.
     extra: Option<Value>,
 }
 
-/// One piece of a call, as it came.
+/// A piece of a call.
 #[derive(Default)]
 struct Piece {
     index: Option<i64>,
@@ -67,22 +66,22 @@ impl Piece {
 }
 
 impl Calls {
-    /// Adds a piece to the call that it belongs to, or begins a call, and tells how much memory that took. In a whole
-    /// reply every piece is a call.
+    /// Adds a piece to its call, or begins a call. Returns the stored bytes. In a whole reply each
+    /// piece is a call.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
-        self.add_piece(Piece::from(wire), whole, watch)
+        self.add_piece(Piece::from(wire), whole, sink)
     }
 
     fn add_piece(
         &mut self,
         mut piece: Piece,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
         let calls = self.all.len();
         let mut text = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
@@ -93,22 +92,22 @@ impl Calls {
         }
         if let Some(call) = self.all.get_mut(place) {
             call.index = call.index.or(piece.index);
-            piece.arguments = call.half.join(piece.arguments, self.is_mended);
+            piece.arguments = call.joiner.join(piece.arguments, self.is_mended);
             call.prepare(&mut piece);
-            // What is said again is nothing new.
+            // Repeated arguments were cleared.
             text += piece.arguments.len();
-            call.extend(piece, place, watch)?;
+            call.extend(piece, place, sink)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// The call that a piece belongs to: that of its index, else that of its id, else the last one.
+    /// The call of a piece: by index, else by id, else the last one.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
             (Some(_), _) => {
                 let known = self.all.iter().rposition(|call| call.index == piece.index);
-                // Some servers give a number only from the second piece on.
+                // Some servers send the index only from the second piece on.
                 let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
                 known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
             }
@@ -129,18 +128,18 @@ impl Calls {
         self.all.len() - 1
     }
 
-    /// Says whether there may be halves of characters in the pieces that come next.
-    pub(super) fn expect_halves(&mut self, whether: bool) {
+    /// Sets whether the current pieces contain stand-ins for lone surrogates.
+    pub(super) fn expect_surrogates(&mut self, whether: bool) {
         self.is_mended = whether;
     }
 
-    /// Ends the arguments of all calls, and tells what was kept back of them.
-    pub(super) fn end(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    /// Ends the arguments of all calls and emits what was held back.
+    pub(super) fn end(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (index, call) in (0..).zip(&mut self.all) {
-            if let Some(rest) = call.half.end() {
-                call.extend(Piece::of_arguments(rest), index, watch)?;
+            if let Some(rest) = call.joiner.end() {
+                call.extend(Piece::of_arguments(rest), index, sink)?;
             }
-            if let Some(events) = watch.as_mut().filter(|_| call.is_held) {
+            if let Some(events) = sink.as_mut().filter(|_| call.is_held) {
                 events.push_back(ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() });
             }
         }
@@ -151,48 +150,49 @@ impl Calls {
         self.all.is_empty()
     }
 
-    /// The first call whose arguments are not complete: the reply was cut there.
+    /// The name of the first call with incomplete arguments.
     pub(super) fn cut(&self) -> Option<&str> {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
-    /// The call in which something stopped the reply: a last one without arguments may have been about to get some.
+    /// The name of the call in which the reply was stopped. A last call without arguments counts.
     pub(super) fn stopped(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.cut())
     }
 
-    /// What is wanted back beside the calls, by their ids.
+    /// The extra data of the calls, by id.
     pub(super) fn extras(&self) -> Map<String, Value> {
         let extra = |call: &Call| call.extra.clone().map(|extra| (call.id().to_owned(), extra));
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Makes the arguments of a call those that its server says they are in the end. What is new in them is told.
-    pub(super) fn settle(&mut self, wire: WireCall, watch: &mut Watch<'_>) -> Result<usize, ModelError> {
+    /// Replaces the arguments of a call by the final ones and emits the difference.
+    pub(super) fn settle(&mut self, wire: WireCall, sink: &mut EventSink<'_>) -> Result<usize, ModelError> {
         let mut piece = Piece::from(wire);
         let known = self.all.iter_mut().find(|call| call.index == piece.index);
         if let Some(call) = known {
-            call.half.forget();
+            call.joiner.reset();
             match piece.arguments.strip_prefix(&call.arguments) {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
-            // The number tells which call it is. Some servers give it another id at its end: what was told first stays.
+            // The index identifies the call. Some servers send another id at its end: the first one
+            // stays.
             piece.id = None;
             piece.name = piece.name.filter(|_| call.name.is_empty());
         }
-        self.add_piece(piece, false, watch)
+        self.add_piece(piece, false, sink)
     }
 
-    /// The id that the call of an index has in the end.
+    /// The id of the call with an index.
     pub(super) fn id_of(&self, index: i64) -> Option<&str> {
         self.all.iter().find(|call| call.index == Some(index)).map(Call::id)
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
-        // Not in the place of the pieces, which is larger: a message lives long.
+        // A new allocation: the pieces are larger, and messages live long.
         let mut kept = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
         kept.extend(calls);
         kept
@@ -206,9 +206,10 @@ impl Call {
 
     /// Whether a piece that seems to belong here begins the next call.
     ///
-    /// Some servers count every call as number 0, and some name a call in each of its pieces: a name with an id of its
-    /// own, or after arguments that are complete, is another call's. Nothing can continue complete JSON. An id tells calls
-    /// apart only where it is another one: some servers give all of them the same.
+    /// Some servers count every call as number 0, and some name a call in each of its pieces: a
+    /// name with an id of its own, or after arguments that are complete, is another call's. Nothing
+    /// can continue complete JSON. An id tells calls apart only where it is another one: some
+    /// servers give all of them the same.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -225,7 +226,8 @@ impl Call {
         is_over || (piece.index.is_none() && has_other_name)
     }
 
-    /// Whether all that came so far stands for arguments that are still to come: gateways to Anthropic begin with `{}`.
+    /// Whether all that came so far stands for arguments that are still to come: gateways to
+    /// Anthropic begin with `{}`.
     fn is_begun_by(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }
@@ -245,7 +247,7 @@ impl Call {
         }
     }
 
-    fn extend(&mut self, piece: Piece, index: usize, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    fn extend(&mut self, piece: Piece, index: usize, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         if self.arguments.len().saturating_add(piece.arguments.len()) > ARGUMENT_BYTES {
             let (name, limit) = (&self.name, ARGUMENT_BYTES);
             let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
@@ -258,7 +260,7 @@ impl Call {
             self.name = piece.name.unwrap_or_default();
         }
         self.arguments.push_str(&piece.arguments);
-        if let Some(events) = watch.as_mut().filter(|_| !self.name.is_empty()) {
+        if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
             // What was not told yet comes before the piece.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };

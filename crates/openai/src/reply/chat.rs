@@ -1,56 +1,51 @@
 use haft_core::{
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
+    text::{ThinkSplit, ThinkTagParser},
 };
 use serde_json::Value;
 
 use super::{
-    ending::Kind,
+    accumulator::{Accumulator, EventSink},
     extras::Extras,
-    fold::{Fold, Watch},
-    thoughts::{Thoughts, Told},
+    finish_state::Kind,
 };
 use crate::{
-    failure::Complaint,
+    api_error::ApiError,
     origin::Origin,
-    wire::{Choice, Completion, Loose, WireMessage, later},
+    wire::{Choice, Completion, LenientString, WireMessage, later},
 };
 
-#[cfg(feature = "client")]
-use crate::wire::{Chunks, Part, Said, WireCall};
-
-/// A reply of the Chat Completions API: from its chunks, or from the one piece of a reply that was not streamed.
+/// Builds a reply of the Chat Completions API from chunks or from a whole body.
 #[derive(Debug, Default)]
-pub(crate) struct ChatFold {
-    fold: Fold,
+pub(crate) struct ChatAccumulator {
+    accumulator: Accumulator,
     extras: Extras,
     origin: Origin,
-    /// The number of the choice that is read.
+    /// The index of the choice that is used.
     choice: Option<i64>,
-    thoughts: Thoughts,
-    #[cfg(feature = "client")]
-    pub(super) chunks: Chunks,
+    think_tags: ThinkTagParser,
 }
 
-impl ChatFold {
-    /// A reply that will be echoed to nobody but its server, where only that one understands it.
+impl ChatAccumulator {
+    /// Marks provider data with the server that understands it.
     #[cfg(feature = "client")]
-    pub(crate) fn of(origin: Origin) -> Self {
+    pub(crate) fn new(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
 
-    /// The same, with a block of thoughts in front of its text as a part of that.
+    /// Sets whether a leading think block stays in the text.
     #[cfg(feature = "client")]
     pub(crate) fn with_think_tags(mut self, whether: bool) -> Self {
         if whether {
-            self.thoughts.ignore();
+            self.think_tags.disable();
         }
         self
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn so_far(&self) -> &Fold {
-        &self.fold
+    pub(super) fn so_far(&self) -> &Accumulator {
+        &self.accumulator
     }
 
     /// Adds a chunk, or a whole reply.
@@ -58,51 +53,29 @@ impl ChatFold {
         &mut self,
         mut chunk: Completion,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         if let Some(error) = chunk.take_error(whole) {
-            return Err(Complaint::in_band(&error));
+            return Err(ApiError::in_band(&error));
         }
-        let fold = &mut self.fold;
-        fold.expect_halves(chunk.is_mended);
-        self.extras.expect_halves(chunk.is_mended);
-        fold.usage = later(fold.usage, chunk.take_usage());
-        fold.id = fold.id.take().or_else(|| chunk.id.into_filled());
-        fold.model = fold.model.take().or_else(|| chunk.model.into_filled());
-        self.add_choices(chunk.choices.unwrap_or_default(), whole, watch)
+        let accumulator = &mut self.accumulator;
+        accumulator.expect_surrogates(chunk.is_mended);
+        self.extras.expect_surrogates(chunk.is_mended);
+        accumulator.usage = later(accumulator.usage, chunk.take_usage());
+        accumulator.id = accumulator.id.take().or_else(|| chunk.id.into_filled());
+        accumulator.model = accumulator.model.take().or_else(|| chunk.model.into_filled());
+        self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Goes on with a text.
-    #[cfg(feature = "client")]
-    pub(super) fn go_on(
-        &mut self,
-        Said { choice, part }: Said,
-        text: String,
-        watch: &mut Watch<'_>,
-    ) -> Result<(), ModelError> {
-        if self.choice != Some(choice) {
-            return Ok(());
-        }
-        let size = self.fold.size();
-        match part {
-            Part::Content => self.say(text, watch),
-            Part::ReasoningContent | Part::Reasoning => self.fold.add_reasoning(text, watch),
-            Part::Arguments(call) => self.fold.add_call(WireCall::more(call, text), false, watch),
-        }?;
-        if self.fold.size() > size {
-            self.fold.ending.goes_on();
-        }
-        Ok(())
-    }
-
-    /// Adds the choices of one number: only one reply was asked for. It is 0, or what a server calls its only choice.
+    /// Adds the choices with one index: only one choice was requested. The index is 0, or that of
+    /// the only choice.
     ///
-    /// Gateways to Anthropic put the text of one reply and each of its calls into choices of their own.
+    /// Gateways to Anthropic send the text and each call of a reply as separate choices.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let Some(first) = choices.iter().map(Choice::number).min_by_key(|number| *number != 0) else {
             return Ok(());
@@ -114,16 +87,18 @@ impl ChatFold {
                 others.push(choice);
                 continue;
             }
-            if whole && !self.fold.text.is_empty() {
-                // Its text would be that of another reply.
+            if whole && !self.accumulator.text.is_empty() {
+                // A second text belongs to another reply.
                 choice.forget_text();
             }
-            self.add_choice(choice, whole, watch)?;
+            self.add_choice(choice, whole, sink)?;
         }
-        if whole && self.fold.calls.is_empty() && self.fold.ending.is_of_calls() {
-            let messages = others.into_iter().filter_map(|choice| choice.message.or(choice.delta));
+        if whole && self.accumulator.calls.is_empty() && self.accumulator.finish_state.is_of_calls() {
+            let messages = others
+                .into_iter()
+                .filter_map(|mut choice| choice.message.take().or_else(|| choice.delta.take()));
             let mut calls = messages.flat_map(|mut message| message.take_calls());
-            calls.try_for_each(|call| self.fold.add_call(call, whole, watch))?;
+            calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))?;
         }
         Ok(())
     }
@@ -132,20 +107,20 @@ impl ChatFold {
         &mut self,
         mut choice: Choice,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let size = self.fold.size();
+        let size = self.accumulator.size();
         let (message, delta) = (choice.message.take(), choice.delta.take());
         let message = if whole { message.or(delta) } else { delta.or(message) };
-        message.map_or(Ok(()), |message| self.add_message(*message, whole, watch))?;
-        if self.fold.size() > size {
-            self.fold.ending.goes_on();
+        message.map_or(Ok(()), |message| self.add_message(*message, whole, sink))?;
+        if self.accumulator.size() > size {
+            self.accumulator.finish_state.goes_on();
         }
         if let Some(error) = choice.take_error() {
-            return Err(Complaint::in_band(&error));
+            return Err(ApiError::in_band(&error));
         }
-        if let Loose::Text(reason) = choice.finish_reason {
-            self.fold.ending.take(reason);
+        if let LenientString::Text(reason) = choice.finish_reason {
+            self.accumulator.finish_state.take(reason);
         }
         Ok(())
     }
@@ -154,81 +129,81 @@ impl ChatFold {
         &mut self,
         mut message: WireMessage,
         whole: bool,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let kept = self.extras.take(&mut message, whole);
-        self.fold.grow(kept)?;
+        self.accumulator.grow(kept)?;
         let is_thought = message.is_thought();
         let mut calls = message.take_calls();
         let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
-        reasoning.map_or(Ok(()), |reasoning| self.fold.add_reasoning(reasoning, watch))?;
+        reasoning.map_or(Ok(()), |reasoning| self.accumulator.add_reasoning(reasoning, sink))?;
         match message.content {
-            Loose::Absent => {}
-            Loose::Json(content) if content.is_array() => {
+            LenientString::Absent => {}
+            LenientString::Json(content) if content.is_array() => {
                 let mut parts = content.as_array().into_iter().flatten();
-                parts.try_for_each(|part| self.add_part(part, watch))?;
+                parts.try_for_each(|part| self.add_part(part, sink))?;
             }
             content => {
                 let text = content.into_text().unwrap_or_default();
                 if is_thought {
-                    self.fold.add_reasoning(text, watch)?;
+                    self.accumulator.add_reasoning(text, sink)?;
                 } else {
-                    self.say(text, watch)?;
+                    self.say(text, sink)?;
                 }
             }
         }
-        message.refusal.into_text().map_or(Ok(()), |refusal| self.fold.add_refusal(refusal))?;
+        message.refusal.into_text().map_or(Ok(()), |refusal| self.accumulator.add_refusal(refusal))?;
         if let Some(audio) = message.audio.take() {
-            self.fold.add_text(audio.transcript.into_text().unwrap_or_default(), watch)?;
+            self.accumulator.add_text(audio.transcript.into_text().unwrap_or_default(), sink)?;
         }
-        calls.try_for_each(|call| self.fold.add_call(call, whole, watch))
+        calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))
     }
 
-    /// Adds one of the parts that some servers send in place of text.
-    fn add_part(&mut self, part: &Value, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    /// Adds a part of a content list.
+    fn add_part(&mut self, part: &Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         match part.get("type").and_then(Value::as_str) {
-            Some("refusal") => self.fold.add_refusal(text_of(part.get("refusal"))),
+            Some("refusal") => self.accumulator.add_refusal(text_of(part.get("refusal"))),
             Some("thinking") => {
                 self.extras.thinks_in_parts();
-                self.fold.add_reasoning(text_of(part.get("thinking")), watch)
+                self.accumulator.add_reasoning(text_of(part.get("thinking")), sink)
             }
-            _ => self.say(text_of(Some(part)), watch),
+            _ => self.say(text_of(Some(part)), sink),
         }
     }
 
-    /// Adds text, in which there may be thoughts.
-    fn say(&mut self, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        let told = self.thoughts.tell(text);
-        self.add_told(told, watch)
+    /// Adds text that may begin with a think block.
+    fn say(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        let split = self.think_tags.push(text);
+        self.add_split(split, sink)
     }
 
-    fn add_told(&mut self, told: Told, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        self.fold.add_reasoning(told.thought, watch)?;
-        self.fold.add_text(told.said, watch)
+    fn add_split(&mut self, split: ThinkSplit, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        self.accumulator.add_reasoning(split.reasoning, sink)?;
+        self.accumulator.add_text(split.text, sink)
     }
 
-    /// Ends all texts: what was kept back of them is told.
-    fn end_texts(&mut self, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        let rest = self.thoughts.end();
-        self.add_told(rest, watch)?;
-        self.fold.end_texts(watch)
+    /// Ends all texts and emits what was held back.
+    fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        let rest = self.think_tags.finish();
+        self.add_split(rest, sink)?;
+        self.accumulator.end_texts(sink)
     }
 
-    /// The message as far as it came, with what its server wants back.
+    /// The message received so far, with its provider data.
     pub(super) fn into_message(mut self) -> AssistantMessage {
-        // What is too long by what was kept back is left as it is.
+        // The size limit does not matter any more.
         let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }
 
-    pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
-        let is_within = self.thoughts.is_within();
-        self.end_texts(watch)?;
-        let fold = self.with_extras();
-        if is_within && fold.is_silent() && fold.ending.kind() == Kind::Complete {
-            return Err(fold.into_truncated("it ended within its thoughts"));
+    pub(super) fn finish(mut self, sink: &mut EventSink<'_>) -> Result<ChatResponse, ModelError> {
+        let is_within = self.think_tags.is_inside();
+        self.end_texts(sink)?;
+        let accumulator = self.with_extras();
+        if is_within && accumulator.is_silent() && accumulator.finish_state.kind() == Kind::Complete {
+            return Err(accumulator.into_truncated("it ended within its thoughts"));
         }
-        fold.finish()
+        accumulator.finish()
     }
 
     #[cfg(feature = "client")]
@@ -237,14 +212,14 @@ impl ChatFold {
         self.with_extras().into_truncated(reason)
     }
 
-    fn with_extras(self) -> Fold {
-        let Self { mut fold, extras, origin, .. } = self;
-        extras.keep(&fold.calls.extras(), &origin, &mut fold.provider_data);
-        fold
+    fn with_extras(self) -> Accumulator {
+        let Self { mut accumulator, extras, origin, .. } = self;
+        extras.keep(&accumulator.calls.extras(), &origin, &mut accumulator.provider_data);
+        accumulator
     }
 }
 
-/// The text of a part: a string, an object with a `text`, or a list of these.
+/// The text of a part: a string, an object with `text`, or a list of these.
 fn text_of(part: Option<&Value>) -> String {
     match part {
         Some(Value::String(text)) => text.clone(),

@@ -4,27 +4,27 @@ use serde_json::Value;
 
 use crate::{
     origin::Origin,
-    wire::{Loose, WireMessage, half},
+    wire::{LenientString, WireMessage, surrogates},
 };
 
-/// Under which name they are kept beside a message.
+/// The key in `provider_data`.
 pub(crate) const ADAPTER: &str = "chat_completions";
 
-/// What some servers send beside a message, for themselves: they want it back as it came, and others do not know it.
+/// Data that a server wants back unchanged with the message.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     /// OpenRouter's `reasoning_details`, and the `thinking_blocks` of gateways to Anthropic.
     lists: Map<String, Value>,
-    /// Where Gemini puts the signature of what it thought.
+    /// Gemini's `extra_content` with the signature of its reasoning.
     content: Option<Value>,
-    /// Whether the reasoning came as parts of the content, as Mistral sends it.
+    /// Set if the reasoning came as parts of the content (Mistral).
     thinking_parts: bool,
-    /// Whether there may be halves of characters in them.
+    /// Set if strings may contain stand-ins for lone surrogates.
     is_mended: bool,
 }
 
 impl Extras {
-    /// Takes them out of a message or of a piece of one, and tells their size.
+    /// Takes the data of a message or delta. Returns its size in bytes.
     pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),
@@ -32,12 +32,12 @@ impl Extras {
         ];
         let mut size = 0;
         for (name, list) in lists {
-            let Loose::Json(list) = list else { continue };
+            let LenientString::Json(list) = list else { continue };
             let Value::Array(pieces) = *list else { continue };
             size += pieces.iter().map(|piece| piece.to_string().len()).sum::<usize>();
             self.add(name, pieces, whole);
         }
-        if let Loose::Json(content) = &message.extra_content
+        if let LenientString::Json(content) = &message.extra_content
             && content.pointer("/google/thought_signature").is_some()
         {
             size += content.to_string().len();
@@ -60,8 +60,8 @@ impl Extras {
         }
     }
 
-    /// Says whether there may be halves of characters in what comes next.
-    pub(super) fn expect_halves(&mut self, whether: bool) {
+    /// Sets whether the current event contains stand-ins for lone surrogates.
+    pub(super) fn expect_surrogates(&mut self, whether: bool) {
         self.is_mended |= whether;
     }
 
@@ -69,13 +69,13 @@ impl Extras {
         self.thinking_parts = true;
     }
 
-    /// Writes down what there is of them, and of the `calls`, in the data of a message.
+    /// Writes the data, and that of the `calls`, into `provider_data`.
     pub(super) fn keep(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
         let mut kept = Map::new();
         let mut fields = self.lists;
         fields.extend(self.content.map(|content| ("extra_content".to_owned(), content)));
         if self.is_mended {
-            fields.values_mut().for_each(half::make_whole);
+            fields.values_mut().for_each(surrogates::make_whole);
         }
         if !fields.is_empty() {
             kept.insert("message".to_owned(), fields.into());
@@ -92,14 +92,15 @@ impl Extras {
     }
 }
 
-/// Whether a piece of a stream goes on with a block: that of its index, else one of its kind that is not signed yet.
+/// Returns `true` if a piece continues a block: the one with its index, else an unsigned one of its
+/// type.
 fn is_continued(block: &Value, piece: &Value) -> bool {
     let is_same = |key| block.get(key) == piece.get(key);
     let is_signed = block.get("signature").is_some_and(|signature| !signature.is_null());
     is_same("type") && is_same("index") && (piece.get("index").is_some() || !is_signed)
 }
 
-/// Adds a piece to its block: texts go on, what else it says is new.
+/// Adds a piece to its block. Texts are appended, other fields replaced.
 fn extend(block: &mut Value, piece: Value) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let (Value::Object(block), Value::Object(piece)) = (block, piece) else { return };

@@ -11,30 +11,30 @@ use serde_json::Map;
 use serde_json::{Value, json};
 
 use super::{
-    ending::Kind as Ending,
-    fold::{Fold, Watch},
+    accumulator::{Accumulator, EventSink},
+    finish_state::Kind as FinishKind,
 };
 use crate::{
-    failure::Complaint,
+    api_error::ApiError,
     origin::Origin,
-    wire::{Loose, WireCall, WireFunction, later, usage_of},
+    wire::{LenientString, WireCall, WireFunction, later, usage_of},
 };
 
-/// Under which name they are kept beside a message.
+/// The key in `provider_data`.
 pub(crate) const ADAPTER: &str = "responses";
 
-/// What stands between two texts that are not one: two messages of a reply, two parts of a summary.
+/// Separator of two messages in a reply, and of two parts of a summary.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
-/// A reply of the Responses API: a list of items, from the events of a stream or as a whole.
+/// Builds a reply of the Responses API, which is a list of items, from events or from a whole body.
 #[derive(Debug, Default)]
-pub(crate) struct ItemsFold {
-    fold: Fold,
+pub(crate) struct ResponsesAccumulator {
+    accumulator: Accumulator,
     items: Vec<Item>,
-    /// The part of a summary that was heard last.
+    /// The part of a summary that the last delta belonged to.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// What the server knew of the conversation before this reply, if it keeps it.
+    /// The response that this one continues, if the server stores them.
     stored: Option<String>,
 }
 
@@ -44,11 +44,11 @@ struct Item {
     id: Option<String>,
     kind: Kind,
     has_text: bool,
-    /// Where its text stands in the whole text.
+    /// Start of its text in the text of the reply.
     start: usize,
     length: usize,
     is_heard: bool,
-    /// What is sent of it with the next request, once it is whole: all but what stands in the message.
+    /// The final item without the data that the message has. Sent back with the next request.
     settled: Option<Value>,
 }
 
@@ -71,16 +71,17 @@ impl Kind {
     }
 }
 
-impl ItemsFold {
-    /// A reply that will be echoed to its own server only, which keeps it after what it knew before.
+impl ResponsesAccumulator {
+    /// A reply that will be echoed to its own server only, which keeps it after what it knew
+    /// before.
     #[cfg(feature = "client")]
-    pub(crate) fn of(origin: Origin, stored: Option<String>) -> Self {
+    pub(crate) fn new(origin: Origin, stored: Option<String>) -> Self {
         Self { origin, stored, ..Self::default() }
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn so_far(&self) -> &Fold {
-        &self.fold
+    pub(super) fn so_far(&self) -> &Accumulator {
+        &self.accumulator
     }
 
     /// Adds a whole response: the rest of one that was streamed, or one that was not.
@@ -91,31 +92,31 @@ impl ItemsFold {
 
     fn name(&mut self, response: &Value) {
         let text = |key| response.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        self.fold.id = self.fold.id.take().or_else(|| text("id"));
-        self.fold.model = text("model").or_else(|| self.fold.model.take());
+        self.accumulator.id = self.accumulator.id.take().or_else(|| text("id"));
+        self.accumulator.model = text("model").or_else(|| self.accumulator.model.take());
     }
 
-    fn end(&mut self, mut response: Value, status: &str, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    fn end(&mut self, mut response: Value, status: &str, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         self.name(&response);
         let mut take = |key| response.get_mut(key).map(Value::take).unwrap_or_default();
-        self.fold.usage = later(self.fold.usage, usage_of(take("usage")));
+        self.accumulator.usage = later(self.accumulator.usage, usage_of(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
-            return Err(Complaint::in_band(&error));
+            return Err(ApiError::in_band(&error));
         }
         if let Value::Array(items) = take("output") {
             for (place, item) in items.into_iter().enumerate() {
                 let index = self.items.get(place).and_then(|item| item.index);
                 let place = self.place_of_item(index.or(i64::try_from(place).ok()), &item);
                 self.bound()?;
-                self.settle(place, item, watch)?;
+                self.settle(place, item, sink)?;
             }
         }
         let reason = match status {
             "completed" => "stop",
             "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
-                reason if matches!(Ending::of(reason), Ending::Limit | Ending::Filter) => reason,
-                // Whatever else it is, the server says that this is not all.
+                reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
+                // Incomplete for an unknown reason.
                 reason => {
                     let reason = format!("the server says that it is incomplete ({reason})");
                     return Err(self.cut(reason));
@@ -128,7 +129,7 @@ impl ItemsFold {
             }
             other => other,
         };
-        self.fold.ending.take(reason.to_owned());
+        self.accumulator.finish_state.take(reason.to_owned());
         Ok(())
     }
 
@@ -137,7 +138,7 @@ impl ItemsFold {
         self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), Kind::of(item)))
     }
 
-    /// The item of an id, else that of an index. Some servers give an item another id at its end.
+    /// The item with an id, else with an index. Some servers change the id at the end of an item.
     fn known(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
@@ -152,23 +153,23 @@ impl ItemsFold {
     }
 
     fn push(&mut self, index: Option<i64>, id: Option<String>, kind: Kind) -> usize {
-        let start = self.fold.text.len();
+        let start = self.accumulator.text.len();
         let (has_text, is_heard) = (false, false);
         self.items.push(Item { index, id, kind, has_text, start, length: 0, is_heard, settled: None });
         self.items.len() - 1
     }
 
-    fn add_text(&mut self, place: usize, text: String, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    fn add_text(&mut self, place: usize, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let Some(item) = self.items.get_mut(place).filter(|_| !text.is_empty()) else { return Ok(()) };
         if !replace(&mut item.has_text, true) {
-            if !self.fold.text.is_empty() {
-                self.fold.add_text(SEPARATOR.to_owned(), watch)?;
+            if !self.accumulator.text.is_empty() {
+                self.accumulator.add_text(SEPARATOR.to_owned(), sink)?;
             }
-            item.start = self.fold.text.len();
+            item.start = self.accumulator.text.len();
         }
-        let before = self.fold.text.len();
-        self.fold.add_text(text, watch)?;
-        item.length += self.fold.text.len() - before;
+        let before = self.accumulator.text.len();
+        self.accumulator.add_text(text, sink)?;
+        item.length += self.accumulator.text.len() - before;
         Ok(())
     }
 
@@ -177,39 +178,40 @@ impl ItemsFold {
         place: usize,
         part: Option<i64>,
         text: String,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let Some(item) = self.items.get_mut(place).filter(|_| !text.is_empty()) else { return Ok(()) };
         item.is_heard = true;
         let before = self.part.replace((place, part));
         if before.is_some_and(|before| before != (place, part)) {
-            self.fold.add_reasoning(SEPARATOR.to_owned(), watch)?;
+            self.accumulator.add_reasoning(SEPARATOR.to_owned(), sink)?;
         }
-        self.fold.add_reasoning(text, watch)
+        self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Takes an item as its server says that it is in the end, and tells what was not heard of it.
-    fn settle(&mut self, place: usize, item: Value, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    /// Takes the final form of an item and emits what no delta contained.
+    fn settle(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
         if !item.is_object() || known.is_none_or(|known| known.settled.is_some()) {
             return Ok(());
         }
         let settled = match Kind::of(&item) {
-            Kind::Message => self.settle_message(place, &item, watch)?,
+            Kind::Message => self.settle_message(place, &item, sink)?,
             Kind::Call => {
-                let arguments = item.get("arguments").cloned().map_or(Loose::Absent, Loose::from);
+                let arguments =
+                    item.get("arguments").cloned().map_or(LenientString::Absent, LenientString::from);
                 let whole = call(place, id_of_call(&item), item.get("name"), arguments);
-                let size = self.fold.calls.settle(whole, watch)?;
-                self.fold.grow(size)?;
+                let size = self.accumulator.calls.settle(whole, sink)?;
+                self.accumulator.grow(size)?;
                 json!({"type": "function_call"})
             }
             kind => {
                 if kind == Kind::Reasoning && known.is_some_and(|known| !known.is_heard) {
                     for (part, text) in (0..).zip(thoughts(&item)) {
-                        self.add_reasoning(place, Some(part), text, watch)?;
+                        self.add_reasoning(place, Some(part), text, sink)?;
                     }
                 }
-                self.fold.grow(item.to_string().len())?;
+                self.accumulator.grow(item.to_string().len())?;
                 without_status(item)
             }
         };
@@ -223,19 +225,19 @@ impl ItemsFold {
         &mut self,
         place: usize,
         item: &Value,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<Value, ModelError> {
         let (text, refusal) = said(item);
         let (start, length, is_heard) =
             self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.is_heard));
-        // A character of which half was heard is there as a whole now.
-        self.fold.forget_half();
-        let heard = self.fold.text.get(start..start.saturating_add(length)).unwrap_or_default();
-        // A text that is another one than what was heard cannot be taken back.
+        // The final text contains a held surrogate, too.
+        self.accumulator.reset_joiner();
+        let heard = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
+        // Emitted deltas cannot be taken back if the final text differs.
         let rest = text.strip_prefix(heard).unwrap_or_default().to_owned();
-        self.add_text(place, rest, watch)?;
+        self.add_text(place, rest, sink)?;
         if !is_heard {
-            self.fold.add_refusal(refusal)?;
+            self.accumulator.add_refusal(refusal)?;
         }
         let phase = item.get("phase").filter(|phase| !phase.is_null());
         Ok(match phase {
@@ -244,8 +246,8 @@ impl ItemsFold {
         })
     }
 
-    pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<ChatResponse, ModelError> {
-        self.fold.end_texts(watch)?;
+    pub(super) fn finish(mut self, sink: &mut EventSink<'_>) -> Result<ChatResponse, ModelError> {
+        self.accumulator.end_texts(sink)?;
         self.with_items().finish()
     }
 
@@ -254,40 +256,43 @@ impl ItemsFold {
         self.cut(reason)
     }
 
-    /// Ends a reply that is not whole. It is echoed to nobody.
+    /// The error for a reply that ended early. Its items are not sent back.
     fn cut(&mut self, reason: String) -> ModelError {
-        // What is too long by what was kept back is left as it is.
-        let _ = self.fold.end_texts(&mut None);
-        std::mem::take(&mut self.fold).into_truncated(reason)
+        // The size limit does not matter any more.
+        let _ = self.accumulator.end_texts(&mut None);
+        std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Keeps beside the message what the message does not say: its items in their order, and what the server keeps.
-    fn with_items(self) -> Fold {
-        let Self { mut fold, items, origin, stored, .. } = self;
+    /// Stores in `provider_data` what the message lacks: the items in order, and the id of a stored
+    /// response.
+    fn with_items(self) -> Accumulator {
+        let Self { mut accumulator, items, origin, stored, .. } = self;
         let mut data = Map::new();
-        // A message says that there is text and then calls: only what is otherwise is kept.
+        // The message implies text and then calls. Only another order is stored.
         let is_told = |(place, item): (usize, &Item)| match item.kind {
             Kind::Message => place == 0 && item.settled.as_ref().is_none_or(|it| it.get("phase").is_none()),
             kind => kind == Kind::Call,
         };
         if !items.iter().enumerate().all(is_told) {
-            let items = (0..).zip(&items).filter_map(|(place, item)| item.marker(fold.calls.id_of(place)));
+            let items =
+                (0..).zip(&items).filter_map(|(place, item)| item.marker(accumulator.calls.id_of(place)));
             data.insert("items".to_owned(), items.collect());
         }
-        if let (Some(stored), Some(id)) = (stored, &fold.id) {
-            let calls = (0..).zip(&items).filter_map(|(place, _)| fold.calls.id_of(place));
+        if let (Some(stored), Some(id)) = (stored, &accumulator.id) {
+            let calls = (0..).zip(&items).filter_map(|(place, _)| accumulator.calls.id_of(place));
             let calls: Value = calls.map(Value::from).collect();
             data.insert("stored".to_owned(), json!({"id": id, "after": stored, "calls": calls}));
         }
         if !data.is_empty() {
-            fold.provider_data.insert(ADAPTER, origin.mark(data));
+            accumulator.provider_data.insert(ADAPTER, origin.mark(data));
         }
-        fold
+        accumulator
     }
 }
 
 impl Item {
-    /// What stands for it beside the message: a text by its length, a call by its id, the rest as it came.
+    /// The item in `provider_data`: a text as its length, a call as its id, anything else
+    /// unchanged.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.settled.clone()?;
         let (key, value) = match self.kind {
@@ -300,12 +305,12 @@ impl Item {
     }
 }
 
-fn call(place: usize, id: Option<&str>, name: Option<&Value>, arguments: Loose) -> WireCall {
-    let text = |text: &str| Loose::Text(text.to_owned());
-    let name = name.and_then(Value::as_str).map_or(Loose::Absent, text);
+fn call(place: usize, id: Option<&str>, name: Option<&Value>, arguments: LenientString) -> WireCall {
+    let text = |text: &str| LenientString::Text(text.to_owned());
+    let name = name.and_then(Value::as_str).map_or(LenientString::Absent, text);
     WireCall {
-        index: Loose::Number(place.into()),
-        id: id.map_or(Loose::Absent, text),
+        index: LenientString::Number(place.into()),
+        id: id.map_or(LenientString::Absent, text),
         extra_content: None,
         function: Some(WireFunction { name, arguments }),
     }
@@ -316,7 +321,7 @@ fn id_of_call(item: &Value) -> Option<&str> {
     text("call_id").or_else(|| text("id"))
 }
 
-/// The text of a message and what it declines by.
+/// Text and refusal of a message.
 fn said(item: &Value) -> (String, String) {
     let (mut text, mut refusal) = (String::new(), String::new());
     match item.get("content") {
@@ -333,7 +338,7 @@ fn said(item: &Value) -> (String, String) {
     (text, refusal)
 }
 
-/// What the model thought, as far as it says: the parts of a summary, or else of the reasoning itself.
+/// The parts of the reasoning summary, or else of the reasoning.
 fn thoughts(item: &Value) -> Vec<String> {
     let parts = |key| {
         let parts = item.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -344,7 +349,7 @@ fn thoughts(item: &Value) -> Vec<String> {
     if summary.is_empty() { parts("content") } else { summary }
 }
 
-/// An item as it is sent back: its status belongs to the reply.
+/// Removes the `status`, which is not sent back.
 fn without_status(mut item: Value) -> Value {
     if let Value::Object(fields) = &mut item {
         fields.shift_remove("status");

@@ -1,6 +1,4 @@
-//! What holds for any events that a server may send.
-
-mod chunks;
+//! Properties for arbitrary events.
 
 use std::{collections::VecDeque, sync::LazyLock};
 
@@ -8,7 +6,7 @@ use haft_core::model::ChatEvent;
 use proptest::{prelude::*, sample::Index};
 use serde_json::{Value, json};
 
-use super::{ChatFold, ItemsFold, Streamed};
+use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
 
 /// Events as good servers send them.
 static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -136,21 +134,21 @@ fn changed(events: &[Value], event: Index, change: &Change) -> Value {
     value
 }
 
-/// What is sent of an event, with halves of characters, which JSON can say and a text cannot hold.
+/// The bytes of an event, with lone surrogates for `<high>` and `<low>`.
 fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Takes events as they come from the network, and holds what was heard of the texts against the reply.
-fn take<F: Streamed>(sent: &[Value]) -> Result<(), TestCaseError> {
-    let (mut fold, mut events) = (F::default(), VecDeque::new());
+/// Adds events, and compares the emitted deltas with the reply.
+fn take<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
+    let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {
-        let Ok(event) = fold.read(&mut bytes(event)) else { return Ok(()) };
-        if fold.add(event, &mut events).is_err() {
+        let Ok(event) = F::read(&bytes(event)) else { return Ok(()) };
+        if accumulator.add(event, &mut events).is_err() {
             return Ok(());
         }
     }
-    let Ok(reply) = Streamed::finish(fold, &mut events) else { return Ok(()) };
+    let Ok(reply) = StreamAccumulator::finish(accumulator, &mut events) else { return Ok(()) };
     let (mut text, mut thoughts) = (String::new(), String::new());
     for event in events {
         match event {
@@ -167,23 +165,22 @@ fn take<F: Streamed>(sent: &[Value]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No bytes from the network end the program, and what was heard is what the reply says.
+    /// No input panics, and the emitted deltas add up to the reply.
     #[test]
-    fn any_events_give_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
+    fn any_events_result_in_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
         let sent = |events: &[Value]| changes.iter().map(|(event, change)| changed(events, *event, change)).collect::<Vec<_>>();
-        take::<ChatFold>(&sent(&CHAT))?;
-        take::<ItemsFold>(&sent(&ITEMS))?;
+        take::<ChatAccumulator>(&sent(&CHAT))?;
+        take::<ResponsesAccumulator>(&sent(&ITEMS))?;
         for body in sent(&CHAT).iter().chain(&sent(&ITEMS)) {
             let body = body.get("response").unwrap_or(body);
-            let _ = ChatFold::default().whole(&bytes(body));
-            let _ = ItemsFold::default().whole(&bytes(body));
+            let _ = ChatAccumulator::default().whole(&bytes(body));
+            let _ = ResponsesAccumulator::default().whole(&bytes(body));
         }
     }
 }
 
-/// A text that was heard, and an item in its place that is none.
 #[test]
-fn an_item_that_is_no_object_is_no_item() {
+fn item_of_the_wrong_type_is_ignored() {
     let texts = ["Hi".into(), json!(7), json!(["x"]), json!(null)];
     for item in texts {
         let done = |index: i64, item: &Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
@@ -193,11 +190,11 @@ fn an_item_that_is_no_object_is_no_item() {
             done(1, &json!({"type": "reasoning", "summary": []})),
             json!({"type": "response.completed", "response": {"status": "completed"}}),
         ];
-        let (mut fold, mut events) = (ItemsFold::default(), VecDeque::new());
+        let (mut accumulator, mut events) = (ResponsesAccumulator::default(), VecDeque::new());
         for event in sent {
-            let event = fold.read(event.to_string().into_bytes().as_mut_slice()).unwrap();
-            Streamed::add(&mut fold, event, &mut events).unwrap();
+            let event = ResponsesAccumulator::read(event.to_string().as_bytes()).unwrap();
+            StreamAccumulator::add(&mut accumulator, event, &mut events).unwrap();
         }
-        assert_eq!(Streamed::finish(fold, &mut events).unwrap().message.text(), "Hi");
+        assert_eq!(StreamAccumulator::finish(accumulator, &mut events).unwrap().message.text(), "Hi");
     }
 }

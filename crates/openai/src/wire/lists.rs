@@ -7,16 +7,11 @@ use serde::{
 
 use super::WireCall;
 
-/// The calls of a message; null, `""` and `{}` stand for none.
+/// The calls of a message. Null, `""` and `{}` are read as an empty list.
 #[derive(Debug, Default)]
 pub(crate) struct WireCalls(Vec<WireCall>);
 
 impl WireCalls {
-    #[cfg(feature = "client")]
-    pub(super) fn as_slice(&self) -> &[WireCall] {
-        &self.0
-    }
-
     pub(super) fn take(&mut self) -> Vec<WireCall> {
         take(&mut self.0)
     }

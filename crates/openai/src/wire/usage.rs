@@ -1,47 +1,47 @@
 use haft_core::usage::Usage;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Loose, Object, fields::object};
+use super::{LenientString, Object};
 
-/// What a reply cost, in the words of either API; `None` where the numbers make no sense.
+/// Parses the usage of either API. `None` if its numbers are invalid.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
     Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
-object! {
-    /// What a server says of the cost.
-    pub(crate) struct WireUsage {
-        prompt_tokens: Loose,
-        completion_tokens: Loose,
-        total_tokens: Loose,
-        prompt_tokens_details: Object<InputDetails>,
-        completion_tokens_details: Object<OutputDetails>,
-        /// The words of the Responses API.
-        input_tokens: Loose,
-        output_tokens: Loose,
-        input_tokens_details: Object<InputDetails>,
-        output_tokens_details: Object<OutputDetails>,
-        /// Where DeepSeek and Moonshot say what came from a cache.
-        prompt_cache_hit_tokens: Loose,
-        cached_tokens: Loose,
-    }
+/// The token counts of both APIs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireUsage {
+    prompt_tokens: LenientString,
+    completion_tokens: LenientString,
+    total_tokens: LenientString,
+    prompt_tokens_details: Object<InputDetails>,
+    completion_tokens_details: Object<OutputDetails>,
+    /// Names of the Responses API.
+    input_tokens: LenientString,
+    output_tokens: LenientString,
+    input_tokens_details: Object<InputDetails>,
+    output_tokens_details: Object<OutputDetails>,
+    /// Cached tokens of DeepSeek and Moonshot.
+    prompt_cache_hit_tokens: LenientString,
+    cached_tokens: LenientString,
 }
 
-object! {
-    struct InputDetails {
-        cached_tokens: Loose,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    cached_tokens: LenientString,
 }
 
-object! {
-    struct OutputDetails {
-        reasoning_tokens: Loose,
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    reasoning_tokens: LenientString,
 }
 
 impl WireUsage {
-    /// What it says; `None` where the numbers make no sense.
+    /// Converts the counts. `None` if one of them is not a natural number.
     pub(super) fn into_usage(mut self) -> Option<Usage> {
         let input = self
             .prompt_tokens_details
@@ -66,7 +66,8 @@ impl WireUsage {
     }
 }
 
-/// Counts the reasoning as output where a server counts it beside that, as xAI does and gateways to Gemini.
+/// Adds the reasoning tokens to the output tokens if the server does not: xAI and gateways to
+/// Gemini.
 fn with_reasoning(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);
@@ -74,7 +75,7 @@ fn with_reasoning(usage: Usage, total: u64) -> Usage {
     Usage { output_tokens: if is_beside { all } else { output_tokens }, ..usage }
 }
 
-/// What is known after more was said: numbers grow, and some servers end with zeros.
+/// Merges two reports of a stream. Counts only grow; some servers send zeros at the end.
 pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
     let (Some(before), Some(now)) = (before, now) else { return now.or(before) };
     Some(Usage {
@@ -86,9 +87,9 @@ pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> 
     })
 }
 
-/// The number of tokens that one of the fields says, or none; `None` for what is no number.
-fn first_of(fields: &[&Loose]) -> Option<u64> {
-    match fields.iter().find(|field| ***field != Loose::Absent) {
+/// The first count that is present, or 0. `None` if it is not a natural number.
+fn first_of(fields: &[&LenientString]) -> Option<u64> {
+    match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),
         None => Some(0),
     }

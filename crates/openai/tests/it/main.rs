@@ -9,6 +9,8 @@ mod echo;
 mod endings;
 mod failures;
 mod formats;
+#[cfg(feature = "async-openai")]
+mod interop;
 mod listen;
 mod middleware;
 mod providers;

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::{Backoff, Lived};
 
-/// BEHAVIOUR F50: back at once the first time, less and less often after that.
+/// BEHAVIOUR F50: the first restart is immediate, later ones wait longer and longer.
 #[test]
-fn attempts_become_rare() {
+fn waits_grow_until_the_server_has_settled() {
     let mut backoff = Backoff::default();
     let mut wait = |lived, age| backoff.after(lived, Duration::from_secs(age)).as_millis();
     assert_eq!(wait(Lived::Yes, 1), 0);

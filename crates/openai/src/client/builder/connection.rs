@@ -15,30 +15,32 @@ use crate::{
     client::{
         Api, Client,
         endpoint::{Endpoint, read_base_url},
-        profile::{Habits, needs_signatures, profile_of},
+        profile::{RequestDefaults, needs_signatures, profile_of},
         provider::{Provider, Quirks, REASONING_FIELD},
         tls::{self, Roots},
         transport::{HttpService, Transport},
     },
-    format::{Reasoning, Style, Told},
+    format::{EncodingOptions, Reasoning, WarnOnce},
     origin::Origin,
 };
 
-/// Where a model is, who runs that, and by which key it is asked.
-pub(super) struct Place {
+/// URL, provider and key of a server.
+pub(super) struct Target {
     pub(super) url: Url,
     pub(super) provider: Option<Provider>,
     pub(super) key: SecretString,
 }
 
 impl<M> ModelBuilder<M> {
-    /// Sends each request through a `tower` layer, such as one that counts, logs, limits or changes requests. The layer
-    /// that is added last is the outermost.
+    /// Adds a `tower` layer around each request, for example to count, log, limit or change
+    /// requests. The last layer is the outermost.
     ///
-    /// A layer sees one attempt: retries and timeouts are around it, and the body of a reply is read behind it. The service is
-    /// cloned for each request, so what its clones are to share it must share itself, as `ConcurrencyLimit` does; put
-    /// `RateLimit` under a `Buffer`. An error that is a [`ModelError`](haft_core::model::ModelError) keeps its meaning, any other
-    /// one is a failure of the model. The key is in the request, in a header that is marked as sensitive.
+    /// A layer sees each attempt: retries and timeouts are outside of it. It returns the response
+    /// head; the body is read later. The service is cloned for each request, so that its clones
+    /// must share their state, as those of `ConcurrencyLimit` do; put `RateLimit` under a `Buffer`.
+    /// A [`ModelError`](haft_core::model::ModelError) is returned as it is, any other error as
+    /// [`ModelError::Failed`](haft_core::model::ModelError::Failed). The key is in a header of the
+    /// request, marked as sensitive.
     ///
     /// # Examples
     ///
@@ -62,23 +64,23 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sends requests by a client of your own. Then its limits on connections, redirects and proxies count, not those of
-    /// this builder; follow no redirects, or a key may go elsewhere.
+    /// Sends requests with another client. Its settings for connections, redirects and proxies
+    /// replace those of this builder. Disable redirects: they may send the key to another host.
     #[must_use]
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http_client = Some(client);
         self
     }
 
-    /// Sends requests by a proxy, such as `http://user:password@localhost:3128`. By default by that of the variables
-    /// `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, but for `NO_PROXY`. The credentials in it are never shown.
+    /// Sets a proxy, such as `http://user:password@localhost:3128`. Default: `HTTP_PROXY`,
+    /// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the environment. Its credentials are redacted.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(SecretString::from(url.into()));
         self
     }
 
-    /// Makes what the models of all APIs are made of.
+    /// Builds the client for an API.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -86,32 +88,33 @@ impl<M> ModelBuilder<M> {
         if let Some(name) = self.extra_body.keys().find(|name| A::FIELDS.contains(&name.as_str())) {
             return Err(BuildError::OwnField { name: name.clone() });
         }
-        let place = self.place()?;
-        let (endpoint, http) = self.connection(&place)?;
-        let habits = self.habits(place.provider);
-        let usual = ModelProfile { json_schema: habits.quirks.json_schema, ..profile_of(&self.model) };
+        let target = self.target()?;
+        let (endpoint, http) = self.connection(&target, A::PATH)?;
+        let defaults = self.defaults(target.provider);
+        let usual = ModelProfile { json_schema: defaults.quirks.json_schema, ..profile_of(&self.model) };
         let mut profile = self.profile.unwrap_or(usual);
         profile.images = self.images.unwrap_or(profile.images);
-        let style = Arc::new(Style {
+        let encoding = Arc::new(EncodingOptions {
             images: profile.images,
             audio: profile.audio,
             files: profile.files,
-            reasoning: habits.quirks.reasoning,
+            reasoning: defaults.quirks.reasoning,
             keeps_reasoning: self.options.is_stored(),
-            // Others in front of Gemini have a way of their own.
-            signatures: place.provider.is_none_or(|it| it == Provider::Gemini)
+            // Gateways to Gemini handle signatures themselves.
+            signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
-            call_ids: habits.quirks.call_ids,
+            call_ids: defaults.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
-            described: Told::default(),
+            described: WarnOnce::default(),
         });
         let transport = Transport::new(endpoint, http, self.middleware);
-        let api = api(&habits.quirks);
-        Ok(Client { api, profile, habits, style, transport, retry: self.retry, timeouts: self.timeouts })
+        let api = api(&defaults.quirks);
+        Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Finds out where the model is. What is set here counts more than the environment, and that more than the name.
-    pub(super) fn place(&mut self) -> Result<Place, BuildError> {
+    /// Finds the server. Settings of the builder precede the environment, and that precedes the
+    /// name of the model.
+    pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let elsewhere = environment.and_then(|environment| environment.base_url.as_ref());
         let is_named = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
@@ -119,7 +122,7 @@ impl<M> ModelBuilder<M> {
             && elsewhere.is_none()
             && let Some((prefix, model)) = self.model.split_once('/')
         {
-            // OpenAI has no model with such a name: what was meant for another server is not sent there.
+            // No OpenAI model has a `/` in its name, so that an unknown prefix is an error.
             let unknown = |_| BuildError::UnknownProvider { prefix: prefix.to_owned() };
             self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
@@ -135,7 +138,7 @@ impl<M> ModelBuilder<M> {
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::at(&url));
-        // So Azure's portal and `AZURE_OPENAI_ENDPOINT` have it.
+        // The form in Azure's portal and in `AZURE_OPENAI_ENDPOINT`.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
         }
@@ -144,11 +147,11 @@ impl<M> ModelBuilder<M> {
         if let (None, Some(_), Some(variable)) = (&key, environment, variable) {
             return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
         }
-        Ok(Place { url, provider, key: key.unwrap_or_default() })
+        Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// The key that is set, else that of the provider in the environment, else OpenAI's for a server that its users named
-    /// beside it.
+    /// The key of the builder, else the provider's in the environment, else `OPENAI_API_KEY` if
+    /// only a base URL is set.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
@@ -159,20 +162,25 @@ impl<M> ModelBuilder<M> {
         (!key.is_empty()).then(|| SecretString::from(key))
     }
 
-    pub(super) fn connection(&self, place: &Place) -> Result<(Endpoint, reqwest::Client), BuildError> {
-        let headers = self.header_map(place)?;
+    pub(super) fn connection(
+        &self,
+        target: &Target,
+        path: &str,
+    ) -> Result<(Endpoint, reqwest::Client), BuildError> {
+        let headers = self.header_map(target)?;
         let http = match &self.http_client {
             Some(client) => client.clone(),
-            None => self.own_client(&place.url)?,
+            None => self.own_client(&target.url)?,
         };
         let proxy = self.proxy.as_ref().and_then(|proxy| Url::parse(proxy.expose_secret()).ok());
-        let hidden = [Some(&place.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
-        let endpoint = Endpoint::new(&place.url, place.key.clone(), headers, hidden, &http);
+        let hidden: Vec<_> =
+            [Some(&target.url), proxy.as_ref()].into_iter().flatten().flat_map(credentials).collect();
+        let endpoint = Endpoint::new(&target.url, path, headers, &hidden, &http);
         Ok((endpoint.map_err(|error| BuildError::Http(error.without_url().into()))?, http))
     }
 
     fn own_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
-        // A redirect would turn the request into another one, or take the key elsewhere.
+        // A redirect would change the method, or send the key to another host.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
@@ -181,7 +189,7 @@ impl<M> ModelBuilder<M> {
             let proxy = url.and_then(|url| Proxy::all(url).ok());
             proxy.ok_or(BuildError::Proxy)
         });
-        // Without TLS there is no need for the system's certificates, which a small container does not have.
+        // Small containers have no system certificates, and plain HTTP needs none.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
         let roots = if needs_no_tls { Roots::None } else { Roots::System };
         let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
@@ -193,9 +201,9 @@ impl<M> ModelBuilder<M> {
         builder.build().map_err(|error| BuildError::Http(error.without_url().into()))
     }
 
-    pub(super) fn habits(&self, provider: Option<Provider>) -> Habits {
+    pub(super) fn defaults(&self, provider: Option<Provider>) -> RequestDefaults {
         let usual = Provider::quirks(provider);
-        // Fine-tuned models know fewer keywords.
+        // Fine-tuned models support fewer keywords.
         let is_fine_tuned = self.model.starts_with("ft:");
         let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
         let quirks = Quirks {
@@ -209,13 +217,13 @@ impl<M> ModelBuilder<M> {
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
             ..usual
         };
-        Habits { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
+        RequestDefaults { provider, quirks, effort: self.effort.clone(), extra_body: self.extra_body.clone() }
     }
 
-    fn header_map(&self, place: &Place) -> Result<HeaderMap, BuildError> {
+    fn header_map(&self, target: &Target) -> Result<HeaderMap, BuildError> {
         let mut headers = HeaderMap::new();
-        let key = place.key.expose_secret();
-        if place.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
+        let key = target.key.expose_secret();
+        if target.provider == Some(Provider::Azure) && !key.is_empty() && !is_token(key) {
             headers.insert("api-key", secret_value(key).ok_or(BuildError::ApiKey)?);
         } else if !key.is_empty() {
             let value = secret_value(&format!("Bearer {key}")).ok_or(BuildError::ApiKey)?;
@@ -235,20 +243,20 @@ fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// The password of a URL, or a name that stands alone, as it is written and as it is meant.
+/// The password of a URL, or else the user name, as written and percent-decoded.
 fn credentials(url: &Url) -> Vec<SecretString> {
     let written = url.password().unwrap_or(url.username());
     let meant = percent_decode_str(written).decode_utf8_lossy();
     vec![SecretString::from(written), SecretString::from(meant.as_ref())]
 }
 
-/// Whether a key is a token of Entra's. At Azure a key has a header of its own, which each of its addresses takes; the other one
-/// is for tokens.
+/// Returns `true` for an Entra token (a JWT). Azure takes these as bearer tokens, and keys in the
+/// header `api-key`.
 fn is_token(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
-/// A value that no log shows.
+/// A header value marked as sensitive.
 fn secret_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);

@@ -2,18 +2,18 @@ use secrecy::SecretString;
 
 use crate::client::provider::Provider;
 
-/// What the environment says of servers and keys.
+/// Servers and keys in the environment.
 #[derive(Clone)]
 pub(super) struct Environment {
-    /// What `OPENAI_BASE_URL` says: then every name is one of a model there.
+    /// `OPENAI_BASE_URL`. If it is set, a prefix of a model name is part of the name.
     pub(super) base_url: Option<String>,
-    /// What `AZURE_OPENAI_ENDPOINT` says.
+    /// `AZURE_OPENAI_ENDPOINT`.
     pub(super) azure: Option<String>,
     keys: Vec<(Provider, SecretString)>,
 }
 
 impl Environment {
-    /// Reads the variables that are set and not empty.
+    /// Reads the variables. Empty ones are ignored.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =
@@ -25,7 +25,7 @@ impl Environment {
         }
     }
 
-    /// The key for a provider; `OPENAI_API_KEY` is for servers of which nothing is known, too.
+    /// The key of a provider. `OPENAI_API_KEY` is also for unknown servers.
     pub(super) fn key(&self, provider: Option<Provider>) -> Option<&SecretString> {
         let provider = provider.unwrap_or(Provider::OpenAi);
         self.keys.iter().find(|(owner, _)| *owner == provider).map(|(_, key)| key)

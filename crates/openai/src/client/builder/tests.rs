@@ -1,6 +1,6 @@
-use async_openai::config::Config as _;
 use expect_test::{Expect, expect};
 use haft_core::schema::WireProfile;
+use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
 use super::BuildError;
@@ -12,8 +12,12 @@ fn builder(base_url: &str) -> ChatCompletionsBuilder {
 
 fn endpoint(builder: &ChatCompletionsBuilder) -> Endpoint {
     let mut builder = builder.clone();
-    let place = builder.place().unwrap();
-    builder.connection(&place).unwrap().0
+    let target = builder.target().unwrap();
+    builder.connection(&target, "").unwrap().0
+}
+
+fn headers(endpoint: &Endpoint) -> HeaderMap {
+    endpoint.request(Vec::new()).headers().clone()
 }
 
 #[test]
@@ -27,7 +31,7 @@ fn what_was_copied_beyond_the_version_does_not_matter() {
     ] {
         let endpoint = endpoint(&builder(base_url));
         assert_eq!(
-            (endpoint.api_base(), endpoint.address()),
+            (&*endpoint.display_url(), endpoint.address()),
             ("http://localhost:8080/v1", "http://localhost:8080")
         );
     }
@@ -54,7 +58,7 @@ fn what_no_header_can_hold_is_refused_without_showing_it() {
 #[test]
 fn the_key_is_not_shown_by_the_endpoint_either() {
     let endpoint = endpoint(&builder("http://localhost/v1").api_key("sk-secret"));
-    assert!(!format!("{:?} {:?}", endpoint.headers(), endpoint.api_key()).contains("sk-"));
+    assert!(!format!("{:?}", endpoint.request(Vec::new())).contains("sk-"));
 }
 
 #[test]
@@ -66,15 +70,15 @@ fn credentials_in_a_base_url_are_not_shown() {
         assert!(!format!("{error:?} {error}").contains("sk-secret"), "{error}");
     }
     let endpoint = endpoint(&builder("http://me:sk%2Fsecret@localhost/v1"));
-    assert_eq!(endpoint.api_base(), "http://localhost/v1");
-    assert_eq!(endpoint.headers()["authorization"], "Basic bWU6c2svc2VjcmV0");
+    assert_eq!(endpoint.display_url(), "http://localhost/v1");
+    assert_eq!(headers(&endpoint)["authorization"], "Basic bWU6c2svc2VjcmV0");
 }
 
 /// The key is the more particular of two.
 #[test]
 fn a_key_is_sent_in_place_of_credentials_in_the_base_url() {
     let endpoint = endpoint(&builder("http://me:secret@localhost/v1").api_key("sk-1"));
-    let sent: Vec<_> = endpoint.headers().get_all("authorization").iter().cloned().collect();
+    let sent: Vec<_> = headers(&endpoint).get_all("authorization").iter().cloned().collect();
     assert_eq!(sent, ["Bearer sk-1"]);
 }
 
@@ -97,20 +101,20 @@ fn openai_needs_a_key_where_the_environment_should_have_one() {
 #[test]
 fn another_server_of_the_environment_needs_no_key() {
     let endpoint = endpoint(&from_variables("m", &[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
-    assert_eq!(endpoint.api_base(), "http://localhost:1234/v1");
-    assert!(endpoint.headers().is_empty());
+    assert_eq!(endpoint.display_url(), "http://localhost:1234/v1");
+    assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
 /// Where a model is, what it is called there, and by which key it is asked.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
-    let place = builder.place().unwrap();
-    let provider = place.provider.map_or("nobody known", Provider::name);
+    let target = builder.target().unwrap();
+    let provider = target.provider.map_or("nobody known", Provider::name);
     expect.assert_eq(&format!(
         "{} at {} ({provider}), {:?}",
         builder.model,
-        place.url,
-        place.key.expose_secret()
+        target.url,
+        target.key.expose_secret()
     ));
 }
 
@@ -182,8 +186,8 @@ fn azure_is_found_and_asked_by_its_key() {
         ("https://api.openai.com/v1", "sk-1", "authorization", "Bearer sk-1"),
     ] {
         let endpoint = endpoint(&builder(base_url).api_key(key));
-        assert_eq!(endpoint.headers()[header], value, "{base_url}");
-        assert_eq!(endpoint.headers().len(), 1);
+        assert_eq!(headers(&endpoint)[header], value, "{base_url}");
+        assert_eq!(headers(&endpoint).len(), 2, "and content-type");
     }
 }
 
@@ -200,8 +204,8 @@ fn a_proxy_that_is_none_is_refused_without_showing_it() {
 fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
     use WireProfile::{OpenAi, OpenAiStrict, Small};
     let schemas = |mut builder: ChatCompletionsBuilder| {
-        let provider = builder.place().unwrap().provider;
-        builder.habits(provider).quirks.tool_schemas
+        let provider = builder.target().unwrap().provider;
+        builder.defaults(provider).quirks.tool_schemas
     };
     let openai = || ChatCompletions::builder("gpt-5");
     assert_eq!(schemas(openai()), OpenAiStrict);

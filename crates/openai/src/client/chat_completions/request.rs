@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Completions, Delivery};
+use super::{Completions, Variant};
 use crate::{
-    client::{Client, profile::Habits, refusals::Part},
-    format::{AnswerSchema, Arranged, Tools, tool_as, tools_as},
+    client::{Client, profile::RequestDefaults, unsupported_params::OptionalParam},
+    format::{AnswerSchema, EncodedMessages, Tools, tool_as, tools_as},
 };
 
-/// The fields of a [`Body`], without those that are added to it.
+/// The fields of a [`Body`] without `extra`.
 pub(super) const FIELDS: &[&str] = &[
     "model",
     "messages",
@@ -34,11 +34,11 @@ pub(super) const FIELDS: &[&str] = &[
     "reasoning_effort",
 ];
 
-/// The body of a request: new fields around messages and tools that were serialised before.
+/// The body of a request. Messages and tools are cached JSON.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
-    messages: Arranged,
+    messages: EncodedMessages,
     #[serde(flatten)]
     calling: Option<Calling<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub(super) struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    /// The seed, where it is called so.
+    /// The seed for servers with this name for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     random_seed: Option<u64>,
     stream: bool,
@@ -67,7 +67,7 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// What is sent together with tools, and refused without them.
+/// Fields that servers reject without tools.
 #[derive(Serialize)]
 struct Calling<'a> {
     tools: Offered,
@@ -81,7 +81,7 @@ struct Calling<'a> {
 #[serde(untagged)]
 enum Offered {
     All(Arc<Tools>),
-    /// The one that is to be called, for a server that cannot be told its name.
+    /// The required tool alone, for servers without a named `tool_choice`.
     Only(Vec<Value>),
 }
 
@@ -123,39 +123,39 @@ struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, form: &Delivery) -> Self {
-        let (settings, habits) = (&request.settings, &client.habits);
-        let takes = |part| !form.refused.has(part);
-        let seed = settings.seed.filter(|_| takes(Part::Seed));
-        let is_random_seed = habits.quirks.random_seed;
+    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, variant: &Variant) -> Self {
+        let (settings, defaults) = (&request.settings, &client.defaults);
+        let takes = |param| !variant.omitted.has(param);
+        let seed = settings.seed.filter(|_| takes(OptionalParam::Seed));
+        let is_random_seed = defaults.quirks.random_seed;
         Self {
             model: &client.profile.name,
-            messages: if takes(Part::UserAfterTool) {
-                Arranged::new(request.all_messages(), &client.style)
+            messages: if takes(OptionalParam::UserAfterTool) {
+                EncodedMessages::new(request.all_messages(), &client.encoding)
             } else {
-                Arranged::bridged(request.all_messages(), &client.style)
+                EncodedMessages::bridged(request.all_messages(), &client.encoding)
             },
-            calling: Calling::new(request, habits, takes(Part::ParallelToolCalls)),
-            response_format: WireFormat::new(&request.response_format, habits),
-            temperature: settings.temperature.filter(|_| takes(Part::Temperature)),
-            top_p: settings.top_p.filter(|_| takes(Part::TopP)),
-            max_tokens: settings.max_tokens.filter(|_| !form.newer_limit),
-            max_completion_tokens: settings.max_tokens.filter(|_| form.newer_limit),
-            stop: if takes(Part::Stop) { &settings.stop } else { &[] },
+            calling: Calling::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
+            response_format: WireFormat::new(&request.response_format, defaults),
+            temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
+            top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
+            max_tokens: settings.max_tokens.filter(|_| !variant.newer_limit),
+            max_completion_tokens: settings.max_tokens.filter(|_| variant.newer_limit),
+            stop: if takes(OptionalParam::Stop) { &settings.stop } else { &[] },
             seed: seed.filter(|_| !is_random_seed),
             random_seed: seed.filter(|_| is_random_seed),
-            stream: form.is_streamed,
-            stream_options: (form.is_streamed && takes(Part::StreamOptions))
+            stream: variant.is_streamed,
+            stream_options: (variant.is_streamed && takes(OptionalParam::StreamOptions))
                 .then_some(StreamOptions { include_usage: true }),
-            reasoning_effort: habits.effort.as_deref(),
-            extra: &habits.extra_body,
+            reasoning_effort: defaults.effort.as_deref(),
+            extra: &defaults.extra_body,
         }
     }
 }
 
 impl<'a> Calling<'a> {
-    fn new(request: &'a ChatRequest, habits: &Habits, with_parallel: bool) -> Option<Self> {
-        let quirks = habits.quirks;
+    fn new(request: &'a ChatRequest, defaults: &RequestDefaults, with_parallel: bool) -> Option<Self> {
+        let quirks = defaults.quirks;
         let (tools, tool_choice) = match &request.tool_choice {
             ToolChoice::Auto => (None, None),
             ToolChoice::None => (None, Some(WireChoice::Mode("none"))),
@@ -177,12 +177,12 @@ impl<'a> Calling<'a> {
 }
 
 impl<'a> WireFormat<'a> {
-    fn new(format: &'a ResponseFormat, habits: &Habits) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, defaults: &RequestDefaults) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, habits.quirks.answers());
+                let schema = AnswerSchema::of(schema, name, defaults.quirks.answers());
                 Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
             }
         }

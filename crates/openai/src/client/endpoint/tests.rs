@@ -3,19 +3,18 @@ use reqwest::{
     Client,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use secrecy::SecretString;
 
 use super::{Endpoint, read_base_url};
 use crate::client::tls::{self, Roots};
 
-/// What an error of this text says, by the endpoint of a URL and headers.
+/// Redacts an error with this text.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     let (url, headers) = (read_base_url(url).unwrap(), HeaderMap::from_iter(headers));
     let http =
         Client::builder().tls_backend_preconfigured(tls::config(&Roots::None).unwrap()).build().unwrap();
-    let endpoint = Endpoint::new(&url, SecretString::default(), headers, Vec::new(), &http).unwrap();
+    let endpoint = Endpoint::new(&url, "/chat/completions", headers, &[], &http).unwrap();
     match endpoint.redact(ModelError::InvalidResponse(text.into())) {
         ModelError::InvalidResponse(text) => text,
         other => panic!("{other:?}"),
@@ -54,4 +53,18 @@ fn credentials_of_the_url_are_not_shown_as_they_are_sent() {
 fn a_key_in_the_query_is_not_shown() {
     let url = "http://localhost/v1?api-version=2026-01-01&key=sk-secret-1";
     assert_eq!(redacted(url, &[], "2026-01-01 sk-secret-1"), "2026-01-01 [secret]");
+}
+
+#[test]
+fn request_has_path_query_and_headers() {
+    let http = Client::builder().tls_certs_only([]).build().unwrap();
+    let url = read_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
+    let endpoint = Endpoint::new(&url, "/responses", headers, &[], &http).unwrap();
+    let request = endpoint.request(b"{}".to_vec());
+    assert_eq!(request.url().as_str(), "http://localhost/v1/responses?api-version=1");
+    assert_eq!(endpoint.display_url(), "http://localhost/v1/responses");
+    assert_eq!(request.headers()["content-type"], "application/json");
+    assert_eq!(request.headers()["authorization"], "Basic bWU6c2VjcmV0");
+    assert_eq!(request.headers()["x-team"], "a");
 }

@@ -8,14 +8,14 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Delivery, Items};
+use super::{Items, Variant};
 use crate::{
-    client::{Client, refusals::Part},
+    client::{Client, unsupported_params::OptionalParam},
     format::{AnswerSchema, Input, Shape, Tools, rendered},
-    reply::ItemsFold,
+    reply::ResponsesAccumulator,
 };
 
-/// The fields of a [`Body`], without those that are added to it.
+/// The fields of a [`Body`] without `extra`.
 pub(super) const FIELDS: &[&str] = &[
     "model",
     "instructions",
@@ -34,7 +34,7 @@ pub(super) const FIELDS: &[&str] = &[
     "stream",
 ];
 
-/// The body of a request: new fields around items and tools that were serialised before.
+/// The body of a request. Items and tools are cached JSON.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -63,7 +63,7 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// What is sent together with tools.
+/// Fields that are sent with tools.
 #[derive(Serialize)]
 struct Calling<'a> {
     tools: Arc<Tools>,
@@ -111,42 +111,42 @@ struct Reasoning<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body, and what becomes of the reply to it.
+    /// The body, and the accumulator of the reply.
     pub(super) fn new(
         client: &'a Client<Items>,
         request: &'a ChatRequest,
-        form: &mut Delivery,
-    ) -> (Self, ItemsFold) {
+        variant: &mut Variant,
+    ) -> (Self, ResponsesAccumulator) {
         let (settings, options) = (&request.settings, &client.api.options);
-        let (effort, summary) = (client.habits.effort.as_deref(), options.summary.as_deref());
-        let refused = form.refused;
-        let takes = |part| !refused.has(part);
-        let whole = Input::new(request.messages.iter(), &client.style);
-        // Only who may be asked for what comes after it needs to know what the server knows.
+        let (effort, summary) = (client.defaults.effort.as_deref(), options.summary.as_deref());
+        let omitted = variant.omitted;
+        let takes = |param| !omitted.has(param);
+        let whole = Input::new(request.messages.iter(), &client.encoding);
+        // Needed only to send a `previous_response_id` later.
         let stored = options.use_previous.then(|| whole.digest());
-        let since = if form.with_previous { whole.since_stored() } else { None };
+        let since = if variant.with_previous { whole.since_stored() } else { None };
         let (previous, input) = match since {
             Some((id, input)) => (Some(id.to_owned()), Some(input)),
             None => (None, None),
         };
-        form.with_previous = previous.is_some();
+        variant.with_previous = previous.is_some();
         let body = Self {
             model: &client.profile.name,
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
             previous_response_id: previous.or_else(|| options.first.clone()),
-            calling: Calling::new(client, request, takes(Part::ParallelToolCalls)),
+            calling: Calling::new(client, request, takes(OptionalParam::ParallelToolCalls)),
             text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
-            temperature: settings.temperature.filter(|_| takes(Part::Temperature)),
-            top_p: settings.top_p.filter(|_| takes(Part::TopP)),
+            temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
+            top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
             max_output_tokens: settings.max_tokens,
             store: options.is_stored(),
-            include: takes(Part::Encrypted).then_some(["reasoning.encrypted_content"]),
-            stream: form.is_streamed,
-            extra: &client.habits.extra_body,
+            include: takes(OptionalParam::Encrypted).then_some(["reasoning.encrypted_content"]),
+            stream: variant.is_streamed,
+            extra: &client.defaults.extra_body,
         };
-        (body, ItemsFold::of(client.style.origin.clone(), stored))
+        (body, ResponsesAccumulator::new(client.encoding.origin.clone(), stored))
     }
 }
 
@@ -159,7 +159,7 @@ impl<'a> Calling<'a> {
             ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
-            tools: rendered(&request.tools, Shape::Responses, client.habits.quirks.tool_schemas),
+            tools: rendered(&request.tools, Shape::Responses, client.defaults.quirks.tool_schemas),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })
@@ -172,7 +172,7 @@ impl<'a> Format<'a> {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, client.habits.quirks.answers());
+                let schema = AnswerSchema::of(schema, name, client.defaults.quirks.answers());
                 Some(Self::JsonSchema { name, schema })
             }
         }

@@ -1,19 +1,20 @@
 use std::{cell::Cell, time::Duration};
 
+use backon::BackoffBuilder as _;
 use haft_core::{
     message::AssistantMessage,
     model::{ModelError, TimeoutPhase},
 };
 use tokio::time::Instant;
 
-use super::{LONGEST_WAIT, RetryPolicy};
+use super::{MAX_WAIT, RetryPolicy, jittered};
 use crate::{Timeouts, client::clock::Clock};
 
 fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
 }
 
-/// Fails so often before it succeeds, and tells how many attempts there were and how long it took.
+/// Runs an attempt that fails `failures` times. Returns success, number of attempts and time.
 async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError) -> (bool, u32, Duration) {
     let (attempts, started) = (Cell::new(0), Instant::now());
     let attempt = || {
@@ -27,7 +28,7 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
 
 /// FAULTS M1: `Retry-After: 2`, twice.
 #[tokio::test(start_paused = true)]
-async fn the_wait_is_never_shorter_than_the_server_asks_for() {
+async fn wait_is_at_least_retry_after() {
     let asked = Duration::from_secs(2);
     let (succeeded, attempts, time) = run(&RetryPolicy::default(), 2, || busy(Some(asked))).await;
     assert!(succeeded);
@@ -35,14 +36,21 @@ async fn the_wait_is_never_shorter_than_the_server_asks_for() {
     assert!(time >= 2 * asked && time <= 3 * asked, "{time:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn waits_double_up_to_a_bound_and_differ() {
-    let policy = RetryPolicy::default();
-    let waits: Vec<_> = (0..10).map(|retry| policy.wait_before(retry, None)).collect();
-    assert!(waits[0] >= Duration::from_millis(500) && waits[0] <= Duration::from_millis(750));
-    assert!(waits[2] >= Duration::from_millis(2000) && waits[2] <= Duration::from_millis(3000));
-    assert!(waits.iter().all(|wait| *wait <= LONGEST_WAIT.mul_f64(1.5)));
-    assert_ne!(waits[8], waits[9]);
+#[test]
+fn waits_double_up_to_a_bound() {
+    let policy = RetryPolicy { retries: 10, ..RetryPolicy::default() };
+    let waits: Vec<_> = policy.backoff().build().map(|wait| wait.as_millis()).collect();
+    assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000, 20_000, 20_000]);
+    let policy = RetryPolicy { wait: Duration::from_secs(60), ..policy };
+    assert_eq!(policy.backoff().build().next(), Some(MAX_WAIT));
+}
+
+#[test]
+fn jitter_adds_up_to_a_half() {
+    let waits: Vec<_> = (0..100).map(|_| jittered(MAX_WAIT)).collect();
+    assert!(waits.iter().all(|wait| *wait >= MAX_WAIT && *wait <= MAX_WAIT.mul_f64(1.5)));
+    assert_ne!(waits[0], waits[1]);
+    assert_eq!(jittered(Duration::MAX), Duration::MAX);
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +63,7 @@ async fn attempts_are_bounded() {
 
 /// FAULTS M1: within the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_wait_beyond_the_deadline_is_not_begun() {
+async fn wait_beyond_the_deadline_fails_at_once() {
     let (succeeded, attempts, time) =
         run(&RetryPolicy::default(), 1, || busy(Some(Duration::from_secs(3600)))).await;
     assert!(!succeeded);
@@ -63,7 +71,7 @@ async fn a_wait_beyond_the_deadline_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overloaded_server_is_given_the_time_it_asks_for() {
+async fn retry_after_of_503_is_respected() {
     let asked = Duration::from_secs(30);
     let error =
         || ModelError::Server { status: Some(503), body: "overloaded".into(), retry_after: Some(asked) };
@@ -74,7 +82,7 @@ async fn an_overloaded_server_is_given_the_time_it_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_pass_is_not_tried_again() {
+async fn permanent_errors_are_not_retried() {
     let seen = || ModelError::Truncated { reason: "reset".into(), partial: Box::new("Once".into()) };
     let unseen =
         || ModelError::Truncated { reason: "reset".into(), partial: Box::<AssistantMessage>::default() };

@@ -1,4 +1,4 @@
-//! Conversations that their server keeps: what it knows of one, and what is new.
+//! Conversations that the server stores, and the messages that are new to it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,33 +10,33 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Input;
-use crate::{format::Style, reply::ITEMS_ADAPTER};
+use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
-/// What matters of a message where the server keeps the conversation.
+/// Data of a message for stored conversations.
 pub(super) struct Kept {
-    /// Tells conversations apart.
+    /// Fingerprint of the message.
     digest: u64,
     stored: Option<Stored>,
 }
 
-/// A response that its server keeps.
+/// A stored response.
 struct Stored {
     id: String,
-    /// What the server knew before it.
+    /// Fingerprint of the conversation before it.
     after: String,
 }
 
 impl Input {
-    /// Tells this conversation from any other, with all that is in it.
+    /// Fingerprint of the conversation.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
         self.0.iter().for_each(|message| digests.add(&message.kept));
         digests.text()
     }
 
-    /// The last response of which the server keeps exactly what comes before it here, and what is new after that.
+    /// The last stored response whose conversation is the same as here, and the messages after it.
     ///
-    /// A conversation that was shortened, summarised or changed since then is not what the server keeps.
+    /// A conversation that was shortened, summarised or changed since does not match.
     pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
         let mut digests = Digests::default();
         let mut last = None;
@@ -65,11 +65,11 @@ impl Digests {
 }
 
 impl Kept {
-    pub(super) fn of(message: &Message, items: &[Box<RawValue>], style: &Style) -> Self {
+    pub(super) fn of(message: &Message, items: &[Box<RawValue>], encoding: &EncodingOptions) -> Self {
         let mut hasher = DefaultHasher::new();
         items.iter().for_each(|item| item.get().hash(&mut hasher));
         let stored = match message.body() {
-            MessageBody::Assistant(said) => Stored::of(said, style),
+            MessageBody::Assistant(said) => Stored::of(said, encoding),
             _ => None,
         };
         Self { digest: hasher.finish(), stored }
@@ -77,10 +77,10 @@ impl Kept {
 }
 
 impl Stored {
-    /// What the server keeps of a reply, unless its calls are others now: then the server would wait for results that
-    /// nobody has.
-    fn of(said: &AssistantMessage, style: &Style) -> Option<Self> {
-        let stored = style.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
+    /// The stored response of a reply, unless its calls were changed: the server would wait for
+    /// results of the others.
+    fn of(said: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
+        let stored = encoding.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(said.tool_calls.iter().map(|call| call.id.as_str()));

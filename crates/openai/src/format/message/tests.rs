@@ -8,10 +8,10 @@ use haft_core::{
 };
 use serde_json::json;
 
-use super::{Arranged, Rendering, Style};
+use super::{EncodedMessages, EncodingOptions, Rendering};
 
-fn text_only() -> Arc<Style> {
-    Arc::new(Style { images: false, ..Style::default() })
+fn text_only() -> Arc<EncodingOptions> {
+    Arc::new(EncodingOptions { images: false, ..EncodingOptions::default() })
 }
 
 #[test]
@@ -21,12 +21,13 @@ fn a_message_is_serialised_once() {
     assert!(Arc::ptr_eq(&one, &two));
 }
 
-/// Two models may share a conversation: what the first one's abilities made of it is not sent to the second.
+/// Two models may share a conversation: what the first one's abilities made of it is not sent to
+/// the second.
 #[test]
 fn another_style_is_rendered_afresh() {
     let content = vec![Content::blob(*b"cat", "image/png")];
     let message = Arc::new(Message::new(MessageBody::User { content }));
-    let rendered = |style| serde_json::to_string(&Arranged::new([&message], &style)).unwrap();
+    let rendered = |encoding| serde_json::to_string(&EncodedMessages::new([&message], &encoding)).unwrap();
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);
     assert!(rendered(Arc::default()).contains("data:image/png;base64,"));
     assert_eq!(rendered(text_only()), r#"[{"role":"user","content":"[image/png, 3 bytes]"}]"#);

@@ -3,31 +3,31 @@
 use haft_core::model::ModelError;
 use serde_json::Value;
 
-use super::{ItemsFold, Kind, call, id_of_call};
+use super::{Kind, ResponsesAccumulator, call, id_of_call};
 use crate::{
-    failure::Complaint,
-    reply::fold::Watch,
-    wire::{Event, Loose},
+    api_error::ApiError,
+    reply::accumulator::EventSink,
+    wire::{Event, LenientString},
 };
 
 /// The events that end a response.
 const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
-impl ItemsFold {
-    /// Adds an event. What is not known of them changes nothing.
+impl ResponsesAccumulator {
+    /// Adds an event. Unknown types are ignored.
     pub(in crate::reply) fn add(
         &mut self,
         mut event: Event,
-        watch: &mut Watch<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        self.fold.expect_halves(event.is_mended);
+        self.accumulator.expect_surrogates(event.is_mended);
         self.bound()?;
         let kind = std::mem::take(&mut event.kind).into_text().unwrap_or_default();
         match kind.as_str() {
-            "response.output_item.added" => self.begin(&event, watch),
+            "response.output_item.added" => self.begin(&event, sink),
             "response.output_text.delta" => {
                 let place = self.place_of(&event, Kind::Message);
-                self.add_text(place, event.delta.into_text().unwrap_or_default(), watch)
+                self.add_text(place, event.delta.into_text().unwrap_or_default(), sink)
             }
             "response.refusal.delta" => {
                 let place = self.place_of(&event, Kind::Message);
@@ -36,31 +36,32 @@ impl ItemsFold {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let place = self.place_of(&event, Kind::Reasoning);
                 let part = event.summary_index.to_number().or(event.content_index.to_number());
-                self.add_reasoning(place, part, event.delta.into_text().unwrap_or_default(), watch)
+                self.add_reasoning(place, part, event.delta.into_text().unwrap_or_default(), sink)
             }
             "response.function_call_arguments.delta" => {
                 let place = self.place_of(&event, Kind::Call);
-                self.fold.add_call(call(place, None, None, event.delta), false, watch)
+                self.accumulator.add_call(call(place, None, None, event.delta), false, sink)
             }
             "response.output_item.done" => {
                 let item = event.item.take().unwrap_or_default();
                 let place = self.place_of_item(event.output_index.to_number(), &item);
-                self.settle(place, item, watch)
+                self.settle(place, item, sink)
             }
-            "error" | "response.error" => Err(Complaint::in_band(&event.into_error())),
-            _ => self.add_response(&kind, event, watch),
+            "error" | "response.error" => Err(ApiError::in_band(&event.into_error())),
+            _ => self.add_response(&kind, event, sink),
         }
     }
 
-    /// Adds what an event says of the response as a whole: what it is called, and in the end how it went.
-    fn add_response(&mut self, kind: &str, event: Event, watch: &mut Watch<'_>) -> Result<(), ModelError> {
-        if kind.is_empty() && event.is_complaint() {
-            return Err(Complaint::in_band(&event.into_error()));
+    /// Handles an event with a `response`: its id and model at the beginning, status and usage at
+    /// the end.
+    fn add_response(&mut self, kind: &str, event: Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+        if kind.is_empty() && event.is_error_event() {
+            return Err(ApiError::in_band(&event.into_error()));
         }
         let Some(response) = event.response else { return Ok(()) };
         let named = kind.strip_prefix("response.").unwrap_or_default();
         let status = match response.get("status").and_then(Value::as_str) {
-            // Some servers end with the response as it began.
+            // Some servers repeat the initial response in the final event.
             Some("in_progress" | "queued") if ENDS.contains(&named) => named,
             Some(status) => status,
             None => named,
@@ -71,15 +72,15 @@ impl ItemsFold {
                 self.name(&response);
                 Ok(())
             }
-            _ => self.end(response, &status, watch),
+            _ => self.end(response, &status, sink),
         }
     }
 
-    fn begin(&mut self, event: &Event, watch: &mut Watch<'_>) -> Result<(), ModelError> {
+    fn begin(&mut self, event: &Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let Some(item) = &event.item else { return Ok(()) };
         let index = event.output_index.to_number();
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        // Some servers count every item as number 0: after one that is done, the next one begins.
+        // Some servers number each item 0: after a finished one, the next one begins.
         let open = self
             .known(index, id)
             .filter(|place| self.items.get(*place).is_some_and(|it| it.settled.is_none()));
@@ -87,11 +88,15 @@ impl ItemsFold {
         if Kind::of(item) != Kind::Call {
             return Ok(());
         }
-        // Its arguments come by themselves, and whole with the item that is done.
-        self.fold.add_call(call(place, id_of_call(item), item.get("name"), Loose::Absent), false, watch)
+        // The arguments follow as deltas, and whole in the final item.
+        self.accumulator.add_call(
+            call(place, id_of_call(item), item.get("name"), LenientString::Absent),
+            false,
+            sink,
+        )
     }
 
-    /// Where the item stands that an event is about. It may be the first that is heard of it.
+    /// The position of the event's item, which is added if it is new.
     fn place_of(&mut self, event: &Event, kind: Kind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
@@ -105,6 +110,6 @@ impl ItemsFold {
         if let Some(item) = self.items.get_mut(place) {
             item.is_heard = true;
         }
-        self.fold.add_refusal(text)
+        self.accumulator.add_refusal(text)
     }
 }

@@ -1,19 +1,17 @@
-//! Follows the braces and strings of arguments, while they come.
+//! Nesting of the braces and strings in arguments that arrive in pieces.
 
-/// How deep a place is in objects, and in which string.
+use haft_core::text::StringTracker;
+
+/// Depth in objects and lists, and whether a string is open.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
-    quote: Option<char>,
-    is_escaped: bool,
+    strings: StringTracker,
 }
 
 impl Nesting {
     pub(super) fn take(&mut self, written: char) {
-        if let Some(quote) = self.quote {
-            let is_end = written == quote && !self.is_escaped;
-            self.is_escaped = written == '\\' && !self.is_escaped;
-            self.quote = self.quote.filter(|_| !is_end);
+        if self.strings.push_inside(written) {
             return;
         }
         match written {
@@ -21,7 +19,7 @@ impl Nesting {
             '[' if self.is_open() => self.depth += 1,
             '}' | ']' => self.depth = self.depth.saturating_sub(1),
             // Outside of an object it may be an apostrophe.
-            '"' | '\'' if self.is_open() => self.quote = Some(written),
+            '"' | '\'' if self.is_open() => self.strings.open(written),
             _ => {}
         }
     }
@@ -31,6 +29,6 @@ impl Nesting {
     }
 
     pub(super) fn is_string(&self) -> bool {
-        self.quote.is_some()
+        self.strings.is_inside()
     }
 }

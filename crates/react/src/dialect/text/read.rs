@@ -1,6 +1,9 @@
 //! Reads a step out of what a model wrote.
 
-use haft_core::Schema;
+use haft_core::{
+    Schema,
+    text::{CLOSE_TAG, OPEN_TAG},
+};
 use serde_json::Value;
 
 use super::{
@@ -9,7 +12,7 @@ use super::{
         step::{ANSWER, Action, Step, plain},
     },
     relaxed::{self, Object},
-    sections::{Parts, Sections, THINKING},
+    sections::{Parts, Sections},
 };
 
 /// Reads the first step of a text. A step that was written as JSON is read as well.
@@ -37,8 +40,8 @@ pub(super) fn step(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Opti
 }
 
 fn behind_thinking(text: &str) -> &str {
-    match text.trim_start().strip_prefix(THINKING.0) {
-        Some(thinking) => thinking.split_once(THINKING.1).map_or("", |(_, behind)| behind),
+    match text.trim_start().strip_prefix(OPEN_TAG) {
+        Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, behind)| behind),
         None => text,
     }
 }

@@ -1,5 +1,6 @@
 //! Reads an object that is nearly JSON.
 
+use haft_core::text::surrogates;
 use serde_json::Value;
 use serde_json::{Map, Number};
 
@@ -156,21 +157,19 @@ impl<'t> Reader<'t> {
             'f' => '\u{c}',
             _ => {
                 let unit = self.unit()?;
-                if !(0xD800..0xDC00).contains(&unit) {
-                    return char::from_u32(unit);
+                if !surrogates::is_high(unit) {
+                    return char::from_u32(unit.into());
                 }
                 self.rest = self.rest.strip_prefix("\\u")?;
-                let low = self.unit()?.checked_sub(0xDC00)?;
-                return char::from_u32(0x1_0000 + ((unit - 0xD800) << 10) + low);
+                surrogates::join(unit, self.unit()?)?
             }
         })
     }
 
-    fn unit(&mut self) -> Option<u32> {
-        let digits = self.rest.get(..4)?;
+    fn unit(&mut self) -> Option<u16> {
+        let unit = surrogates::parse_unit(self.rest)?;
         self.rest = self.rest.get(4..)?;
-        let is_digits = digits.chars().all(|digit| digit.is_ascii_hexdigit());
-        u32::from_str_radix(digits, 16).ok().filter(|_| is_digits)
+        Some(unit)
     }
 
     fn constant(&mut self) -> Option<Value> {

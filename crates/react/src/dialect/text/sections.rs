@@ -2,14 +2,13 @@
 
 use std::mem;
 
+use haft_core::text::{ThinkSplit, ThinkTagParser};
+
 use super::{
     label::{self, Label, Line, Section},
     nesting::Nesting,
     read::called,
 };
-
-/// Between these a model thinks before it writes a step.
-pub(super) const THINKING: (&str, &str) = ("<think>", "</think>");
 
 /// What stands in each part of a step, without the names of the parts.
 #[derive(Default)]
@@ -32,6 +31,7 @@ pub(super) struct Sections {
     current: Section,
     place: Place,
     nesting: Nesting,
+    think_tags: ThinkTagParser,
     doubt: Doubt,
     /// What belongs to the answer, unless the doubt proves right.
     held: String,
@@ -39,10 +39,8 @@ pub(super) struct Sections {
 
 /// Where in the text the next character stands.
 enum Place {
-    /// At the start, where a model may begin to think.
-    Start(String),
-    /// Among what it thinks; behind this beginning of the tag that ends it.
-    Thinking(String),
+    /// Before the first character of the step.
+    Start,
     /// At the start of a line, until it is known whether it is the name of a part.
     Line(String),
     /// Behind a bold name, where the second half of its marks may stand.
@@ -67,8 +65,9 @@ impl Default for Sections {
         Self {
             parts: Parts::default(),
             current: Section::Preamble,
-            place: Place::Start(String::new()),
+            place: Place::Start,
             nesting: Nesting::default(),
+            think_tags: ThinkTagParser::default(),
             doubt: Doubt::None,
             held: String::new(),
         }
@@ -83,7 +82,14 @@ impl Sections {
 
     /// Takes more of the text.
     pub(super) fn take(&mut self, text: &str) {
-        for written in text.chars().filter(|written| *written != '\r') {
+        let split = self.think_tags.push(text.chars().filter(|written| *written != '\r').collect());
+        self.take_split(&split);
+    }
+
+    /// Takes the reasoning of a model before its step, and the text of the step.
+    fn take_split(&mut self, split: &ThinkSplit) {
+        self.parts.thought.push_str(&split.reasoning);
+        for written in split.text.chars() {
             let place = mem::replace(&mut self.place, Place::Over);
             self.place = self.follow(place, written);
         }
@@ -91,10 +97,11 @@ impl Sections {
 
     /// Takes what is left at the end of the text, and gives all parts.
     pub(super) fn end(&mut self) -> &Parts {
+        let rest = self.think_tags.finish();
+        self.take_split(&rest);
         match mem::replace(&mut self.place, Place::Over) {
-            Place::Start(line) | Place::Line(line) => self.push(&line),
-            Place::Thinking(tag) => self.parts.thought.push_str(&tag),
-            Place::BehindName | Place::Within | Place::Over => {}
+            Place::Line(line) => self.push(&line),
+            Place::Start | Place::BehindName | Place::Within | Place::Over => {}
         }
         if let Doubt::Action(start) = self.doubt {
             let (name, behind) = called(self.held.get(start..).unwrap_or_default());
@@ -107,19 +114,14 @@ impl Sections {
 
     fn follow(&mut self, place: Place, written: char) -> Place {
         match place {
-            Place::Start(line) if line.is_empty() && written.is_whitespace() => Place::Start(line),
-            Place::Start(mut line) => {
-                line.push(written);
-                match line.as_str() {
-                    tag if tag == THINKING.0 => Place::Thinking(String::new()),
-                    tag if THINKING.0.starts_with(tag) => Place::Start(line),
-                    _ => {
-                        let start = Place::Line(String::new());
-                        line.chars().fold(start, |place, written| self.follow(place, written))
-                    }
+            Place::Start if written.is_whitespace() => Place::Start,
+            Place::Start => {
+                if !self.parts.thought.is_empty() {
+                    // A blank line between the reasoning and a thought of the step.
+                    self.parts.thought.push_str("\n\n");
                 }
+                self.line(written.into())
             }
-            Place::Thinking(tag) => self.think(tag, written),
             Place::Line(mut line) => {
                 line.push(written);
                 self.line(line)
@@ -131,21 +133,6 @@ impl Sections {
             }
             Place::Over => Place::Over,
         }
-    }
-
-    fn think(&mut self, mut tag: String, written: char) -> Place {
-        if written == '<' {
-            self.parts.thought.push_str(&mem::take(&mut tag));
-        }
-        tag.push(written);
-        if tag == THINKING.1 {
-            self.parts.thought.push('\n');
-            return Place::Line(String::new());
-        }
-        if !THINKING.1.starts_with(&tag) {
-            self.parts.thought.push_str(&mem::take(&mut tag));
-        }
-        Place::Thinking(tag)
     }
 
     /// Goes on with a line of which this is known.

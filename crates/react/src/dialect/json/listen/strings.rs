@@ -1,9 +1,10 @@
 use std::mem;
 
-/// Reads JSON one character at a time, and gives the characters of string values with the keys that lead to them.
+use haft_core::text::surrogates;
+
+/// Reads JSON one character at a time and emits the characters of string values with the keys that lead to them.
 ///
-/// What stands before the first object and behind it is skipped. It reads what is valid as it is meant; of what is
-/// not, it makes nothing worse than odd words.
+/// Text before and behind the first object is skipped. Invalid JSON results in odd text, not in an error.
 #[derive(Default)]
 pub(in super::super::super) struct Strings {
     /// The keys that lead to the current value; an array has an empty one.
@@ -36,13 +37,13 @@ enum Escape {
     /// After a backslash.
     Begun,
     /// In `\uXXXX`: what is read of it, and how many digits.
-    Unit { unit: u32, digits: u8 },
+    Unit { unit: u16, digits: u8 },
     /// After the first half of a character outside the basic plane.
-    High(u32),
+    High(u16),
     /// After the first half and the backslash of the second.
-    HighBegun(u32),
+    HighBegun(u16),
     /// In the second half.
-    Low { high: u32, unit: u32, digits: u8 },
+    Low { high: u16, unit: u16, digits: u8 },
 }
 
 impl Strings {
@@ -112,10 +113,10 @@ impl Strings {
             (Escape::Begun, 'u') => (Escape::Unit { unit: 0, digits: 0 }, None),
             (Escape::Begun, letter) => (Escape::None, Some(short_escape(letter))),
             (Escape::Unit { unit, digits }, digit) => {
-                let unit = unit << 4 | digit.to_digit(16).unwrap_or_default();
-                match (digits, unit) {
-                    (3, 0xD800..=0xDBFF) => (Escape::High(unit), None),
-                    (3, _) => (Escape::None, Some(character(unit))),
+                let unit = unit << 4 | hex(digit);
+                match digits {
+                    3 if surrogates::is_high(unit) => (Escape::High(unit), None),
+                    3 => (Escape::None, Some(known(char::from_u32(unit.into())))),
                     _ => (Escape::Unit { unit, digits: digits + 1 }, None),
                 }
             }
@@ -124,9 +125,9 @@ impl Strings {
             // Half a character: the rest is read as it stands.
             (Escape::High(_) | Escape::HighBegun(_), said) => (Escape::None, Some(said)),
             (Escape::Low { high, unit, digits }, digit) => {
-                let unit = unit << 4 | digit.to_digit(16).unwrap_or_default();
+                let unit = unit << 4 | hex(digit);
                 if digits == 3 {
-                    (Escape::None, Some(character(joined(high, unit))))
+                    (Escape::None, Some(known(surrogates::join(high, unit))))
                 } else {
                     (Escape::Low { high, unit, digits: digits + 1 }, None)
                 }
@@ -148,11 +149,11 @@ fn short_escape(letter: char) -> char {
     }
 }
 
-/// The character of the two halves of UTF-16.
-fn joined(high: u32, low: u32) -> u32 {
-    0x1_0000 + ((high & 0x3FF) << 10 | low & 0x3FF)
+/// The value of a hex digit, 0 for any other character.
+fn hex(digit: char) -> u16 {
+    digit.to_digit(16).and_then(|digit| u16::try_from(digit).ok()).unwrap_or_default()
 }
 
-fn character(code: u32) -> char {
-    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+fn known(character: Option<char>) -> char {
+    character.unwrap_or(char::REPLACEMENT_CHARACTER)
 }

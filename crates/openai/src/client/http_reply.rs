@@ -12,33 +12,33 @@ use tokio::time::timeout;
 
 use super::clock::Clock;
 
-/// How much of the body of an error is read.
+/// Limit for the body of an error.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// How long is waited for it. The status is there already.
+/// Wait for the body of an error. The status is known already.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 
-/// How long is waited for the end of a reply of which all has come that matters, and how much more of it is read.
+/// Limits for reading to the end of a reply after its last relevant event.
 const END_WAIT: Duration = Duration::from_millis(50);
 const END_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// How a stream of events begins, after what is blank.
+/// Beginnings of an event stream, after whitespace.
 const EVENTS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
-/// A reply of which the head has come.
-pub(super) struct Reply {
+/// A response whose head was received.
+pub(super) struct HttpReply {
     response: Response,
     clock: Clock,
-    /// What is waited for: the first bytes, then more.
+    /// The current timeout: first byte, then idle.
     phase: TimeoutPhase,
-    /// What was read to tell the kind of the reply, and not taken yet.
+    /// Bytes that were read to detect the kind of the reply.
     begun: Vec<u8>,
     is_event_stream: Option<bool>,
 }
 
-impl Reply {
+impl HttpReply {
     pub(super) fn new(response: Response, clock: Clock) -> Self {
         let phase = TimeoutPhase::FirstByte;
         Self { response, clock, phase, begun: Vec::new(), is_event_stream: None }
@@ -52,17 +52,18 @@ impl Reply {
         self.response.headers()
     }
 
-    /// How the body is compressed. Nobody asked for that, but some proxies do it.
+    /// The compression of the body, which some proxies add without being asked.
     pub(super) fn compression(&self) -> Option<String> {
-        // Others, such as `none` and `utf-8`, say nothing of how to read it.
+        // Others, such as `none` and `utf-8`, are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
         let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
         let is_known = |part: &str| CODINGS.iter().any(|coding| part.trim().eq_ignore_ascii_case(coding));
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Whether the server streams. Some do unasked, some do not although they were asked, and some name the wrong kind:
-    /// the first bytes tell. What does not begin like an event is a body: JSON, or a page for people.
+    /// Detects an event stream by its first bytes. Some servers stream without being asked, some do
+    /// not although they were asked, and some send the wrong content type. Anything else is a body:
+    /// JSON or HTML.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
@@ -90,14 +91,14 @@ impl Reply {
         Ok(is_one)
     }
 
-    /// Drops what is blank at the beginning, and a byte order mark.
+    /// Drops leading whitespace and a byte order mark.
     fn drop_blanks(&mut self) {
         let text = self.begun.trim_ascii_start();
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
         self.begun.drain(..self.begun.len() - text.len());
     }
 
-    /// The next bytes; `None` at the end.
+    /// The next bytes. `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
         if self.begun.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.begun))) }
     }
@@ -111,9 +112,9 @@ impl Reply {
         })
     }
 
-    /// All bytes, of a reply that does not stream.
+    /// The whole body of a reply that is not a stream.
     pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
-        // Most come in one piece.
+        // Most bodies arrive in one piece.
         let mut body = self.chunk().await?.unwrap_or_default();
         loop {
             if body.len() > LINE_BYTES {
@@ -126,8 +127,8 @@ impl Reply {
         }
     }
 
-    /// Reads a reply to its end, of which all has come that matters. Servers tell the end in a piece of its own, and only a
-    /// connection whose reply was read to its end is used for the next request.
+    /// Reads to the end of the reply, so that the connection can be reused. The end arrives in a
+    /// separate chunk.
     pub(super) async fn end(&mut self) {
         let mut left = END_BYTES;
         let reading = async {
@@ -138,11 +139,11 @@ impl Reply {
                 }
             }
         };
-        // Without its end, the connection is closed.
+        // On timeout the connection is closed.
         let _ = timeout(END_WAIT, reading).await;
     }
 
-    /// The first bytes of an error, as many as come soon.
+    /// The first bytes of an error body, up to the limits.
     pub(super) async fn beginning(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
@@ -153,14 +154,14 @@ impl Reply {
                 }
             }
         };
-        // What came until then is enough.
+        // A partial body is enough.
         let _ = timeout(ERROR_WAIT, reading).await;
         body
     }
 }
 
-/// The lowest error of a chain, which says what happened: those above say only where.
-pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+/// The last error of a chain, which has the cause. Those above only have the place.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {
         cause = below;

@@ -1,15 +1,15 @@
 use haft_core::model::ModelError;
 
-use super::Refusal;
+use super::ApiRejection;
 
-fn refusal(body: &str, parameter: &str) -> Refusal {
+fn rejection(body: &str, param: &str) -> ApiRejection {
     let error = ModelError::Rejected { status: 400, body: body.to_owned() };
-    Refusal { error, parameter: parameter.to_owned() }
+    ApiRejection { error, param: param.to_owned() }
 }
 
 #[test]
-fn a_parameter_is_refused_in_many_words() {
-    for (body, parameter) in [
+fn unsupported_parameter_is_recognized_in_many_wordings() {
+    for (body, param) in [
         ("Unsupported parameter: 'stop' is not supported with this model.", ""),
         ("Unsupported parameter", "stop"),
         ("Extra inputs are not permitted", "body.stop"),
@@ -18,19 +18,18 @@ fn a_parameter_is_refused_in_many_words() {
         ("Argument not supported on this model: stop", ""),
         (r#"[{"type":"extra_forbidden","loc":["body","stop"]}]"#, ""),
     ] {
-        assert!(refusal(body, parameter).is_of("stop"), "{body}");
+        assert!(rejection(body, param).rejects("stop"), "{body}");
     }
 }
 
-/// A wrong value is for its user to mend, and a word in a sentence is no parameter.
 #[test]
-fn not_all_that_is_said_of_a_parameter_refuses_it() {
-    for (body, parameter) in [
+fn invalid_value_or_mere_mention_is_not_a_rejection() {
+    for (body, param) in [
         ("Invalid 'stop': array too long. Expected an array with maximum length 4.", "stop"),
         ("This model is not supported. Please stop.", ""),
         ("Unsupported parameter: 'stop_token_ids'", "stop_token_ids"),
         ("Unknown model", "model"),
     ] {
-        assert!(!refusal(body, parameter).is_of("stop"), "{body}");
+        assert!(!rejection(body, param).rejects("stop"), "{body}");
     }
 }

@@ -1,4 +1,4 @@
-//! What servers say in place of a reply, as a [`ModelError`].
+//! Parses error responses into a [`ModelError`].
 
 mod delay;
 #[cfg(all(test, feature = "client"))]
@@ -6,33 +6,33 @@ mod tests;
 
 use std::time::Duration;
 
-use haft_core::model::ModelError;
+use haft_core::{model::ModelError, text::truncate_with_ellipsis};
 use serde_json::Value;
 
 #[cfg(feature = "client")]
 pub(crate) use delay::seconds_of;
 
-/// How much of what a server says goes into an error, in bytes: with the mark of the cut at most 1 kB.
+/// Length of an excerpt of a server's message, in bytes. With the ellipsis at most 1 kB.
 const EXCERPT: usize = 1000;
 
-/// What a server says went wrong.
+/// An error object of a server.
 #[derive(Debug, Default)]
-pub(crate) struct Complaint {
+pub(crate) struct ApiError {
     message: String,
-    /// Its `code` and `type`: the two words that programs may rely on, where a server has them.
+    /// The `code` and `type` fields: the machine-readable part, if there is one.
     code: String,
     kind: String,
-    /// The parameter that it is about, where the server names one.
-    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "it is for who can ask without it"))]
-    parameter: String,
-    /// How long the server wants us to wait, as far as the body says.
+    /// The `param` field.
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client retries without it"))]
+    param: String,
+    /// The wait that the body asks for.
     delay: Option<Duration>,
-    /// Whether the server says that the same request may succeed at once or later, or that it never will.
-    will_pass: Option<bool>,
+    /// Set if the server tells whether a retry can succeed.
+    is_retryable: Option<bool>,
 }
 
-impl Complaint {
-    /// Reads the body of a reply whose status says that it failed, whatever it is made of.
+impl ApiError {
+    /// Parses the body of an error response: JSON, HTML or text.
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
         let said = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
@@ -42,11 +42,11 @@ impl Complaint {
         })
     }
 
-    /// Reads `{"error": …}` and the like; `None` for JSON that says nothing.
+    /// Parses `{"error": …}` and its variants. `None` for JSON without message, code and type.
     fn of_value(body: &Value) -> Option<Self> {
-        // Gemini puts it into a list of one.
+        // Gemini sends a list with one element.
         let body = body.get(0).unwrap_or(body);
-        // Cloudflare has a list of them, MiniMax a name of its own.
+        // Cloudflare sends a list, MiniMax `base_resp`.
         let places = ["/error", "/errors/0", "/base_resp"];
         let error = places.iter().find_map(|place| body.pointer(place).filter(|error| !error.is_null()));
         let error = error.unwrap_or(body);
@@ -64,48 +64,48 @@ impl Complaint {
         Some(Self {
             message,
             delay,
-            will_pass: delay::is_daily(error).then_some(false),
+            is_retryable: delay::is_daily(error).then_some(false),
             code: code.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
-            parameter: word("param").unwrap_or_default(),
+            param: word("param").unwrap_or_default(),
         })
     }
 
-    /// The parameter that it is about, where the server names one.
+    /// Takes the `param` field.
     #[cfg(feature = "client")]
-    pub(crate) fn take_parameter(&mut self) -> String {
-        std::mem::take(&mut self.parameter)
+    pub(crate) fn take_param(&mut self) -> String {
+        std::mem::take(&mut self.param)
     }
 
-    /// Takes the server's word for whether to try again.
+    /// Sets the value of `x-should-retry`.
     #[cfg(feature = "client")]
-    pub(crate) fn will_pass(&mut self, whether: Option<bool>) {
-        self.will_pass = whether.or(self.will_pass);
+    pub(crate) fn set_retryable(&mut self, is_retryable: Option<bool>) {
+        self.is_retryable = is_retryable.or(self.is_retryable);
     }
 
-    /// Names the address where nothing was found, in case that it is not the one that was meant.
+    /// Adds the URL of a 404 to the message.
     #[cfg(feature = "client")]
-    pub(crate) fn ask_about(&mut self, url: &str) {
+    pub(crate) fn name_url(&mut self, url: &str) {
         let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
         let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
         self.message = format!("at {url}{question}: {}", self.message);
     }
 
-    /// Reads the value of an `error` that stands where a reply should be.
+    /// Converts the `error` field of a response with status 200.
     pub(crate) fn in_band(error: &Value) -> ModelError {
         let said = Self::of_value(error);
         said.unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() })
             .without_status()
     }
 
-    /// Reads what a server says in place of a reply, if it says what went wrong.
+    /// Converts a body that is not a reply, if it has an error message.
     pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
-        // Its JSON stands for what it does not say.
-        let is_said = |said: &Self| !said.message.is_empty() && !said.message.starts_with('{');
-        Self::of_value(body).filter(is_said).map(Self::without_status)
+        // Without a message, an excerpt of the JSON takes its place.
+        let has_message = |error: &Self| !error.message.is_empty() && !error.message.starts_with('{');
+        Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// The error of a complaint that came without a status of its own.
+    /// Converts an error that came without an HTTP status.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -114,16 +114,16 @@ impl Complaint {
         }
     }
 
-    /// The status that would have come with it: its code says it, or stands for one.
+    /// The HTTP status that belongs to the code or type.
     fn status(&self) -> Option<u16> {
         let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// The error that a status means. The status decides: what the body says only tells variants of one status apart.
-    /// A wait that a header asks for counts more than the one that the body does.
+    /// Converts an error with a status. The status decides; the body only distinguishes variants of
+    /// one status. `Retry-After` takes precedence over a wait in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
-        let never = self.will_pass == Some(false);
+        let never = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
@@ -134,15 +134,15 @@ impl Complaint {
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ if never && !self.is_about_length() => ModelError::Rejected { status, body: self.message },
-            // The server gave up waiting, met another request, came too early (RFC 8470), or had no room (Groq): the same request
-            // may succeed.
+            // Request timeout, conflict, too early (RFC 8470), and Groq's 498 for no capacity:
+            // transient.
             408 | 409 | 425 | 498 => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
-            300..=499 if self.will_pass == Some(true) => {
+            300..=499 if self.is_retryable == Some(true) => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
-            // What a server does not know today it will not know in a second.
+            // Not implemented: permanent.
             300..=499 | 501 | 505 => ModelError::Rejected { status, body: self.message },
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
@@ -159,12 +159,13 @@ impl Complaint {
         WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
-    /// Whether one request has more tokens than a minute may have: no wait makes it smaller.
+    /// Returns `true` if one request exceeds the tokens of a minute. No wait makes it smaller.
     fn is_larger_than_its_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
 
-    /// OpenAI and llama.cpp have words for it, the others sentences.
+    /// Returns `true` if the context is too long. OpenAI and llama.cpp send a code, the others only
+    /// a sentence.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",
@@ -197,7 +198,7 @@ impl Complaint {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // More at once than a minute may have: waiting cannot help.
+            // More tokens than a minute may have.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",
@@ -210,7 +211,7 @@ impl Complaint {
     }
 }
 
-/// The status that OpenAI sends with a code or type.
+/// The HTTP status that OpenAI sends with a code or type.
 fn status_of(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
@@ -225,7 +226,7 @@ fn status_of(word: &str) -> Option<u16> {
     }
 }
 
-/// The text or number of a field, if there is any.
+/// A string or number field that is not empty.
 fn word(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),
@@ -234,12 +235,7 @@ fn word(error: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// The beginning of a text, of at most 1 kB.
+/// The beginning of a text, at most 1 kB.
 pub(crate) fn excerpt(text: &str) -> String {
-    let text = text.trim();
-    if text.len() <= EXCERPT {
-        return text.to_owned();
-    }
-    let end = (0..=EXCERPT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    format!("{}…", text.get(..end).unwrap_or_default())
+    truncate_with_ellipsis(text.trim(), EXCERPT).into_owned()
 }

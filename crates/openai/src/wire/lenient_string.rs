@@ -9,20 +9,20 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// A field that should be text, and comes as null, a number, an object or a list from some servers.
+/// A field that should be a string. Some servers send null, a number, an object or a list instead.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) enum Loose {
-    /// Null, or not there.
+pub(crate) enum LenientString {
+    /// Null or missing.
     #[default]
     Absent,
     Text(String),
     Number(Number),
-    /// Anything else. Rare, and kept elsewhere: a reply has many fields, which are moved often.
+    /// Any other JSON. Boxed to keep the many small fields small.
     Json(Box<Value>),
 }
 
-impl Loose {
-    /// The text, or the JSON as text; `None` for null.
+impl LenientString {
+    /// Returns the string, or the JSON as text. `None` for null.
     pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Absent => None,
@@ -32,7 +32,7 @@ impl Loose {
         }
     }
 
-    /// The text, where it is one and there is some of it.
+    /// Returns a string that is not empty.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
@@ -41,25 +41,26 @@ impl Loose {
         }
     }
 
-    /// The whole number, also where it comes as `2.0` or as `"2"`.
+    /// Returns an integer, also from `2.0` or `"2"`.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {
             Self::Text(text) => text.trim().parse().ok(),
             Self::Number(number) => {
-                // The text of a float that is a whole number is one of an integer.
+                // `2.0_f64` formats as `2`.
                 number.as_i64().or_else(|| number.as_f64()?.to_string().parse().ok())
             }
             Self::Absent | Self::Json(_) => None,
         }
     }
 
-    /// The text if there is some of it: servers send `""` for what they leave out.
+    /// Like [`into_text`](Self::into_text), without an empty string: servers send `""` for missing
+    /// values.
     pub(crate) fn into_filled(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())
     }
 }
 
-impl From<Value> for Loose {
+impl From<Value> for LenientString {
     fn from(value: Value) -> Self {
         match value {
             Value::Null => Self::Absent,
@@ -70,67 +71,65 @@ impl From<Value> for Loose {
     }
 }
 
-impl<'de> Deserialize<'de> for Loose {
+impl<'de> Deserialize<'de> for LenientString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
+        deserializer.deserialize_any(LenientStringVisitor)
     }
 }
 
-struct LooseVisitor;
+struct LenientStringVisitor;
 
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose;
+impl<'de> Visitor<'de> for LenientStringVisitor {
+    type Value = LenientString;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Loose, E> {
-        Ok(Loose::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<LenientString, E> {
+        Ok(LenientString::Text(text.to_owned()))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Loose, E> {
-        Ok(Loose::Text(text))
+    fn visit_string<E>(self, text: String) -> Result<LenientString, E> {
+        Ok(LenientString::Text(text))
     }
 
-    fn visit_unit<E>(self) -> Result<Loose, E> {
-        Ok(Loose::Absent)
+    fn visit_unit<E>(self) -> Result<LenientString, E> {
+        Ok(LenientString::Absent)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<LenientString, E> {
         Ok(Value::from(value).into())
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
-        Ok(Loose::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<LenientString, E> {
+        Ok(LenientString::Number(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
-        Ok(Loose::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<LenientString, E> {
+        Ok(LenientString::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Loose, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<LenientString, E> {
         Ok(Value::from(value).into())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loose, A::Error> {
-        Value::deserialize(MapAccessDeserializer::new(map)).map(Loose::from)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LenientString, A::Error> {
+        Value::deserialize(MapAccessDeserializer::new(map)).map(LenientString::from)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Loose, A::Error> {
-        Value::deserialize(SeqAccessDeserializer::new(seq)).map(Loose::from)
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<LenientString, A::Error> {
+        Value::deserialize(SeqAccessDeserializer::new(seq)).map(LenientString::from)
     }
 }
 
-/// An object, read as it comes; whatever else stands in its place is none.
+/// An optional object. A value of any other type is read as `None`.
 #[derive(Debug)]
 pub(crate) struct Object<T>(Option<Box<T>>);
 
 impl<T> Object<T> {
-    /// Whether there is one.
-    #[cfg(feature = "client")]
-    pub(crate) fn is_some(&self) -> bool {
-        self.0.is_some()
+    pub(crate) fn as_mut(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
     }
 
     pub(crate) fn take(&mut self) -> Option<Box<T>> {

@@ -1,4 +1,4 @@
-//! How long a server wants us to wait, where its error says so and no header.
+//! The wait that an error body asks for.
 
 #[cfg(all(test, feature = "client"))]
 mod tests;
@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// The wait that an error asks for: in Google's details, in the headers that OpenRouter passes on, or in its words.
+/// The wait in Google's details, in the headers that OpenRouter passes on, or in the message.
 pub(super) fn asked(error: &Value, message: &str) -> Option<Duration> {
     in_details(error).or_else(|| in_headers(error)).or_else(|| in_words(message))
 }
 
-/// Whether Google says that it is the quota of a day which is used up.
+/// Returns `true` if Google's quota of a day is used up.
 pub(super) fn is_daily(error: &Value) -> bool {
     let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
     let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
@@ -48,7 +48,8 @@ fn in_words(message: &str) -> Option<Duration> {
     BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
 }
 
-/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is seconds.
+/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is
+/// seconds.
 fn span(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {

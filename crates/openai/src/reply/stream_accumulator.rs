@@ -3,48 +3,45 @@ use std::collections::VecDeque;
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 use serde_json::Value;
 
-use super::{chat::ChatFold, items::ItemsFold, whole_chat, whole_items};
-use crate::wire::{Chunk, Completion, Event, half};
+use super::{chat::ChatAccumulator, items::ResponsesAccumulator, whole_chat, whole_items};
+use crate::wire::{Completion, Event, surrogates};
 
-/// A reply that is put together from what one API sends: all that differs between their replies.
-pub(crate) trait Streamed: Default + Send {
-    /// What comes in one piece.
+/// Builds a reply from the events of one API.
+pub(crate) trait StreamAccumulator: Default + Send {
+    /// A parsed event of the stream.
     type Event;
 
-    /// Reads an event of a stream.
-    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Self::Event>;
+    /// Parses the data of an event.
+    fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds an event, and tells what is new.
+    /// Adds an event, and emits what is new.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
-    /// The reply in the body of one that was not streamed.
+    /// Parses the body of a reply that was not streamed.
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
-    /// Whether the server said that nothing more comes, except perhaps for the usage.
+    /// Returns `true` after the finish reason. Only the usage may follow.
     fn is_finished(&self) -> bool;
 
-    /// Whether it is finished, and nothing that is still to come could matter much.
+    /// Returns `true` if the reply is finished and has an answer.
     fn is_answered(&self) -> bool;
 
-    /// The reply, once all of it came. What of it was not told yet is told.
+    /// The complete reply. Emits what was held back.
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
-    /// The error of a reply that ended before it was complete.
+    /// The error for a reply that ended early, with the partial message.
     fn into_truncated(self, reason: String) -> ModelError;
 }
 
-impl Streamed for ChatFold {
-    type Event = Chunk;
+impl StreamAccumulator for ChatAccumulator {
+    type Event = Completion;
 
-    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Chunk> {
-        self.chunks.read(data)
+    fn read(data: &[u8]) -> serde_json::Result<Completion> {
+        Completion::read(data)
     }
 
-    fn add(&mut self, event: Chunk, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
-        match event {
-            Chunk::More(said, text) => self.go_on(said, text, &mut Some(events)),
-            Chunk::Other(chunk) => self.add(chunk, false, &mut Some(events)),
-        }
+    fn add(&mut self, event: Completion, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError> {
+        self.add(event, false, &mut Some(events))
     }
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
@@ -69,10 +66,10 @@ impl Streamed for ChatFold {
     }
 }
 
-impl Streamed for ItemsFold {
+impl StreamAccumulator for ResponsesAccumulator {
     type Event = Event;
 
-    fn read(&mut self, data: &mut [u8]) -> serde_json::Result<Event> {
+    fn read(data: &[u8]) -> serde_json::Result<Event> {
         Event::read(data)
     }
 
@@ -81,10 +78,10 @@ impl Streamed for ItemsFold {
     }
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
-        let read = half::read(body, |json| serde_json::from_slice::<Value>(json));
+        let read = surrogates::read(body, |json| serde_json::from_slice::<Value>(json));
         let (mut response, is_mended) = read.map_err(|error| unreadable(&error, body))?;
         if is_mended {
-            half::make_whole(&mut response);
+            surrogates::make_whole(&mut response);
         }
         whole_items(self, response)
     }
@@ -93,7 +90,7 @@ impl Streamed for ItemsFold {
         self.so_far().is_finished()
     }
 
-    /// Its last event has all, the usage too.
+    /// The last event has everything, including the usage.
     fn is_answered(&self) -> bool {
         self.so_far().is_finished()
     }
@@ -107,11 +104,11 @@ impl Streamed for ItemsFold {
     }
 }
 
-/// The error of JSON that cannot be read: cut, or nonsense.
+/// The error for invalid JSON: truncated or malformed.
 pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };
     }
-    let body = crate::failure::excerpt(&String::from_utf8_lossy(body));
+    let body = crate::api_error::excerpt(&String::from_utf8_lossy(body));
     ModelError::InvalidResponse(format!("{error}: {body}"))
 }

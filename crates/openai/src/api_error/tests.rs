@@ -1,10 +1,10 @@
 use haft_core::model::ModelError;
 use serde_json::json;
 
-use super::{Complaint, excerpt};
+use super::{ApiError, excerpt};
 
 fn error(status: u16, body: &str) -> ModelError {
-    Complaint::of_body(body).into_error(status, None)
+    ApiError::of_body(body).into_error(status, None)
 }
 
 #[track_caller]
@@ -53,26 +53,26 @@ fn the_status_comes_before_the_words() {
 
 #[test]
 fn an_error_in_a_reply_may_have_a_status() {
-    let limited = Complaint::in_band(&json!({"message": "slow down", "code": 429}));
+    let limited = ApiError::in_band(&json!({"message": "slow down", "code": 429}));
     assert!(matches!(limited, ModelError::RateLimited { .. }));
-    let limited = Complaint::in_band(&json!({"message": "slow down", "code": "429"}));
+    let limited = ApiError::in_band(&json!({"message": "slow down", "code": "429"}));
     assert!(matches!(limited, ModelError::RateLimited { .. }));
-    let failed = Complaint::in_band(&json!({"message": "boom", "code": 1}));
+    let failed = ApiError::in_band(&json!({"message": "boom", "code": 1}));
     assert!(matches!(failed, ModelError::Server { status: None, .. }));
-    assert_eq!(Complaint::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
+    assert_eq!(ApiError::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
 }
 
 /// Where there is no status, a word of OpenAI's stands for one.
 #[test]
 fn an_error_in_a_reply_that_cannot_pass_is_permanent() {
     let quota = json!({"message": "pay", "type": "insufficient_quota"});
-    assert!(matches!(Complaint::in_band(&quota), ModelError::RateLimited { permanent: true, .. }));
+    assert!(matches!(ApiError::in_band(&quota), ModelError::RateLimited { permanent: true, .. }));
     let key = json!({"message": "no", "type": "invalid_request_error", "code": "invalid_api_key"});
-    assert!(matches!(Complaint::in_band(&key), ModelError::Unauthorized(_)));
+    assert!(matches!(ApiError::in_band(&key), ModelError::Unauthorized(_)));
     let request = json!({"message": "no", "type": "invalid_request_error", "code": null});
-    assert!(matches!(Complaint::in_band(&request), ModelError::Rejected { status: 400, .. }));
+    assert!(matches!(ApiError::in_band(&request), ModelError::Rejected { status: 400, .. }));
     let length = json!({"message": "no", "type": "invalid_request_error", "code": "context_length_exceeded"});
-    assert!(matches!(Complaint::in_band(&length), ModelError::ContextTooLong(_)));
+    assert!(matches!(ApiError::in_band(&length), ModelError::ContextTooLong(_)));
 }
 
 /// The code counts wherever it stands, and whether there is a message or not.
@@ -136,14 +136,15 @@ fn every_word_for_the_length_is_known() {
     }
 }
 
-/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever shortens it does not.
+/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever
+/// shortens it does not.
 #[test]
 fn a_request_that_is_larger_than_the_rate_is_too_long() {
     let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});
     let openai = json!({"error": {"message": "Request too large for gpt-4o in organization o on tokens per min (TPM): Limit 30000, Requested 45000. The input or output tokens must be reduced in order to run successfully.", "type": "tokens", "code": "rate_limit_exceeded"}});
     for (status, body) in [(413, &groq), (429, &openai), (429, &groq)] {
         assert!(matches!(error(status, &body.to_string()), ModelError::ContextTooLong(_)), "{status} {body}");
-        assert!(matches!(Complaint::in_band(body), ModelError::ContextTooLong(_)), "{body}");
+        assert!(matches!(ApiError::in_band(body), ModelError::ContextTooLong(_)), "{body}");
     }
     let busy = json!({"error": {"message": "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 30000, Requested 45. Please try again in 1.2s.", "code": "rate_limit_exceeded"}});
     assert!(matches!(error(429, &busy.to_string()), ModelError::RateLimited { permanent: false, .. }));

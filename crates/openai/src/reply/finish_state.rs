@@ -1,30 +1,30 @@
 use haft_core::{message::AssistantMessage, model::FinishReason};
 
-/// Whether and why a reply ended, as far as its server said.
+/// The finish reason of a reply.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct FinishState {
     reason: Option<String>,
     is_over: bool,
 }
 
-/// What a reason means for the reply before it.
+/// The meaning of a finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The model had said all.
+    /// The model was done.
     Complete,
     /// A limit of tokens stopped it.
     Limit,
     /// A content filter stopped it.
     Filter,
-    /// The server stopped it, or lost it: it is not whole.
+    /// The server interrupted the reply.
     Interrupted,
     /// The server failed.
     Failure,
-    /// There is no reason, or one that is not known.
+    /// A missing or unknown reason.
     Unknown,
 }
 
-/// The words of servers, however they are written.
+/// Known reasons, in any case.
 const REASONS: &[(&[&str], Kind)] = &[
     // OpenAI's, and those that gateways pass on from Anthropic, Cohere, Hugging Face and Together.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], Kind::Complete),
@@ -49,8 +49,9 @@ impl Kind {
     }
 }
 
-impl Ending {
-    /// Takes the reason of a chunk. Some servers send an empty one with each chunk, which ends nothing.
+impl FinishState {
+    /// Takes the reason of a chunk. An empty one, which some servers send with each chunk, does not
+    /// end the reply.
     pub(super) fn take(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -59,12 +60,13 @@ impl Ending {
         }
     }
 
-    /// Takes back that the reply is over: more of it came. Some servers end the reasoning with a reason of its own.
+    /// Reopens the reply when more arrives. Some servers send a reason at the end of the reasoning,
+    /// too.
     pub(super) fn goes_on(&mut self) {
         self.is_over = false;
     }
 
-    /// Whether nothing more comes, except perhaps for the usage.
+    /// Returns `true` after a reason. Only the usage may follow.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -73,25 +75,25 @@ impl Ending {
         Kind::of(self.reason())
     }
 
-    /// Whether the server says that the model made calls.
+    /// Returns `true` if the reason is tool calls.
     pub(super) fn is_of_calls(&self) -> bool {
         ["tool_calls", "function_call", "tool_call", "tool_use"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(self.reason()))
     }
 
-    /// What the server said.
+    /// The reason as the server sent it.
     pub(super) fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or_default()
     }
 
-    /// The reason in haft's words, for the message that it ended.
+    /// The reason for a message.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
             (Kind::Limit, _) => FinishReason::Length,
             (Kind::Filter, _) => FinishReason::ContentFilter,
             (Kind::Unknown, Some(reason)) => FinishReason::Other(reason),
-            // Half of the servers say `stop` beside calls, and some say nothing.
+            // SurrogateJoiner of the servers say `stop` beside calls, and some say nothing.
             _ if message.tool_calls.is_empty() => FinishReason::Stop,
             _ => FinishReason::ToolCalls,
         }

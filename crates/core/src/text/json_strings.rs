@@ -1,0 +1,53 @@
+/// Tracks string literals in JSON that arrives one character at a time.
+///
+/// It knows nothing of objects and numbers, so it also works for text that is only nearly JSON.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::text::StringTracker;
+///
+/// let mut strings = StringTracker::default();
+/// let is_inside: Vec<_> = r#"{"a\"b"}"#.chars().map(|written| strings.push(written)).collect();
+/// assert_eq!(is_inside, [false, true, true, true, true, true, true, false]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StringTracker {
+    quote: Option<char>,
+    is_escaped: bool,
+}
+
+impl StringTracker {
+    /// Takes the next character. Returns `true` if it belongs to a string, the quotes included.
+    ///
+    /// A `"` outside of a string opens one.
+    pub fn push(&mut self, written: char) -> bool {
+        self.push_inside(written) || {
+            let is_quote = written == '"';
+            if is_quote {
+                self.open(written);
+            }
+            is_quote
+        }
+    }
+
+    /// Takes the next character if a string is open. Returns `false` otherwise, and never opens a
+    /// string.
+    pub fn push_inside(&mut self, written: char) -> bool {
+        let Some(quote) = self.quote else { return false };
+        let is_end = written == quote && !self.is_escaped;
+        self.is_escaped = written == '\\' && !self.is_escaped;
+        self.quote = Some(quote).filter(|_| !is_end);
+        true
+    }
+
+    /// Opens a string that ends with this quote.
+    pub fn open(&mut self, quote: char) {
+        (self.quote, self.is_escaped) = (Some(quote), false);
+    }
+
+    /// Returns `true` while a string is open.
+    pub fn is_inside(&self) -> bool {
+        self.quote.is_some()
+    }
+}

@@ -1,0 +1,43 @@
+//! UTF-16 surrogates as they occur in JSON escapes: `"\ud83c\udf0d"` (RFC 8259, section 7).
+
+/// Returns `true` for the first unit of a surrogate pair.
+pub fn is_high(unit: u16) -> bool {
+    (0xD800..0xDC00).contains(&unit)
+}
+
+/// Returns `true` for the second unit of a surrogate pair.
+pub fn is_low(unit: u16) -> bool {
+    (0xDC00..0xE000).contains(&unit)
+}
+
+/// Joins a surrogate pair. `None` unless the units are a high and a low surrogate.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::text::surrogates::join;
+///
+/// assert_eq!(join(0xD83C, 0xDF0D), Some('🌍'));
+/// assert_eq!(join(0xDF0D, 0xD83C), None);
+/// ```
+pub fn join(high: u16, low: u16) -> Option<char> {
+    let is_pair = is_high(high) && is_low(low);
+    char::decode_utf16([high, low]).next().filter(|_| is_pair)?.ok()
+}
+
+/// Parses the four hex digits of a `\uXXXX` escape at the beginning of a text.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::text::surrogates::parse_unit;
+///
+/// assert_eq!(parse_unit("d83c\\udf0d"), Some(0xD83C));
+/// assert_eq!(parse_unit("+123"), None);
+/// ```
+pub fn parse_unit(digits: &str) -> Option<u16> {
+    let digits = digits.get(..4)?;
+    // `from_str_radix` accepts a sign.
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+}

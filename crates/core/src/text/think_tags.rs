@@ -1,0 +1,154 @@
+#[cfg(test)]
+mod tests;
+
+use std::mem::take;
+
+/// The tag before the reasoning of a model.
+pub const OPEN_TAG: &str = "<think>";
+
+/// The tag after the reasoning of a model.
+pub const CLOSE_TAG: &str = "</think>";
+
+/// Limit for whitespace that is held back, in bytes.
+const MAX_HELD_SPACE: usize = 1 << 10;
+
+/// Splits a leading `<think>…</think>` block from streamed text.
+///
+/// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
+/// the reasoning of a model in the text. Only a block at the beginning is reasoning: a tag behind
+/// other text is text. Whitespace around the reasoning and before the text is dropped. The result
+/// does not depend on how the text is divided into pieces.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::text::ThinkTagParser;
+///
+/// let mut parser = ThinkTagParser::default();
+/// let (mut reasoning, mut text) = (String::new(), String::new());
+/// for piece in ["<thi", "nk>Two and two", " make four.</thi", "nk>\n\nFour."] {
+///     let split = parser.push(piece.to_owned());
+///     reasoning += &split.reasoning;
+///     text += &split.text;
+/// }
+/// assert_eq!((reasoning.as_str(), text.as_str()), ("Two and two make four.", "Four."));
+/// ```
+#[derive(Debug, Default)]
+pub struct ThinkTagParser {
+    state: State,
+    /// Received text that may be part of a tag.
+    held: String,
+}
+
+/// New reasoning and new text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThinkSplit {
+    /// Text inside the tags.
+    pub reasoning: String,
+    /// Text behind the tags.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Before the open tag.
+    #[default]
+    Start,
+    /// After the open tag, before the first character that is not whitespace.
+    Opened,
+    /// Inside the reasoning.
+    Inside,
+    /// After the close tag, before the first character that is not whitespace.
+    Closed,
+    /// In the text. The rest is passed through.
+    Text,
+}
+
+impl ThinkTagParser {
+    /// Passes the rest of the text through unchanged.
+    pub fn disable(&mut self) {
+        self.state = State::Text;
+    }
+
+    /// Takes the next piece of the text.
+    pub fn push(&mut self, piece: String) -> ThinkSplit {
+        let mut split = ThinkSplit::default();
+        if self.state == State::Text {
+            split.text = if self.held.is_empty() { piece } else { take(&mut self.held) + &piece };
+            return split;
+        }
+        self.held.push_str(&piece);
+        while self.advance(&mut split) {}
+        split
+    }
+
+    /// Returns `true` between the tags.
+    pub fn is_inside(&self) -> bool {
+        matches!(self.state, State::Opened | State::Inside)
+    }
+
+    /// Ends the text. Returns what was held back.
+    pub fn finish(&mut self) -> ThinkSplit {
+        let rest = take(&mut self.held);
+        match self.state {
+            State::Start | State::Text => ThinkSplit { text: rest, ..ThinkSplit::default() },
+            State::Opened | State::Inside => {
+                ThinkSplit { reasoning: rest.trim_end().to_owned(), ..ThinkSplit::default() }
+            }
+            State::Closed => ThinkSplit::default(),
+        }
+    }
+
+    /// Goes to the next state if the held text leads there.
+    fn advance(&mut self, split: &mut ThinkSplit) -> bool {
+        let begun = self.held.trim_start();
+        match self.state {
+            State::Start => {
+                let is_near = self.held.len() - begun.len() < MAX_HELD_SPACE;
+                if let Some(rest) = begun.strip_prefix(OPEN_TAG).filter(|_| is_near) {
+                    return self.enter(State::Opened, rest.to_owned());
+                }
+                if OPEN_TAG.starts_with(begun) && is_near {
+                    return false;
+                }
+                split.text = take(&mut self.held);
+                self.enter(State::Text, String::new())
+            }
+            State::Opened | State::Closed if begun.is_empty() => {
+                self.held.clear();
+                false
+            }
+            State::Opened => self.enter(State::Inside, begun.to_owned()),
+            State::Inside => {
+                if let Some((reasoning, rest)) = self.held.split_once(CLOSE_TAG) {
+                    split.reasoning.push_str(reasoning.trim_end());
+                    return self.enter(State::Closed, rest.to_owned());
+                }
+                let end = self.held.len() - undecided(&self.held);
+                split.reasoning.extend(self.held.drain(..end));
+                false
+            }
+            State::Closed => {
+                split.text = begun.to_owned();
+                self.enter(State::Text, String::new())
+            }
+            State::Text => false,
+        }
+    }
+
+    fn enter(&mut self, state: State, held: String) -> bool {
+        (self.state, self.held) = (state, held);
+        true
+    }
+}
+
+/// Length of the suffix that may belong to the end of the reasoning: whitespace and a part of the
+/// close tag.
+fn undecided(reasoning: &str) -> usize {
+    let is_begun = |part: &&str| reasoning.ends_with(*part);
+    let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_begun);
+    let part = part.unwrap_or_default();
+    let before = reasoning.strip_suffix(part).unwrap_or(reasoning);
+    let length = reasoning.len() - before.trim_end().len();
+    if length < MAX_HELD_SPACE { length } else { part.len() }
+}

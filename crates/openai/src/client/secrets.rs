@@ -1,0 +1,63 @@
+use haft_core::model::ModelError;
+use reqwest::header::HeaderMap;
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// Shorter values are not redacted: they are test keys of local servers, and occur inside of other
+/// words.
+const MIN_LENGTH: usize = 8;
+
+/// Values that are redacted from errors, longest first.
+pub(crate) struct Secrets(Vec<SecretString>);
+
+impl Secrets {
+    /// Collects the values of headers, with and without the scheme of a token, those of the query
+    /// except for versions, and `others`.
+    pub(crate) fn new(headers: &HeaderMap, query: &[(&str, &str)], others: &[SecretString]) -> Self {
+        let values = headers.values().filter_map(|value| value.to_str().ok());
+        let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+        let query = query.iter().filter(|(name, _)| !name.contains("version")).map(|(_, value)| *value);
+        let mut secrets: Vec<_> = values
+            .chain(query)
+            .chain(others.iter().map(SecretString::expose_secret))
+            .filter(|secret| secret.len() >= MIN_LENGTH)
+            .collect();
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets.into_iter().map(SecretString::from).collect())
+    }
+
+    /// Removes secrets that a server repeats in an error.
+    pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
+        if let Some(text) = text_of(&mut error) {
+            for secret in &self.0 {
+                *text = without(text, secret.expose_secret());
+            }
+        }
+        error
+    }
+}
+
+/// The text of an error that may come from a server.
+fn text_of(error: &mut ModelError) -> Option<&mut String> {
+    match error {
+        ModelError::Unauthorized(text)
+        | ModelError::ContextTooLong(text)
+        | ModelError::InvalidResponse(text)
+        | ModelError::Unsupported(text)
+        | ModelError::Rejected { body: text, .. }
+        | ModelError::Server { body: text, .. }
+        | ModelError::RateLimited { message: text, .. }
+        | ModelError::Failed { message: text, .. }
+        | ModelError::Unreachable { reason: text, .. }
+        | ModelError::Truncated { reason: text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// Replaces a secret in a text, also the beginning of one at the end of an excerpt.
+fn without(text: &str, secret: &str) -> String {
+    let text = text.replace(secret, "[secret]");
+    let Some(start) = text.strip_suffix('…') else { return text };
+    let parts = (MIN_LENGTH..secret.len()).rev().filter_map(|end| secret.get(..end));
+    let rest = parts.into_iter().find_map(|part| start.strip_suffix(part));
+    rest.map_or(text.clone(), |rest| format!("{rest}[secret]…"))
+}

@@ -1,0 +1,46 @@
+//! Interoperation with programs that use [`async-openai`](async_openai) 0.43. Requires the feature
+//! `async-openai`.
+//!
+//! The functions convert tools, messages, calls and usage between its types and ours, in both
+//! directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) on an
+//! `async_openai::Client` with any `Config`.
+//!
+//! Both sides are foreign types, so that `From` cannot be implemented: `to_…` converts to a type of
+//! `async-openai`, and `from_…` to one of haft.
+//!
+//! # Examples
+//!
+//! Adding haft's tools to an existing loop. The package `examples/async-openai-tools` is the whole
+//! program.
+//!
+//! ```
+//! use async_openai::types::chat::{ChatCompletionRequestMessage, ChatCompletionResponseMessage};
+//! use haft_core::{Pipeline, pipeline::Batch, toolset::ToolList};
+//! use haft_openai::interop::{InteropError, from_tool_calls, to_tool_message};
+//!
+//! /// Calls the tools, and adds their results to the conversation.
+//! async fn call_tools(
+//!     tools: &ToolList,
+//!     reply: &ChatCompletionResponseMessage,
+//!     messages: &mut Vec<ChatCompletionRequestMessage>,
+//! ) -> Result<(), InteropError> {
+//!     let calls = from_tool_calls(reply.tool_calls.iter().flatten())?;
+//!     let batch = Batch { tools: tools.clone(), calls, ..Batch::default() };
+//!     for outcome in Pipeline::new().call_all(batch).await {
+//!         messages.push(to_tool_message(&outcome.into_result()).into());
+//!     }
+//!     Ok(())
+//! }
+//! ```
+
+mod convert;
+mod error;
+mod model;
+mod stream;
+
+pub use convert::{
+    from_messages, from_response, from_response_message, from_tool, from_tool_calls, from_usage, to_message,
+    to_messages, to_tool, to_tool_call, to_tool_message, to_tools, to_usage,
+};
+pub use error::InteropError;
+pub use model::AsyncOpenAi;

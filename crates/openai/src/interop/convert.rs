@@ -1,0 +1,296 @@
+use std::{collections::HashMap, sync::Arc};
+
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
+    ChatCompletionRequestDeveloperMessageContent, ChatCompletionRequestDeveloperMessageContentPart,
+    ChatCompletionRequestMessage, ChatCompletionRequestSystemMessageContent,
+    ChatCompletionRequestSystemMessageContentPart, ChatCompletionRequestToolMessage,
+    ChatCompletionRequestToolMessageContent, ChatCompletionRequestToolMessageContentPart,
+    ChatCompletionRequestUserMessageContent, ChatCompletionRequestUserMessageContentPart,
+    ChatCompletionResponseMessage, ChatCompletionTool, ChatCompletionTools, CompletionTokensDetails,
+    CompletionUsage, CreateChatCompletionResponse, FunctionCall, FunctionObject, InputAudioFormat,
+    PromptTokensDetails,
+};
+use haft_core::{
+    Message, Schema, ToolCall, ToolDefinition, ToolName, ToolResult,
+    content::{Bytes, Content},
+    message::{AssistantMessage, MessageBody},
+    model::{ChatResponse, ModelError},
+    schema::WireProfile,
+    toolset::ToolList,
+    usage::Usage,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::InteropError;
+use crate::format::{derive, derive_all};
+
+/// Converts a tool definition, with the part of its schema that the provider reads.
+pub fn to_tool(definition: &ToolDefinition, profile: WireProfile) -> ChatCompletionTools {
+    let wire = derive(definition, profile);
+    function_tool(definition, wire.value, wire.strict)
+}
+
+/// Converts the tools of a list: the `tools` of a request.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{schema::WireProfile, toolset::ToolList};
+/// use haft_openai::interop::to_tools;
+///
+/// assert!(to_tools(&ToolList::default(), WireProfile::OpenAiStrict).is_empty());
+/// ```
+pub fn to_tools(list: &ToolList, profile: WireProfile) -> Vec<ChatCompletionTools> {
+    let wires = derive_all(list, profile).into_iter();
+    wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.strict)).collect()
+}
+
+fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool) -> ChatCompletionTools {
+    let description = definition.description();
+    let function = FunctionObject {
+        name: definition.name().to_string(),
+        description: (!description.is_empty()).then(|| description.to_owned()),
+        parameters: Some(parameters),
+        strict: is_strict.then_some(true),
+    };
+    ChatCompletionTools::Function(ChatCompletionTool { function })
+}
+
+/// Converts a function tool to a definition. `strict` has no counterpart and is dropped.
+///
+/// # Errors
+///
+/// Fails for a custom tool, an invalid name, or parameters that are not a schema for arguments.
+pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropError> {
+    let ChatCompletionTools::Function(ChatCompletionTool { function }) = tool else {
+        return Err(InteropError::Unsupported { what: "a custom tool" });
+    };
+    let name = ToolName::new(&function.name)?;
+    let schema = match &function.parameters {
+        Some(parameters) => Schema::arguments(parameters.clone()),
+        None => Ok(Schema::object()),
+    };
+    let schema = schema.map_err(|source| InteropError::Schema { tool: function.name.clone(), source })?;
+    let definition = ToolDefinition::new(name, schema);
+    Ok(match &function.description {
+        Some(description) => definition.with_description(description),
+        None => definition,
+    })
+}
+
+/// Converts a message. Data that only its provider understands is dropped.
+///
+/// Media that a tool returned are not part of it: use [`to_messages`].
+///
+/// # Errors
+///
+/// Fails if the message has no form in `async-openai`.
+pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, InteropError> {
+    Ok(serde_json::from_value(crate::message(message))?)
+}
+
+/// Converts a conversation: the `messages` of a request.
+///
+/// Media that a tool returned follow the results of its batch as a user message.
+///
+/// # Errors
+///
+/// Fails if a message has no form in `async-openai`.
+pub fn to_messages<'a>(
+    messages: impl IntoIterator<Item = &'a Arc<Message>>,
+) -> Result<Vec<ChatCompletionRequestMessage>, InteropError> {
+    crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
+}
+
+/// Converts a conversation. Tool messages get the name of the tool from the call that they answer.
+///
+/// # Errors
+///
+/// Fails for media that are links or file ids, custom tool calls, function messages, and results
+/// without a call.
+pub fn from_messages<'a>(
+    messages: impl IntoIterator<Item = &'a ChatCompletionRequestMessage>,
+) -> Result<Vec<Message>, InteropError> {
+    let mut names = HashMap::new();
+    messages.into_iter().map(|message| from_message(message, &mut names)).collect()
+}
+
+/// Converts a message. `names` has the tool names of the earlier calls, by call id.
+fn from_message(
+    message: &ChatCompletionRequestMessage,
+    names: &mut HashMap<String, String>,
+) -> Result<Message, InteropError> {
+    use ChatCompletionRequestMessage as Wire;
+    match message {
+        Wire::System(message) => Ok(system(match &message.content {
+            ChatCompletionRequestSystemMessageContent::Text(text) => vec![Content::text(text)],
+            ChatCompletionRequestSystemMessageContent::Array(parts) => parts
+                .iter()
+                .map(|ChatCompletionRequestSystemMessageContentPart::Text(part)| Content::text(&part.text))
+                .collect(),
+        })),
+        Wire::Developer(message) => Ok(system(match &message.content {
+            ChatCompletionRequestDeveloperMessageContent::Text(text) => vec![Content::text(text)],
+            ChatCompletionRequestDeveloperMessageContent::Array(parts) => parts
+                .iter()
+                .map(|ChatCompletionRequestDeveloperMessageContentPart::Text(part)| Content::text(&part.text))
+                .collect(),
+        })),
+        Wire::User(message) => {
+            let content = match &message.content {
+                ChatCompletionRequestUserMessageContent::Text(text) => vec![Content::text(text)],
+                ChatCompletionRequestUserMessageContent::Array(parts) => {
+                    parts.iter().map(user_part).collect::<Result<_, _>>()?
+                }
+            };
+            Ok(Message::new(MessageBody::User { content }))
+        }
+        Wire::Assistant(message) => {
+            from_tool_calls(message.tool_calls.iter().flatten())?;
+            let message = crate::assistant_message(&json_of(message)?)?;
+            names.extend(message.tool_calls.iter().map(|call| (call.id.clone(), call.name.clone())));
+            Ok(Message::assistant(message))
+        }
+        Wire::Tool(message) => {
+            let id = &message.tool_call_id;
+            let name = names.get(id).ok_or_else(|| InteropError::UnknownCall { id: id.clone() })?;
+            let text = match &message.content {
+                ChatCompletionRequestToolMessageContent::Text(text) => text.clone(),
+                ChatCompletionRequestToolMessageContent::Array(parts) => {
+                    let text = |part: &ChatCompletionRequestToolMessageContentPart| {
+                        let ChatCompletionRequestToolMessageContentPart::Text(part) = part;
+                        part.text.clone()
+                    };
+                    parts.iter().map(text).collect::<Vec<_>>().join("\n")
+                }
+            };
+            Ok(Message::tool(ToolResult::done(id, name, text.into())))
+        }
+        Wire::Function(_) => Err(InteropError::Unsupported { what: "a function message" }),
+    }
+}
+
+fn system(content: Vec<Content>) -> Message {
+    Message::new(MessageBody::System { content })
+}
+
+fn user_part(part: &ChatCompletionRequestUserMessageContentPart) -> Result<Content, InteropError> {
+    use ChatCompletionRequestUserMessageContentPart as Part;
+    match part {
+        Part::Text(part) => Ok(Content::text(&part.text)),
+        Part::ImageUrl(part) => from_data_url(&part.image_url.url, "an image"),
+        Part::InputAudio(part) => {
+            let media_type = match part.input_audio.format {
+                InputAudioFormat::Wav => "audio/wav",
+                InputAudioFormat::Mp3 => "audio/mpeg",
+            };
+            from_base64(&part.input_audio.data, media_type, "audio")
+        }
+        Part::File(part) => match &part.file.file_data {
+            Some(data) => from_data_url(data, "a file"),
+            None => Err(InteropError::Unsupported { what: "a file id" }),
+        },
+    }
+}
+
+/// Decodes `data:image/png;base64,…`.
+fn from_data_url(url: &str, what: &'static str) -> Result<Content, InteropError> {
+    let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
+    let (media_type, data) = data.ok_or(InteropError::Unsupported { what })?;
+    from_base64(data, media_type, what)
+}
+
+fn from_base64(data: &str, media_type: &str, what: &'static str) -> Result<Content, InteropError> {
+    let data = Bytes::from_base64(data).map_err(|_| InteropError::Base64 { what })?;
+    Ok(Content::blob(data, media_type))
+}
+
+/// Converts a call.
+pub fn to_tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
+    let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.clone() };
+    ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id: call.id.clone(), function })
+}
+
+/// Converts the calls of a reply.
+///
+/// # Errors
+///
+/// Fails for a custom tool call.
+pub fn from_tool_calls<'a>(
+    calls: impl IntoIterator<Item = &'a ChatCompletionMessageToolCalls>,
+) -> Result<Vec<ToolCall>, InteropError> {
+    let call = |call: &ChatCompletionMessageToolCalls| match call {
+        ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id, function }) => {
+            Ok(ToolCall::new(id, &function.name, &function.arguments))
+        }
+        ChatCompletionMessageToolCalls::Custom(_) => {
+            Err(InteropError::Unsupported { what: "a custom tool call" })
+        }
+    };
+    calls.into_iter().map(call).collect()
+}
+
+/// Converts a result to the message that answers its call. The API takes only text here.
+pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
+    ChatCompletionRequestToolMessage {
+        content: ChatCompletionRequestToolMessageContent::Text(result.model_text().into_owned()),
+        tool_call_id: result.call_id.clone(),
+    }
+}
+
+/// Converts the message of a reply.
+///
+/// # Errors
+///
+/// Fails for a custom tool call.
+pub fn from_response_message(
+    message: &ChatCompletionResponseMessage,
+) -> Result<AssistantMessage, InteropError> {
+    from_tool_calls(message.tool_calls.iter().flatten())?;
+    Ok(crate::assistant_message(&json_of(message)?)?)
+}
+
+/// Converts a reply that was not streamed.
+///
+/// # Errors
+///
+/// Fails with the same errors as [`response`](crate::response): an empty reply, or one that ends
+/// inside a call.
+pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
+    crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
+}
+
+/// Converts the usage of one request. A count above [`u32::MAX`] becomes that.
+pub fn to_usage(usage: &Usage) -> CompletionUsage {
+    let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+    CompletionUsage {
+        prompt_tokens: count(usage.input_tokens),
+        completion_tokens: count(usage.output_tokens),
+        total_tokens: count(usage.total_tokens()),
+        prompt_tokens_details: Some(PromptTokensDetails {
+            cached_tokens: Some(count(usage.cached_input_tokens)),
+            ..PromptTokensDetails::default()
+        }),
+        completion_tokens_details: Some(CompletionTokensDetails {
+            reasoning_tokens: Some(count(usage.reasoning_tokens)),
+            ..CompletionTokensDetails::default()
+        }),
+    }
+}
+
+/// Converts the usage of one request.
+pub fn from_usage(usage: &CompletionUsage) -> Usage {
+    let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+    let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
+    Usage {
+        cached_input_tokens: cached.unwrap_or_default().into(),
+        reasoning_tokens: reasoning.unwrap_or_default().into(),
+        ..Usage::of_request(usage.prompt_tokens.into(), usage.completion_tokens.into())
+    }
+}
+
+fn json_of(value: &impl Serialize) -> serde_json::Result<Value> {
+    serde_json::to_value(value)
+}

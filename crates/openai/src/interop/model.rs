@@ -1,0 +1,280 @@
+use std::{fmt, sync::Arc};
+
+use async_openai::{Client, config::Config, error::OpenAIError, types::chat::CreateChatCompletionRequest};
+use async_trait::async_trait;
+use futures::{
+    TryFutureExt as _,
+    stream::{self, BoxStream, StreamExt as _},
+};
+use haft_core::{
+    ChatModel, ToolName,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    schema::WireProfile,
+};
+use serde::Serialize;
+use serde_json::Map;
+use serde_json::{Value, json};
+use tracing::{Instrument as _, Span};
+
+use super::{convert::from_response, error::model_error, stream::ChunkStream};
+use crate::{
+    client::{Secrets, chat_span, profile_of, record, structured::Structured},
+    format::{AnswerProfile, AnswerSchema, EncodedMessages, EncodingOptions, tools_as},
+    reply::{ChatAccumulator, StreamAccumulator as _},
+    wire::Completion,
+};
+
+/// A model on an `async_openai::Client` of the program, with any `Config`: Azure, a proxy, headers
+/// of its own. Cheap to clone.
+///
+/// Use it to keep one configured client for everything. For any other purpose,
+/// [`ChatCompletions`](crate::ChatCompletions) is the better choice: it has its own transport
+/// without the limits below.
+///
+/// # Limits of the transport
+///
+/// Requests are sent by `async-openai`, which as of version 0.43
+///
+/// - has no timeouts: set them in the `reqwest` client;
+/// - retries 429, 5xx and failed connections three times by itself, so that this model does not retry. It waits for
+///   `Retry-After`, but does not pass it on in the error;
+/// - loses the status of a 4xx response whose body is not OpenAI's. A 429 with an HTML body is retried by the client,
+///   and then reported as [`ModelError::InvalidResponse`], which is not transient;
+/// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader does not apply
+///   back-pressure;
+/// - ignores fields that OpenAI does not have, such as `reasoning_content`;
+/// - rejects many replies of compatible servers. These are parsed again by haft, but each leaves an error in the log
+///   of `async-openai`.
+///
+/// # Examples
+///
+/// ```
+/// use async_openai::{Client, config::AzureConfig};
+/// use haft_core::ChatModel;
+/// use haft_openai::interop::AsyncOpenAi;
+///
+/// let config = AzureConfig::new()
+///     .with_api_base("https://example.openai.azure.com")
+///     .with_api_version("2024-10-21")
+///     .with_deployment_id("gpt-4o")
+///     .with_api_key("…");
+/// let model = AsyncOpenAi::new(Client::with_config(config), "gpt-4o");
+/// assert!(model.profile().images);
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
+/// a part of the reply.
+pub struct AsyncOpenAi<C: Config> {
+    client: Arc<Client<C>>,
+    profile: ModelProfile,
+    encoding: Arc<EncodingOptions>,
+    tool_schemas: WireProfile,
+    newer_limit: bool,
+}
+
+impl<C: Config> AsyncOpenAi<C> {
+    /// Creates a model with the profile of its name, on a client or an `Arc` of one.
+    pub fn new(client: impl Into<Arc<Client<C>>>, model: impl Into<String>) -> Self {
+        let profile = profile_of(&model.into());
+        Self {
+            client: client.into(),
+            encoding: encoding_of(&profile),
+            profile,
+            tool_schemas: WireProfile::OpenAi,
+            newer_limit: true,
+        }
+    }
+
+    /// Sets the profile of the model, including its name.
+    #[must_use]
+    pub fn with_profile(mut self, profile: ModelProfile) -> Self {
+        self.encoding = encoding_of(&profile);
+        self.profile = profile;
+        self
+    }
+
+    /// Sets the part of schemas that the server reads. Default: [`WireProfile::OpenAi`], which is
+    /// not strict.
+    #[must_use]
+    pub fn with_tool_schemas(mut self, profile: WireProfile) -> Self {
+        self.tool_schemas = profile;
+        self
+    }
+
+    /// Sets whether the token limit is sent as `max_completion_tokens` (the default) or as
+    /// `max_tokens`.
+    #[must_use]
+    pub fn use_max_completion_tokens(mut self, is_used: bool) -> Self {
+        self.newer_limit = is_used;
+        self
+    }
+
+    /// OpenAI accepts only objects without alternatives as the root of a response schema.
+    fn answers(&self) -> AnswerProfile {
+        AnswerProfile { schemas: self.tool_schemas, object_root: true }
+    }
+
+    fn request(
+        &self,
+        request: &ChatRequest,
+        is_streamed: bool,
+    ) -> Result<CreateChatCompletionRequest, ModelError> {
+        let settings = &request.settings;
+        let mut body = Map::new();
+        let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
+        set("model", json!(self.profile.name));
+        set("messages", json!(EncodedMessages::new(request.all_messages(), &self.encoding)));
+        if !request.tools.is_empty() {
+            set("tools", json!(tools_as(&request.tools, self.tool_schemas)));
+            set(
+                "tool_choice",
+                match &request.tool_choice {
+                    ToolChoice::Auto => "auto".into(),
+                    ToolChoice::None => "none".into(),
+                    ToolChoice::Required => "required".into(),
+                    ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
+                },
+            );
+            set("parallel_tool_calls", json!(settings.parallel_tool_calls));
+        }
+        set(
+            "response_format",
+            match &request.response_format {
+                ResponseFormat::Text => Value::Null,
+                ResponseFormat::JsonObject => json!({"type": "json_object"}),
+                ResponseFormat::JsonSchema { name, schema } => {
+                    let schema = AnswerSchema::of(schema, name, self.answers());
+                    json!({"type": "json_schema", "json_schema": NamedSchema { name, schema }})
+                }
+            },
+        );
+        set("temperature", json!(settings.temperature));
+        set("top_p", json!(settings.top_p));
+        set("seed", json!(settings.seed));
+        set(
+            if self.newer_limit { "max_completion_tokens" } else { "max_tokens" },
+            json!(settings.max_tokens),
+        );
+        if !settings.stop.is_empty() {
+            set("stop", json!(settings.stop));
+        }
+        if is_streamed {
+            // With the feature `byot`, `create_stream` does not set it.
+            set("stream", true.into());
+            set("stream_options", json!({"include_usage": true}));
+        }
+        serde_json::from_value(body.into()).map_err(|error| ModelError::Unsupported(error.to_string()))
+    }
+
+    fn span(&self) -> Span {
+        chat_span("openai", &self.profile.name, self.client.config().api_base())
+    }
+
+    /// Converts an error of the client, without the secrets that a server may repeat in it.
+    fn error(&self, error: OpenAIError) -> ModelError {
+        self.redact(model_error(error, self.client.config().api_base()))
+    }
+
+    fn redact(&self, error: ModelError) -> ModelError {
+        let config = self.client.config();
+        let key = [config.api_key().clone()];
+        Secrets::new(&config.headers(), &config.query(), &key).redact(error)
+    }
+
+    async fn reply(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        match self.client.chat().create(self.request(request, false)?).await {
+            Ok(response) => from_response(&response).map_err(|error| self.redact(error)),
+            Err(OpenAIError::JSONDeserialize(error, body)) => {
+                let reply = Completion::read(body.as_bytes()).ok();
+                if reply.is_some_and(|reply| reply.choices.is_some()) {
+                    let reply = ChatAccumulator::default().whole(body.as_bytes());
+                    return reply.map_err(|error| self.redact(error));
+                }
+                Err(self.error(OpenAIError::JSONDeserialize(error, body)))
+            }
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    async fn chunks(&self, request: &ChatRequest) -> Result<ChunkStream, ModelError> {
+        let chunks = self.client.chat().create_stream(self.request(request, true)?).await;
+        let address = self.client.config().api_base().to_owned();
+        chunks.map(|chunks| ChunkStream::new(chunks, address)).map_err(|error| self.error(error))
+    }
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a ToolName,
+    #[serde(flatten)]
+    schema: Arc<AnswerSchema>,
+}
+
+fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
+    let ModelProfile { images, audio, files, .. } = *profile;
+    Arc::new(EncodingOptions { images, audio, files, ..EncodingOptions::default() })
+}
+
+#[async_trait]
+impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        let span = self.span();
+        let reply = self.reply(request).instrument(span.clone()).await;
+        let response = match Structured::new(request, self.answers()) {
+            None => reply?,
+            Some(structured) => {
+                let mut reply = reply.map_err(|error| structured.cut(error))?;
+                structured.restore(&mut reply);
+                reply
+            }
+        };
+        record(&span, &response);
+        Ok(response)
+    }
+
+    fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        let span = self.span();
+        let opening = self.chunks(request).instrument(span.clone()).map_ok(move |chunks| {
+            stream::try_unfold(chunks, move |mut chunks| {
+                let reading = span.clone();
+                let step = async move {
+                    let event = chunks.next().await.map_err(|error| self.redact(error))?;
+                    if let Some(ChatEvent::Finished(response)) = &event {
+                        record(&reading, response);
+                    }
+                    Ok(event.map(|event| (event, chunks)))
+                };
+                step.instrument(span.clone())
+            })
+        });
+        let events = opening.try_flatten_stream();
+        match Structured::new(request, self.answers()) {
+            None => events.boxed(),
+            Some(structured) => structured.events(events).boxed(),
+        }
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+}
+
+impl<C: Config> Clone for AsyncOpenAi<C> {
+    fn clone(&self) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            profile: self.profile.clone(),
+            encoding: Arc::clone(&self.encoding),
+            tool_schemas: self.tool_schemas,
+            newer_limit: self.newer_limit,
+        }
+    }
+}
+
+impl<C: Config> fmt::Debug for AsyncOpenAi<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncOpenAi").field("model", &self.profile.name).finish_non_exhaustive()
+    }
+}

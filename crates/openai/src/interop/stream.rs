@@ -1,0 +1,103 @@
+use std::{collections::VecDeque, mem};
+
+use async_openai::{
+    error::OpenAIError,
+    types::chat::{ChatCompletionResponseStream, CreateChatCompletionStreamResponse},
+};
+use futures::StreamExt as _;
+use haft_core::model::{ChatEvent, ModelError};
+use serde::Deserialize as _;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::model_error;
+use crate::{
+    client::USAGE_WAIT,
+    reply::{ChatAccumulator, StreamAccumulator, unreadable},
+    wire::Completion,
+};
+
+/// The events of a reply that `async-openai` streams.
+pub(super) struct ChunkStream {
+    chunks: ChatCompletionResponseStream,
+    /// Where the server is, for errors.
+    address: String,
+    accumulator: ChatAccumulator,
+    events: VecDeque<ChatEvent>,
+    /// End of the wait for the usage.
+    usage_deadline: Option<Instant>,
+    is_over: bool,
+}
+
+type Chunk = Result<CreateChatCompletionStreamResponse, OpenAIError>;
+
+impl ChunkStream {
+    pub(super) fn new(chunks: ChatCompletionResponseStream, address: String) -> Self {
+        let (accumulator, events) = (ChatAccumulator::default(), VecDeque::new());
+        Self { chunks, address, accumulator, events, usage_deadline: None, is_over: false }
+    }
+
+    /// The next event. `None` after the last one.
+    pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            match self.next_chunk().await {
+                Some(chunk) => self.add(chunk)?,
+                None => self.finish()?,
+            }
+        }
+    }
+
+    /// The next chunk. Some servers send neither usage nor `[DONE]`, and keep the connection open.
+    async fn next_chunk(&mut self) -> Option<Chunk> {
+        if !self.accumulator.is_answered() {
+            return self.chunks.next().await;
+        }
+        let end = *self.usage_deadline.get_or_insert_with(|| Instant::now() + USAGE_WAIT);
+        timeout_at(end, self.chunks.next()).await.unwrap_or(None)
+    }
+
+    fn add(&mut self, chunk: Chunk) -> Result<(), ModelError> {
+        let chunk = match chunk {
+            Ok(chunk) => {
+                let chunk = serde_json::to_value(chunk).and_then(Completion::deserialize);
+                chunk.map_err(|error| ModelError::InvalidResponse(error.to_string()))?
+            }
+            // An error, or a chunk that only our reader accepts.
+            Err(OpenAIError::JSONDeserialize(_, data)) => match Completion::read(data.as_bytes()) {
+                Ok(chunk) => chunk,
+                Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),
+                Err(error) => return Err(unreadable(&error, data.as_bytes())),
+            },
+            // Nothing is lost after the finish reason.
+            Err(_) if self.accumulator.is_finished() => return self.finish(),
+            Err(error) => {
+                return Err(match model_error(error, &self.address) {
+                    ModelError::Truncated { reason, .. } => self.truncated(reason),
+                    other => other,
+                });
+            }
+        };
+        StreamAccumulator::add(&mut self.accumulator, chunk, &mut self.events)
+    }
+
+    /// Handles the end of the stream. The client does not tell `[DONE]` from a lost connection: the
+    /// finish reason decides.
+    fn finish(&mut self) -> Result<(), ModelError> {
+        if !self.accumulator.is_finished() {
+            return Err(self.truncated("the stream ended before the finish reason".to_owned()));
+        }
+        self.is_over = true;
+        let response = StreamAccumulator::finish(mem::take(&mut self.accumulator), &mut self.events)?;
+        self.events.push_back(ChatEvent::Finished(response.into()));
+        Ok(())
+    }
+
+    fn truncated(&mut self, reason: String) -> ModelError {
+        StreamAccumulator::into_truncated(mem::take(&mut self.accumulator), reason)
+    }
+}

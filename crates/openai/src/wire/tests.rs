@@ -1,0 +1,27 @@
+use super::{Completion, Event, LenientString};
+
+/// JavaScript and Python keep the last of two equal keys, too.
+#[test]
+fn last_duplicate_key_wins() {
+    let reply = br#"{"id":"a","id":"b","choices":[{"delta":{"content":"a","content":"b"}}]}"#;
+    let mut reply = Completion::read(reply).unwrap();
+    assert_eq!(reply.id, LenientString::Text("b".to_owned()));
+    let delta = reply.choices.unwrap().remove(0).delta.take().unwrap();
+    assert_eq!(delta.content, LenientString::Text("b".to_owned()));
+    reply = Completion::read(br#"{"usage":{"prompt_tokens":1,"prompt_tokens":2}}"#).unwrap();
+    assert_eq!(reply.take_usage().unwrap().input_tokens, 2);
+    let event = Event::read(br#"{"type":"a","delta":"a","delta":"b"}"#).unwrap();
+    assert_eq!(event.delta, LenientString::Text("b".to_owned()));
+}
+
+#[test]
+fn value_of_the_wrong_type_is_dropped() {
+    let reply =
+        br#"{"choices":[7,{"delta":"x","message":{"content":"Hi","tool_calls":[1,{"function":"x"}]}}]}"#;
+    let mut choices = Completion::read(reply).unwrap().choices.unwrap();
+    assert_eq!(choices.len(), 1);
+    let mut choice = choices.remove(0);
+    assert!(choice.delta.take().is_none());
+    let message = choice.message.take().unwrap();
+    assert_eq!(message.content, LenientString::Text("Hi".to_owned()));
+}
