@@ -1,6 +1,6 @@
 //! Text to tokens and back, and the vocabulary as bytes for the constraint.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use candle_core::quantized::gguf_file::Value;
@@ -28,6 +28,9 @@ pub(crate) struct Tokenizer {
     /// Reads it as text.
     plain: tokenizers::Tokenizer,
     end: Vec<u32>,
+    markup_edges: HashSet<char>,
+    spaced_tokens: Vec<u32>,
+    quoted_space_tokens: Vec<u32>,
 }
 
 impl Tokenizer {
@@ -51,7 +54,12 @@ impl Tokenizer {
         let end = ends(gguf, end_of_turn);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
-        Ok(Self { vocabulary: Arc::new(Vocabulary { trie, exact }), markup, plain, end })
+        let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
+        let spaced_tokens = tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word));
+        let quoted_space_tokens = tokens_where(&words, quotes_space);
+        let markup_edges = markup_edges(gguf);
+        let vocabulary = Arc::new(Vocabulary { trie, exact });
+        Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
     }
 
     /// The tokens of text that the template wrote: control tokens are read as such.
@@ -81,6 +89,27 @@ impl Tokenizer {
             true => trie.token(token),
             false => &[],
         }
+    }
+
+    /// Whether a token has no text of its own, such as `<|im_end|>`.
+    pub(crate) fn is_special(&self, token: u32) -> bool {
+        let trie = &self.vocabulary.trie;
+        (token as usize) < trie.vocab_size() && trie.is_special_token(token)
+    }
+
+    /// Tokens with a space in front or directly behind a quote.
+    pub(crate) fn spaced_tokens(&self) -> &[u32] {
+        &self.spaced_tokens
+    }
+
+    /// Tokens with a space directly behind a quote.
+    pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
+        &self.quoted_space_tokens
+    }
+
+    /// The first and last characters of all special tokens. Text without them spells no special token.
+    pub(crate) fn markup_edges(&self) -> &HashSet<char> {
+        &self.markup_edges
     }
 
     /// How the template names a token, such as `bos_token_id`.
@@ -146,6 +175,18 @@ fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let others = others.iter().filter_map(|key| gguf.integer(key));
     ends.extend(others.filter_map(|id| u32::try_from(id).ok()).filter(|id| *id != declared));
     ends
+}
+
+fn tokens_where(words: &[Vec<u8>], test: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    (0u32..).zip(words).filter(|(_, word)| test(word)).map(|(token, _)| token).collect()
+}
+
+fn markup_edges(gguf: &Gguf) -> HashSet<char> {
+    let tokens = gguf.array("tokenizer.ggml.tokens").unwrap_or_default();
+    let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
+    let special = tokens.iter().zip(kinds).filter(|(_, value)| matches!(kind(value), CONTROL | USER_DEFINED));
+    let spellings = special.filter_map(|(token, _)| token.to_string().ok());
+    spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
 /// The bytes of every token; a control token has a marker in front that no text can contain.

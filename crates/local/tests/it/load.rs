@@ -5,14 +5,14 @@ use std::fs;
 use candle_core::quantized::gguf_file::Value;
 use expect_test::{Expect, expect};
 use haft_core::{ChatModel, ChatRequest, Message, ModelError, ToolChoice};
-use haft_local::{LoadError, LocalModel};
+use haft_local::{LoadError, LocalModel, ModelEvent};
 use serde_json::json;
 
 use crate::calls::request;
 use crate::tiny::{CONTEXT, TinyFile};
 
 async fn refusal(file: &TinyFile) -> LoadError {
-    LocalModel::load(&file.path).await.expect_err("the file cannot be used")
+    LocalModel::open(&file.path).await.expect_err("the file cannot be used")
 }
 
 fn check(file: &TinyFile, error: &LoadError, expected: &Expect) {
@@ -32,7 +32,12 @@ async fn a_model_says_what_it_can_do() {
 async fn progress_runs_from_nothing_to_all() {
     let file = TinyFile::new(0);
     let (told, shares) = std::sync::mpsc::channel();
-    LocalModel::load_watched(&file.path, move |share| told.send(share).unwrap()).await.unwrap();
+    let send = move |event: &ModelEvent<'_>| {
+        if let ModelEvent::Loading { share, .. } = event {
+            told.send(*share).unwrap();
+        }
+    };
+    LocalModel::builder().on_event(send).open(&file.path).await.unwrap();
     let shares: Vec<f32> = shares.iter().collect();
     assert_eq!(shares.first(), Some(&0.0));
     assert_eq!(shares.last(), Some(&1.0));
@@ -54,7 +59,7 @@ async fn something_else() {
     fs::write(&file.path, "<html>not found</html>").unwrap();
     let error = refusal(&file).await;
     assert!(matches!(error, LoadError::NotGguf { .. }), "{error}");
-    assert!(matches!(LocalModel::load(file.folder()).await, Err(LoadError::NotGguf { .. })));
+    assert!(matches!(LocalModel::open(file.folder()).await, Err(LoadError::NotGguf { .. })));
 }
 
 #[tokio::test]
@@ -169,7 +174,8 @@ async fn any_splitting_makes_calls() {
 /// The example that conversations with tools begin with is left out where there is no room for it.
 #[tokio::test]
 async fn a_small_context_makes_calls() {
-    let model = TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load().await;
+    let model =
+        TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load_with_examples().await;
     let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
     assert!(!model.chat(&request).await.unwrap().message.tool_calls.is_empty());
 }
