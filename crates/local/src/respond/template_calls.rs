@@ -9,6 +9,7 @@ use haft_core::{
     ToolChoice,
 };
 use llguidance::api::TopLevelGrammar;
+use tracing::debug;
 
 use super::json::quoted;
 use super::prose::{Prose, ProseEnd};
@@ -27,20 +28,9 @@ pub(super) fn respond(
     request: &ChatRequest,
     events: &EventSender,
 ) -> Result<ChatResponse, ModelError> {
-    let (format, is_native, prompt) = match engine.call_format() {
-        Some(format) => {
-            let tools = conversation::definitions(request);
-            let prompt = engine.prompt_with_tools(&conversation::with_tools(request), &tools)?;
-            (format.clone(), true, prompt)
-        }
-        None => {
-            let turns = conversation::with_tools_as_text(request);
-            let prompt = match engine.prompt(&turns) {
-                Err(EngineError::Template(_)) => engine.prompt(&conversation::without_system(turns))?,
-                prompt => prompt?,
-            };
-            (CallFormat::hermes(), false, prompt)
-        }
+    let (format, is_native, prompt) = match native_prompt(engine, request)? {
+        Some((format, prompt)) => (format, true, prompt),
+        None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
     };
     let writer = Writer::new(engine, request, events, prompt);
     let first = conversation::call_count(request);
@@ -52,6 +42,33 @@ pub(super) fn respond(
             let opening = reply.opening();
             reply.writer.text(opening.tokens)
         }
+    }
+}
+
+/// The prompt in the format of the template. `None` if the template does not know tools, or rejects this conversation:
+/// Llama's allows one call per turn, and another model may have made two.
+fn native_prompt(
+    engine: &Engine,
+    request: &ChatRequest,
+) -> Result<Option<(CallFormat, Vec<u32>)>, EngineError> {
+    let Some(format) = engine.call_format() else { return Ok(None) };
+    let tools = conversation::definitions(request);
+    match engine.prompt_with_tools(&conversation::with_tools(request), &tools) {
+        Ok(prompt) => Ok(Some((format.clone(), prompt))),
+        Err(EngineError::Template(reason)) => {
+            debug!(reason, "tools are presented as text");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The prompt with tools as text.
+fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
+    let turns = conversation::with_tools_as_text(request);
+    match engine.prompt(&turns) {
+        Err(EngineError::Template(_)) => engine.prompt(&conversation::without_system(turns)),
+        prompt => prompt,
     }
 }
 
@@ -212,7 +229,7 @@ impl TemplateCalls<'_> {
             opening.tokens.extend(first.filter(|token| tokenizer.is_special(*token)));
             match tokenizer.encode_markup(PYTHON_TAG)[..] {
                 [tag] if tokenizer.is_special(tag) && !opening.tokens.contains(&tag) => {
-                    opening.tokens.push(tag)
+                    opening.tokens.push(tag);
                 }
                 _ => {}
             }

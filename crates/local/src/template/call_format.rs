@@ -79,6 +79,8 @@ impl CallFormat {
         let rendered = probe.render(&probe.tools, &[user(), calling(one)], false)?;
         let turn = rendered.strip_prefix(before).or_else(|| rendered.strip_prefix(before.trim_end()))?;
         let (open, middle, behind) = split_call(turn, NAME, VALUE)?;
+        // A bare name cannot be told from text.
+        (!open.trim().is_empty()).then_some(())?;
         let close = without_end(behind, behind_answer, ends);
 
         let two = vec![call(ID, NAME, VALUE), call(NEXT_ID, NEXT_NAME, NEXT_VALUE)];

@@ -8,6 +8,7 @@ use super::*;
 const HERMES: &str = include_str!("../../tests/templates/hermes.jinja");
 const LLAMA3: &str = include_str!("../../tests/templates/llama3.jinja");
 const MISTRAL: &str = include_str!("../../tests/templates/mistral.jinja");
+const NAME_ARGS: &str = include_str!("../../tests/templates/name_args.jinja");
 const FUNCTION_TAG: &str = include_str!("../../tests/templates/function_tag.jinja");
 const PARAMETER_TAGS: &str = include_str!("../../tests/templates/parameter_tags.jinja");
 
@@ -69,6 +70,25 @@ fn mistral_format_is_detected() {
                         ", \"id\": \"probeid00\"}, {\"name\": \"",
                     ),
                     close: ", \"id\": \"probeid00\"}]",
+                },
+            )
+        "#]],
+    );
+}
+
+#[test]
+fn name_and_arguments_without_an_object_are_detected() {
+    check_format(
+        NAME_ARGS,
+        &expect![[r#"
+            Some(
+                CallFormat {
+                    open: "[TOOL_CALLS]",
+                    middle: "[ARGS]",
+                    next: Some(
+                        "[TOOL_CALLS]",
+                    ),
+                    close: "",
                 },
             )
         "#]],

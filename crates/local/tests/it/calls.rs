@@ -228,7 +228,7 @@ fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
 }
 
 /// Templates in the style of known families, with the special tokens of their formats.
-const TEMPLATES: [(&str, &[&str]); 6] = [
+const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/hermes.jinja"), &[]),
     (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
     (include_str!("../templates/llama3.jinja"), &["<|eot_id|>", "<|python_tag|>"]),
@@ -236,6 +236,7 @@ const TEMPLATES: [(&str, &[&str]); 6] = [
         include_str!("../templates/mistral.jinja"),
         &["[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"],
     ),
+    (include_str!("../templates/name_args.jinja"), &["[TOOL_CALLS]", "[ARGS]", "[INST]", "[/INST]"]),
     (include_str!("../templates/function_tag.jinja"), &[]),
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
@@ -302,6 +303,24 @@ async fn results_are_read_in_each_format() {
             assert_eq!(marked - plain, special.len() as u64, "{special} is text in {template}");
         }
     }
+}
+
+/// Llama's template raises an exception for two calls in a turn, which another model may have made.
+#[tokio::test]
+async fn a_history_that_the_template_rejects_is_text() {
+    let (template, specials) = TEMPLATES[2];
+    let model = TinyFile::with_template(0, template, specials).load().await;
+    let schema = object(json!({"n": {"enum": [1, 2]}}));
+    let mut request = request(ToolChoice::Required, &schema);
+    let calls = ["a", "b"].map(|id| ToolCall::new(id, "first", r#"{"n": 1}"#)).to_vec();
+    let results = ["a", "b"].map(|id| Message::tool(ToolResult::done(id, "first", ToolOutput::from("ok"))));
+    let reply = AssistantMessage { tool_calls: calls, ..AssistantMessage::default() };
+    let messages = [Message::user("Go."), Message::assistant(reply)].into_iter().chain(results);
+    request.messages = messages.collect();
+    request.settings.parallel_tool_calls = Some(false);
+    let reply = model.chat(&request).await.unwrap();
+    assert_eq!(reply.message.tool_calls.len(), 1);
+    check_arguments(&request, &reply, template);
 }
 
 /// The vocabulary has tokens such as ` Tokyo` and `": " b`, which put a stray space in front of a string.
