@@ -13,8 +13,8 @@ pub(crate) struct Prose<'a> {
     stops: Vec<&'a str>,
     /// Texts that end the prose as well, such as the opening of a tool call.
     markers: Vec<&'a str>,
-    /// A text that ends the prose only in front of all other text. White space is ignored.
-    leading_marker: Option<String>,
+    /// Texts that end the prose only in front of all other text. White space is ignored.
+    leading_markers: Vec<String>,
     /// All text so far, with the leading white space that is not part of the reply.
     text: String,
     /// The first bytes of an incomplete character.
@@ -30,6 +30,7 @@ pub(crate) struct Prose<'a> {
 pub(crate) enum ProseEnd {
     StopSequence,
     Marker,
+    LeadingMarker,
 }
 
 impl<'a> Prose<'a> {
@@ -38,7 +39,7 @@ impl<'a> Prose<'a> {
             events,
             stops,
             markers,
-            leading_marker: None,
+            leading_markers: Vec::new(),
             text: String::new(),
             partial: Vec::new(),
             emitted: 0,
@@ -53,9 +54,9 @@ impl<'a> Prose<'a> {
         self
     }
 
-    /// Ends the prose also at a text in front of all other text.
-    pub(crate) fn with_leading_marker(mut self, marker: &str) -> Self {
-        self.leading_marker = Some(marker.split_whitespace().collect());
+    /// Ends the prose also at one of these texts in front of all other text. They have no white space.
+    pub(crate) fn with_leading_markers(mut self, markers: Vec<String>) -> Self {
+        self.leading_markers = markers;
         self
     }
 
@@ -66,7 +67,7 @@ impl<'a> Prose<'a> {
         match self.leading_match() {
             Some(Leading::Complete) => {
                 self.text.clear();
-                self.end = Some(ProseEnd::Marker);
+                self.end = Some(ProseEnd::LeadingMarker);
                 return Next::Stop;
             }
             Some(Leading::Partial) => return self.events.next(),
@@ -118,15 +119,18 @@ impl<'a> Prose<'a> {
         self.text.split_off(self.begin())
     }
 
-    /// Compares the text with the leading marker.
+    /// Compares the text with the leading markers.
     fn leading_match(&self) -> Option<Leading> {
-        let marker = self.leading_marker.as_deref()?;
-        let text: String = self.text.split_whitespace().collect();
-        match (text.starts_with(marker), marker.starts_with(&text)) {
-            (true, _) => Some(Leading::Complete),
-            (false, true) => Some(Leading::Partial),
-            (false, false) => None,
+        // A call is opened in the first characters. Later text is not compared again.
+        if self.leading_markers.is_empty() || self.emitted > self.begin() {
+            return None;
         }
+        let text: String = self.text.split_whitespace().collect();
+        if self.leading_markers.iter().any(|marker| text.starts_with(marker)) {
+            return Some(Leading::Complete);
+        }
+        let is_partial = self.leading_markers.iter().any(|marker| marker.starts_with(&text));
+        is_partial.then_some(Leading::Partial)
     }
 
     /// Moves complete characters to the text.

@@ -1,8 +1,9 @@
 //! Replies with tool calls in the format of the chat template.
 //!
-//! Text is free until the model opens a call, by a special token (`<tool_call>`, `[TOOL_CALLS]`) or by a text. From
-//! there on the decoding is constrained: the name is one of the request's tools, the arguments match its schema, and the fixed
-//! texts of the format are prefilled. Free text is never parsed for calls, so that no invalid call can come out.
+//! Text is free until the model opens a call: by a special token (`<tool_call>`, `[TOOL_CALLS]`), by a text, or by the
+//! beginning of a call at the beginning of the reply. From there on the decoding is constrained: the name is one of the
+//! request's tools, the arguments match its schema, and the fixed texts of the format are prefilled. Free text is never
+//! parsed for calls, so that no invalid call can come out.
 
 use haft_core::{
     AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolCall,
@@ -20,6 +21,8 @@ use crate::template::CallFormat;
 
 /// Llama 3 puts this token in front of some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
+/// Texts in front of a call without its tag.
+const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
 /// Tokens after which a JSON reply is known to be no call.
 const PEEK: usize = 24;
 
@@ -94,8 +97,8 @@ struct Opening {
     tokens: Vec<u32>,
     /// A text anywhere in the reply.
     marker: Option<String>,
-    /// A text at the beginning of the reply.
-    leading: Option<String>,
+    /// Texts at the beginning of the reply, without white space.
+    leading: Vec<String>,
 }
 
 impl TemplateCalls<'_> {
@@ -136,10 +139,8 @@ impl TemplateCalls<'_> {
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
         let start = self.writer.prompt.len();
         let markers = opening.marker.iter().map(String::as_str).collect();
-        let mut prose = Prose::new(self.writer.events, self.writer.stops(), markers);
-        if let Some(leading) = &opening.leading {
-            prose = prose.with_leading_marker(leading);
-        }
+        let mut prose = Prose::new(self.writer.events, self.writer.stops(), markers)
+            .with_leading_markers(opening.leading.clone());
         let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
         if !is_text {
             // A reply that is no call is written again, as JSON.
@@ -147,7 +148,8 @@ impl TemplateCalls<'_> {
             job.limit = job.limit.min(PEEK);
         }
         let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
-        let is_call = written.stopped_at.is_some() || prose.end() == Some(ProseEnd::Marker);
+        let is_bare = prose.end() == Some(ProseEnd::LeadingMarker);
+        let is_call = is_bare || written.stopped_at.is_some() || prose.end() == Some(ProseEnd::Marker);
         if !is_call && is_text {
             let text = prose.finish();
             return Ok(Lead::Answer(Box::new(self.writer.finish_text(text, written.complete)?)));
@@ -162,6 +164,12 @@ impl TemplateCalls<'_> {
         }
         let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
         self.writer.prompt.extend(written.stopped_at.filter(is_other));
+        if is_bare {
+            // In the tag that it left out, the model would write further calls.
+            let start = self.format.open.find('{').unwrap_or_default();
+            self.format.open.drain(..start);
+            self.format.next = None;
+        }
         let text = if is_text { prose.finish() } else { String::new() };
         Ok(Lead::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
     }
@@ -222,7 +230,7 @@ impl TemplateCalls<'_> {
 
     fn opening(&self) -> Opening {
         let open = self.format.open.trim_start();
-        let mut opening = Opening { tokens: Vec::new(), marker: None, leading: None };
+        let mut opening = Opening { tokens: Vec::new(), marker: None, leading: self.bare_calls() };
         if self.is_native {
             let tokenizer = self.writer.engine.tokenizer();
             let first = self.encode(open).first().copied();
@@ -234,15 +242,23 @@ impl TemplateCalls<'_> {
                 _ => {}
             }
         }
-        let letters: String = open.split_whitespace().collect();
-        match letters.starts_with('{') || letters.starts_with("[{") {
-            true => opening.leading = Some(open.to_owned()),
-            false => {
-                let end = open.find(|letter: char| letter.is_whitespace() || letter == '{');
-                opening.marker = Some(end.and_then(|end| open.get(..end)).unwrap_or(open).to_owned());
-            }
-        }
+        let end = open.find(|letter: char| letter.is_whitespace() || letter == '{');
+        let marker = end.and_then(|end| open.get(..end)).unwrap_or(open);
+        opening.marker = Some(marker.to_owned()).filter(|marker| marker.contains(|it| !"[{".contains(it)));
         opening
+    }
+
+    /// The beginning of the JSON of a call of each tool. Llama's format begins with it, and models of other formats leave
+    /// the tag in front of it out, or write a code fence in its place.
+    fn bare_calls(&self) -> Vec<String> {
+        let open: String = self.format.open.split_whitespace().collect();
+        let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
+        let quote = self.format.middle.trim_start().chars().next().map(String::from).unwrap_or_default();
+        let names = self.writer.callable();
+        let calls = names
+            .iter()
+            .flat_map(|name| BEFORE_BARE_CALL.map(|before| format!("{before}{object}{name}{quote}")));
+        calls.collect()
     }
 
     /// Whether the format does not begin with a special token.

@@ -70,12 +70,14 @@ fn leading_marker_is_matched_without_white_space_and_only_in_front() {
     for (pieces, marked, text) in [
         (&[&b"{\n \"na"[..], b"me\": \"x"][..], true, ""),
         (&[b"{\"no", b"te\": 1}"], false, "{\"note\": 1}"),
+        (&[b"`", b"``\n{"], true, ""),
         (&[b"See {\"name\": \"x\"}"], false, "See {\"name\": \"x\"}"),
     ] {
         let (sender, mut events) = EventSender::new(64);
-        let mut prose = Prose::new(&sender, vec![], vec![]).with_leading_marker("{\"name\": \"");
+        let mut prose = Prose::new(&sender, vec![], vec![])
+            .with_leading_markers(vec!["{\"name\":\"".to_owned(), "```{".to_owned()]);
         let stopped = pieces.iter().any(|piece| prose.push(piece) == Next::Stop);
-        assert_eq!((stopped, prose.end() == Some(ProseEnd::Marker)), (marked, marked));
+        assert_eq!((stopped, prose.end() == Some(ProseEnd::LeadingMarker)), (marked, marked));
         assert_eq!(prose.finish(), text);
         assert_eq!(emitted(&mut events), text);
     }
