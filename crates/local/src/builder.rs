@@ -76,8 +76,8 @@ impl LocalModelBuilder {
         self
     }
 
-    /// Calls a function with each event of the download and of loading. It is called on several threads, and must not
-    /// block.
+    /// Calls a function with each event of the download and of loading. It is called on several
+    /// threads, and must not block.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -108,7 +108,8 @@ impl LocalModelBuilder {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine runs.
+    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
+    /// runs.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
         let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, share });
@@ -120,7 +121,8 @@ impl LocalModelBuilder {
         model
     }
 
-    /// Opens a model of the [catalogue](KnownModel::all) by name. Its file is downloaded if the store does not have it.
+    /// Opens a model of the [catalogue](KnownModel::all) by name. Its file is downloaded if the
+    /// store does not have it.
     ///
     /// # Errors
     ///
@@ -138,14 +140,15 @@ impl LocalModelBuilder {
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
-            // The file was verified at download. A disk can change it without a new time of modification.
+            // The file was verified at download. A disk can change it without a new time of
+            // modification.
             store.distrust(model);
             OpenError::Fetched(error)
         })
     }
 
-    /// Opens the file in the environment variable `HAFT_MODEL`, or else the
-    /// [default model](KnownModel::default_model), which is downloaded if the store does not have it.
+    /// Opens the file in the environment variable `HAFT_MODEL`, or else the [default
+    /// model](KnownModel::default_model), which is downloaded if the store does not have it.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::template::{Role, Turn, TurnCall};
 
-/// Whether a conversation has tools, calls or results.
+/// Returns `true` if a conversation has tools, calls or results.
 pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
     let is_traffic = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
@@ -38,8 +38,8 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// The turns of a conversation for a template that does not know tools: tools, calls and results are text in
-/// Hermes' format.
+/// The turns of a conversation for a template that does not know tools: tools, calls and results
+/// are text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
@@ -75,12 +75,14 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-/// The tools of a request as function definitions in the format of Chat Completions, which templates expect.
+/// The tools of a request as function definitions in the format of Chat Completions, which
+/// templates expect.
 pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }
 
-/// The id of the call with this index in its conversation: nine letters and digits, as Mistral's template requires.
+/// The id of the call with this index in its conversation: nine letters and digits, as Mistral's
+/// template requires.
 pub(crate) fn call_id(index: usize) -> String {
     format!("call{index:05}")
 }
@@ -104,8 +106,8 @@ fn definition(tool: &dyn Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// One system turn of the leading instructions, then a turn per message. Adjacent turns of one role are joined, since
-/// most templates require alternation.
+/// A system turn of the leading instructions, then a turn per message. Adjacent turns of one role
+/// are joined, since most templates require alternation.
 fn turns(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);

@@ -1,4 +1,5 @@
-//! Text generation with a loaded model: prompt evaluation, constrained decoding and the cached prefix.
+//! Text generation with a loaded model: prompt evaluation, constrained decoding and the cached
+//! prefix.
 
 mod close_grammar;
 mod json_state;
@@ -33,7 +34,7 @@ pub(crate) struct Engine {
     held: Vec<u32>,
 }
 
-/// One generation: constraint, sampling and limits.
+/// A generation: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
@@ -43,7 +44,8 @@ pub(crate) struct Job {
     pub(crate) close_from: usize,
     /// Added to the logit of the end-of-sequence token before the first token.
     pub(crate) eos_bias: f32,
-    /// Tokens that stop the generation, such as the one that opens a tool call. They are not written.
+    /// Tokens that stop the generation, such as the one that opens a tool call. They are not
+    /// written.
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that are never chosen.
     pub(crate) banned_tokens: Vec<u32>,
@@ -194,8 +196,8 @@ impl Engine {
         self.network.truncate(0);
     }
 
-    /// Truncates the cache to its common prefix with the prompt and returns the length. The last token of the
-    /// prompt is always evaluated again: it gives the first logits.
+    /// Truncates the cache to its common prefix with the prompt and returns the length. The last
+    /// token of the prompt is always evaluated again: it gives the first logits.
     fn keep_common_prefix(&mut self, prompt: &[u32]) -> usize {
         let common = self.held.iter().zip(prompt).take_while(|(held, wanted)| held == wanted).count();
         let kept = common.min(prompt.len().saturating_sub(1));
@@ -219,8 +221,8 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Appends the tokens that the grammar forces, up to the limit. Returns `Some` if nothing can follow: whether
-    /// the output is complete.
+    /// Appends the tokens that the grammar forces, up to the limit. Returns `Some` if nothing can
+    /// follow: whether the output is complete.
     fn fast_forward(
         &self,
         job: &mut Job,

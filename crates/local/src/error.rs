@@ -86,7 +86,8 @@ pub enum LoadError {
 /// An error of [`LocalModel::download`](crate::LocalModel::download) or
 /// [`LocalModel::open_default`](crate::LocalModel::open_default).
 ///
-/// The `Debug` text is the `Display` text with all causes, for programs that return the error from `main`.
+/// The `Debug` text is the `Display` text with all causes, for programs that return the error from
+/// `main`.
 #[cfg(feature = "download")]
 #[derive(thiserror::Error)]
 #[non_exhaustive]

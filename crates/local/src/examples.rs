@@ -1,8 +1,8 @@
 //! Replies of a small model that follows worked examples rather than a tool format.
 //!
-//! Every conversation with tools begins with a fixed demonstration. For each call the model writes what it needs, in
-//! words of the question, then the tool, then the arguments. The strategy and its figures are in ADR 4; its data is
-//! an [`ExampleProfile`].
+//! Every conversation with tools begins with a fixed demonstration. For each call the model writes
+//! what it needs, in words of the question, then the tool, then the arguments. The strategy and its
+//! figures are in ADR 4; its data is an [`ExampleProfile`].
 
 mod demonstration;
 mod dialogue;
@@ -134,7 +134,8 @@ impl ExampleReply<'_> {
         }
     }
 
-    /// Writes the answer as text. An answer that ends early is continued if results are missing in it.
+    /// Writes the answer as text. An answer that ends early is continued if results are missing in
+    /// it.
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose = Prose::new(self.writer.events, self.writer.stops(), dialogue::LINES.to_vec());
         let start = self.writer.prompt.len();

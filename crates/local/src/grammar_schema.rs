@@ -1,8 +1,8 @@
 //! The schema that is compiled to a grammar, derived from the schema that a value must match.
 //!
-//! The grammar engine supports most of JSON Schema, not all of it. The derived schema contains what the engine supports,
-//! and is often narrower: it has no undeclared properties and no numbers that parsers reject. Where it is wider, the
-//! finished value is validated against the original schema.
+//! The grammar engine supports most of JSON Schema, not all of it. The derived schema contains what
+//! the engine supports, and is often narrower: it has no undeclared properties and no numbers that
+//! parsers reject. Where it is wider, the finished value is validated against the original schema.
 
 mod formats;
 mod numbers;
@@ -61,8 +61,8 @@ const ANNOTATIONS: [&str; 11] = [
 
 const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The engine resolves definitions recursively, in any order: their depths are therefore added up. Definitions beyond this
-/// depth accept any value, and the finished value is validated.
+/// The engine resolves definitions recursively, in any order: their depths are therefore added up.
+/// Definitions beyond this depth accept any value, and the finished value is validated.
 const MAX_DEPTH: usize = 1000;
 
 /// Keywords that make it unsafe to exclude undeclared properties.
@@ -117,7 +117,7 @@ struct Deriver<'a> {
     names: HashMap<&'a str, String>,
     /// References whose definitions are not derived yet.
     waiting: VecDeque<&'a str>,
-    /// Whether `allOf` occurs anywhere. No object may be closed on its own then.
+    /// Set if `allOf` occurs anywhere. No object may be closed on its own then.
     combines: bool,
 }
 
@@ -177,7 +177,8 @@ impl<'a> Deriver<'a> {
         Value::String(format!("#/$defs/{name}"))
     }
 
-    /// Derives the definitions in a loop, the nearest first. A chain of references can be arbitrarily long.
+    /// Derives the definitions in a loop, the nearest first. A chain of references can be
+    /// arbitrarily long.
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
@@ -199,7 +200,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Whether an object most likely has only the declared properties. Few schemas set `additionalProperties`.
+/// Returns `true` if an object most likely has only the declared properties. Few schemas set
+/// `additionalProperties`.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);

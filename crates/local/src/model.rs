@@ -14,11 +14,13 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 
 /// A chat model in this process, from a GGUF file.
 ///
-/// The model runs on its own thread, one request after another. Clones of an `Arc` of it share the thread. It needs no
-/// tokio runtime. The common prefix of two requests is evaluated once: a step of an agent costs its new tokens.
+/// The model runs on its own thread, one request after another. Clones of an `Arc` of it share the
+/// thread. It needs no tokio runtime. The common prefix of two requests is evaluated once: a step
+/// of an agent costs its new tokens.
 ///
-/// Tool calls and JSON replies are constrained to their schemas while they are decoded, and validated at the end: a call that
-/// violates its tool's schema is never returned. The [`PromptProfile`] decides how tools are presented to the model.
+/// Tool calls and JSON replies are constrained to their schemas while they are decoded, and
+/// validated at the end: a call that violates its tool's schema is never returned. The
+/// [`PromptProfile`] decides how tools are presented to the model.
 ///
 /// # Constructors
 ///
@@ -32,8 +34,9 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// # Settings
 ///
 /// The default temperature is 0 (greedy). A reply has at most 2,048 tokens if
-/// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024 tokens is then closed by
-/// the shortest way that its schema allows, without cutting a string or a number. A reply that reaches the limit ends with
+/// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024
+/// tokens is then closed by the shortest way that its schema allows, without cutting a string or a
+/// number. A reply that reaches the limit ends with
 /// [`FinishReason::Length`](haft_core::FinishReason::Length) and has no call.
 ///
 /// # Examples
@@ -59,13 +62,14 @@ impl LocalModel {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine runs.
+    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
+    /// runs.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::builder().open(path).await
     }
 
-    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. Its file is downloaded to the
-    /// user's cache folder, once.
+    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. Its
+    /// file is downloaded to the user's cache folder, once.
     ///
     /// # Errors
     ///

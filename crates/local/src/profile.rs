@@ -1,12 +1,13 @@
-//! How tools are presented to a model: by its chat template, or in a way that was tuned on it.
+//! Prompt profiles: the presentation of tools by the chat template, or as tuned on a model.
 
 use crate::template::Turn;
 use crate::{KnownModel, examples};
 
-/// How tools are presented to a model.
+/// The way in which tools are presented to a model.
 ///
-/// A file of the catalogue, recognised by its SHA-256, has the profile that was tuned on it. Any other file has the
-/// [tool format of its chat template](Self::template), whatever its architecture is.
+/// A file of the catalogue, recognised by its SHA-256, has the profile that was tuned on it. Any
+/// other file has the [tool format of its chat template](Self::template), whatever its architecture
+/// is.
 ///
 /// # Examples
 ///
@@ -32,7 +33,8 @@ pub(crate) enum Strategy {
 }
 
 impl PromptProfile {
-    /// The tool format of the file's chat template, or Hermes' format if the template does not know tools.
+    /// The tool format of the file's chat template, or Hermes' format if the template does not know
+    /// tools.
     pub const fn template() -> Self {
         Self(Strategy::Template)
     }
@@ -43,14 +45,16 @@ impl PromptProfile {
     }
 }
 
-/// The data of the strategy in [`examples`](crate::examples). All values were measured on the model that has the
-/// profile; see ADR 4.
+/// The data of the strategy in [`examples`](crate::examples). All values were measured on the model
+/// that has the profile; see ADR 4.
 pub(crate) struct ExampleProfile {
     /// Identifies the profile.
     pub(crate) name: &'static str,
-    /// The demonstration in front of each conversation with tools. The first turn is the system message.
+    /// The demonstration in front of each conversation with tools. The first turn is the system
+    /// message.
     pub(crate) demonstration: fn() -> Vec<Turn>,
-    /// Added to the logit of the end-of-sequence token where a reply either ends or has another call.
+    /// Added to the logit of the end-of-sequence token where a reply either ends or has another
+    /// call.
     pub(crate) no_call_bias: f32,
     /// Restricts the stated need of a call to consecutive words of the question.
     pub(crate) needs_quote_question: bool,
@@ -72,8 +76,8 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// Measured on Qwen2.5-Coder-0.5B-Instruct: the bias is between 9 and 16 where a part of the question is open, and
-/// between -10 and 3 where none is.
+/// Measured on Qwen2.5-Coder-0.5B-Instruct: the bias is between 9 and 16 where a part of the
+/// question is open, and between -10 and 3 where none is.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// Qwen2.5-Coder-Instruct in 0.5B and 1.5B, four bits.

@@ -11,9 +11,11 @@ const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_se
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If that is no terminal: a line per phase and per 10 % of the download.
+/// A progress bar on standard error. If that is no terminal: a line per phase and per 10 % of the
+/// download.
 ///
-/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows one while a model is opened.
+/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows one while a
+/// model is opened.
 ///
 /// # Examples
 ///

@@ -1,7 +1,8 @@
 //! From a request to a reply.
 //!
-//! A conversation without tools is text or JSON behind the chat template. With tools, the [profile](crate::profile)
-//! decides: [`template_calls`] uses the tool format of the template, [`examples`](crate::examples) a demonstration.
+//! A conversation without tools is text or JSON behind the chat template. With tools, the
+//! [profile](crate::profile) decides: [`template_calls`] uses the tool format of the template,
+//! [`examples`](crate::examples) a demonstration.
 
 mod event_sender;
 mod json;
@@ -71,7 +72,7 @@ impl<'a> Writer<'a> {
         Self { engine, request, events, prompt, reasoning: String::new(), usage, left }
     }
 
-    /// Whether the reply may have calls.
+    /// Returns `true` if the reply may have calls.
     pub(crate) fn may_call(&self) -> Result<bool, ModelError> {
         let tools = &self.request.tools;
         match &self.request.tool_choice {
@@ -99,8 +100,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the arguments of a call of a tool between two fixed texts. `None` if the limit was reached: a partial
-    /// call is never returned.
+    /// Writes the arguments of a call of a tool between two fixed texts. `None` if the limit was
+    /// reached: a partial call is never returned.
     pub(crate) fn call(
         &mut self,
         name: &str,
@@ -143,8 +144,8 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// JSON in the format that the request asks for, behind a space if there is to be one. `None` if the request
-    /// asks for text.
+    /// JSON in the format that the request asks for, behind a space if there is to be one. `None`
+    /// if the request asks for text.
     pub(crate) fn structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
@@ -221,8 +222,8 @@ impl<'a> Writer<'a> {
         Ok(written)
     }
 
-    /// The sampler of the request's settings. A repeated attempt is sampled at a temperature of at least 1, so that it
-    /// differs from the first.
+    /// The sampler of the request's settings. A repeated attempt is sampled at a temperature of at
+    /// least 1, so that it differs from the first.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);

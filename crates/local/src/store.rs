@@ -5,6 +5,8 @@ mod digest;
 #[cfg(feature = "download")]
 mod pull;
 mod stamp;
+#[cfg(all(test, feature = "download"))]
+mod tests;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -41,8 +43,8 @@ pub struct ModelStore {
 pub struct NoHome;
 
 impl ModelStore {
-    /// The store of this user: `$HAFT_CACHE/models`, or `haft/models` in the user's cache folder (`XDG_CACHE_HOME`, or
-    /// `~/.cache`).
+    /// The store of this user: `$HAFT_CACHE/models`, or `haft/models` in the user's cache folder
+    /// (`XDG_CACHE_HOME`, or `~/.cache`).
     ///
     /// # Errors
     ///
@@ -72,8 +74,8 @@ impl ModelStore {
 
     /// The file of a model, if it was verified and has not changed since.
     ///
-    /// A file that was not downloaded by this crate is not verified yet: a pull verifies it and downloads
-    /// nothing.
+    /// A file that was not downloaded by this crate is not verified yet: a pull verifies it and
+    /// downloads nothing.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.is_beside(&path));
@@ -83,7 +85,8 @@ impl ModelStore {
     /// Has the next pull verify the file of a model again.
     #[cfg(feature = "download")]
     pub(crate) fn distrust(&self, model: &KnownModel) {
-        // A stamp that cannot be removed is in a read-only folder, where a pull cannot write either.
+        // A stamp that cannot be removed is in a read-only folder, where a pull cannot write
+        // either.
         let _ = std::fs::remove_file(stamp::place(&self.path(model)));
     }
 }
@@ -93,7 +96,8 @@ pub fn chosen_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The model of the catalogue that has this file, by size and SHA-256. Only a file of the right size is hashed.
+/// The model of the catalogue that has this file, by size and SHA-256. Only a file of the right
+/// size is hashed.
 pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {

@@ -1,8 +1,9 @@
 //! Chat templates: a conversation to the tokens of a prompt.
 //!
-//! A GGUF file carries the Jinja template that its model was trained with. Text from outside (messages, tool
-//! descriptions, arguments) never reaches the control tokens of the prompt: the template sees a placeholder in its
-//! place, and the text is tokenised separately, without special tokens.
+//! A GGUF file carries the Jinja template that its model was trained with. Text from outside
+//! (messages, tool descriptions, arguments) never reaches the control tokens of the prompt: the
+//! template sees a placeholder in its place, and the text is tokenised separately, without special
+//! tokens.
 
 mod call_format;
 mod json;
@@ -23,10 +24,11 @@ use crate::tokenizer::Tokenizer;
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Instructions that a template may execute per conversation. The longest conversation needs far fewer.
+/// Instructions that a template may execute per conversation. The longest conversation needs far
+/// fewer.
 const FUEL: u64 = 10_000_000;
 
-/// One message as templates see it.
+/// A message as templates see it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,
@@ -114,8 +116,8 @@ impl Template {
         self.call_format.as_ref()
     }
 
-    /// The tokens of a conversation, up to where the model's turn begins. `tools` are function definitions in
-    /// the format of Chat Completions.
+    /// The tokens of a conversation, up to where the model's turn begins. `tools` are function
+    /// definitions in the format of Chat Completions.
     pub(crate) fn encode(
         &self,
         turns: &[Turn],

@@ -31,7 +31,8 @@ struct QueuedRequest {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. Without a profile, the file is looked up in the catalogue.
+    /// Starts the thread and loads the model on it. Without a profile, the file is looked up in the
+    /// catalogue.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
@@ -78,7 +79,8 @@ pub(crate) fn worker_stopped() -> ModelError {
 
 fn work(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
-        // A panic in a dependency fails the request, not the model. The cache may be inconsistent afterwards.
+        // A panic in a dependency fails the request, not the model. The cache may be inconsistent
+        // afterwards.
         let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
             engine.forget();

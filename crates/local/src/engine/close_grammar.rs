@@ -1,7 +1,8 @@
 //! Closing the grammar of a reply that has become too long.
 //!
-//! Random weights never close a list. From some length on, the token that leads to the end of the grammar is
-//! chosen. A string or a number that has begun is left to the model: half of it would be another value.
+//! Random weights never close a list. From some length on, the token that leads to the end of the
+//! grammar is chosen. A string or a number that has begun is left to the model: half of it would be
+//! another value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -20,8 +21,8 @@ impl CloseGrammar {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// The allowed token that closes most, judged without look-ahead. Ties are broken at random, so that no pattern
-    /// causes an endless loop. Must be called between two values.
+    /// The allowed token that closes most, judged without look-ahead. Ties are broken at random, so
+    /// that no pattern causes an endless loop. Must be called between two values.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -42,7 +43,8 @@ impl CloseGrammar {
     }
 }
 
-/// The rank of a token: by its first byte, then by its length, as a long token may open another value.
+/// The rank of a token: by its first byte, then by its length, as a long token may open another
+/// value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

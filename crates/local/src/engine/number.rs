@@ -1,7 +1,7 @@
 //! Bounds for generated numbers.
 //!
-//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits, which common parsers reject.
-//! Random weights generate them.
+//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits, which common
+//! parsers reject. Random weights generate them.
 
 use llguidance::toktrie::SimpleVob;
 
@@ -13,7 +13,8 @@ const LONGEST: usize = 24;
 /// `1e99` fits a 64-bit float, `1e999` does not.
 const EXPONENT_DIGITS: usize = 2;
 
-/// Excludes the tokens that would make the trailing number of `written` too long, unless no others are allowed.
+/// Excludes the tokens that would make the trailing number of `written` too long, unless no others
+/// are allowed.
 pub(super) fn bound(
     written: &[u8],
     state: JsonState,
@@ -43,7 +44,7 @@ fn is_too_long(number: &[u8]) -> bool {
     number.len() > LONGEST || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
 }
 
-/// Whether an integer, or the beginning of one, fits 64 bits.
+/// Returns `true` if an integer, or the beginning of one, fits 64 bits.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

@@ -1,12 +1,13 @@
 //! Strings without a stray space in front.
 //!
-//! Byte-level vocabularies have most words twice, `word` and ` word`, and a small model chooses the second also behind
-//! the opening quote of a JSON string: `" Christianity"`. The tokens that begin a string with one space and a further
-//! character are therefore excluded.
+//! Byte-level vocabularies have most words twice, `word` and ` word`, and a small model chooses the
+//! second also behind the opening quote of a JSON string: `" Christianity"`. The tokens that begin
+//! a string with one space and a further character are therefore excluded.
 //!
-//! Three strings with leading white space are left to the model, because they carry meaning: `" "` and longer runs of
-//! white space (separators), and an indentation of two or more characters (source code). A stray space is also
-//! generated where the schema allows nothing else, as for `{"const": " x"}`.
+//! Three strings with leading white space are left to the model, because they carry meaning: `" "`
+//! and longer runs of white space (separators), and an indentation of two or more characters
+//! (source code). A stray space is also generated where the schema allows nothing else, as for
+//! `{"const": " x"}`.
 
 use llguidance::toktrie::SimpleVob;
 
@@ -28,8 +29,8 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
     if bounded.is_zero() { allowed } else { bounded }
 }
 
-/// Whether a token begins a string with one space that is followed by something else, or by the end of the token: the
-/// next token would decide then, and could no longer be excluded.
+/// Returns `true` if a token begins a string with one space that is followed by something else, or
+/// by the end of the token: the next token would decide then, and could no longer be excluded.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {

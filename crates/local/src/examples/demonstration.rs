@@ -12,11 +12,11 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// A question with one call, one without, a question with two parts, a call that needs the result of another, orders
-/// with two calls at once, and small talk.
+/// A question with one call, one without, a question with two parts, a call that needs the result
+/// of another, orders with two calls at once, and small talk.
 ///
-/// One argument is not in the words of the question but in the form that its description asks for: without that
-/// example, the time zone of Tokyo is `Tokyo`.
+/// One argument is not in the words of the question but in the form that its description asks for:
+/// without that example, the time zone of Tokyo is `Tokyo`.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
@@ -68,7 +68,7 @@ pub(crate) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// What is needed, the tool for it, its arguments, and the result.
+/// Need, tool, arguments and result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {

@@ -1,16 +1,17 @@
 //! A conversation with tools as turns of plain text.
 //!
-//! The demonstration in front shows all steps: what a question needs, the tool for it or `none`, the calls, their
-//! results, and the answer. It is the same for all conversations, so that it stays in the cache.
+//! The demonstration in front shows all steps: what a question needs, the tool for it or `none`,
+//! the calls, their results, and the answer. It is the same for all conversations, so that it stays
+//! in the cache.
 //!
 //! ```text
 //! Need: How many people live in Japan
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
-//! The need is written before the tool is chosen, once per call: without it a question with two parts gets the call for
-//! one. It is the reasoning of the reply. Each line ends before the next decision, so that the tokens of the history
-//! are those that were generated.
+//! The need is written before the tool is chosen, once per call: without it a question with two
+//! parts gets the call for one. It is the reasoning of the reply. Each line ends before the next
+//! decision, so that the tokens of the history are those that were generated.
 
 #[cfg(test)]
 mod tests;
@@ -101,8 +102,8 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Text from outside. Lines that look like lines of the conversation are indented, so that a result cannot ask a
-/// question.
+/// Text from outside. Lines that look like lines of the conversation are indented, so that a result
+/// cannot ask a question.
 fn indented(text: &str) -> String {
     let lines = LINES.iter().chain(&OTHER_LINES);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))

@@ -3,7 +3,8 @@
 /// A result of up to this many words without a number is an acknowledgement.
 const ACKNOWLEDGEMENT: usize = 3;
 
-/// Whether an answer has a word of each result. Acknowledgements such as `saved` are ignored.
+/// Returns `true` if an answer has a word of each result. Acknowledgements such as `saved` are
+/// ignored.
 ///
 /// A small model that is asked for two things may stop behind the first.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
@@ -21,7 +22,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// Whether one word is a prefix of the other: 123 million is 123000000. A prefix has at least two characters.
+/// Returns `true` if one word is a prefix of the other: 123 million is 123000000. A prefix has at
+/// least two characters.
 fn is_same(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

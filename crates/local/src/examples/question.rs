@@ -4,8 +4,8 @@ use serde_json::json;
 
 /// The part of a question that no call has been planned for yet.
 ///
-/// A small model that writes needs in its own words invents them. It may therefore only quote consecutive words of the
-/// question, in order; the planning ends at the end of the question.
+/// A small model that writes needs in its own words invents them. It may therefore only quote
+/// consecutive words of the question, in order; the planning ends at the end of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
@@ -22,7 +22,7 @@ impl OpenQuestion {
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Whether the rest can be quoted.
+    /// Returns `true` if the rest can be quoted.
     pub(super) fn is_open(&self) -> bool {
         self.words() > 1
     }
@@ -34,8 +34,8 @@ impl OpenQuestion {
         }
     }
 
-    /// The terminals of `NEED`: consecutive words of the question, at least two if there are two. `None` if there is
-    /// nothing to quote, or too much.
+    /// The terminals of `NEED`: consecutive words of the question, at least two if there are two.
+    /// `None` if there is nothing to quote, or too much.
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
@@ -66,5 +66,6 @@ impl OpenQuestion {
     }
 }
 
-/// A need in the model's own words. Brackets are excluded: a call that begins here has invented arguments.
+/// A need in the model's own words. Brackets are excluded: a call that begins here has invented
+/// arguments.
 pub(super) const FREE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 /// Formats that the engine supports.
 const KNOWN: [&str; 8] = ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// An address with a local part and labels of bounded length. The engine's own rule has no bounds, and validation then
-/// rejects a long address.
+/// An address with a local part and labels of bounded length. The engine's own rule has no bounds,
+/// and validation then rejects a long address.
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
 /// A pattern for a format. It may be narrower than the format.

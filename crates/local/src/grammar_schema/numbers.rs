@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 /// All integers up to this one are exact as 64-bit floats.
 const EXACT: u64 = 1 << 53;
 
-/// The engine treats exclusive bounds at 0 as inclusive. This is the smallest bound that it distinguishes.
+/// The engine treats exclusive bounds at 0 as inclusive. This is the smallest bound that it
+/// distinguishes.
 const TINY: f64 = 1e-12;
 
 /// Rewrites bounds so that the engine applies them correctly.
@@ -33,7 +34,7 @@ pub(super) fn bounded(derived: &mut Map<String, Value>) {
     }
 }
 
-/// Whether the value has a number that a 64-bit float may round.
+/// Returns `true` if the value has a number that a 64-bit float may round.
 pub(super) fn are_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) => {

@@ -9,7 +9,8 @@ use crate::engine::Next;
 /// The receiving end of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// The most events of a reply that carry no text: reasoning, name and arguments of each call, and the end.
+/// The most events of a reply that carry no text: reasoning, name and arguments of each call, and
+/// the end.
 const OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
 /// The sending end of one reply. Dropping the receiver cancels the reply.
@@ -18,8 +19,8 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Both ends, with a capacity for all events of a reply: one per token of the context, and the others. The channel
-    /// allocates memory only for the events in it.
+    /// Both ends, with a capacity for all events of a reply: one per token of the context, and the
+    /// others. The channel allocates memory only for the events in it.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + OTHER_EVENTS);
         (Self { events: sender }, events)
@@ -50,8 +51,8 @@ impl EventSender {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
-    /// Never blocks: a whole reply fits into the channel, so that a slow reader does not delay other requests. A dropped
-    /// receiver is noticed by [`next`](Self::next).
+    /// Never blocks: a whole reply fits into the channel, so that a slow reader does not delay
+    /// other requests. A dropped receiver is noticed by [`next`](Self::next).
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }

@@ -16,8 +16,8 @@ const ATTEMPTS: u64 = 6;
 impl Writer<'_> {
     /// Writes a value between two fixed texts. `None` if the limit was reached.
     ///
-    /// The finished value is validated: a grammar cannot express all of JSON Schema. An invalid value is discarded and
-    /// written again.
+    /// The finished value is validated: a grammar cannot express all of JSON Schema. An invalid
+    /// value is discarded and written again.
     pub(crate) fn json(
         &mut self,
         schema: &Schema,
@@ -67,7 +67,8 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// The most detailed grammar of a schema that the engine can compile, and the levels of less detail.
+/// The most detailed grammar of a schema that the engine can compile, and the levels of less
+/// detail.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,

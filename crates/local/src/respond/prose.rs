@@ -54,7 +54,8 @@ impl<'a> Prose<'a> {
         self
     }
 
-    /// Ends the prose also at one of these texts in front of all other text. They have no white space.
+    /// Ends the prose also at one of these texts in front of all other text. They have no white
+    /// space.
     pub(crate) fn with_leading_markers(mut self, markers: Vec<String>) -> Self {
         self.leading_markers = markers;
         self
@@ -91,7 +92,7 @@ impl<'a> Prose<'a> {
         self.end
     }
 
-    /// Whether the text ended at a stop sequence of the request.
+    /// Returns `true` if the text ended at a stop sequence of the request.
     pub(crate) fn is_stopped(&self) -> bool {
         self.end == Some(ProseEnd::StopSequence)
     }
@@ -101,7 +102,8 @@ impl<'a> Prose<'a> {
         &self.text
     }
 
-    /// Prepares for more text behind an ending that came too early, and returns the text to continue.
+    /// Prepares for more text behind an ending that came too early, and returns the text to
+    /// continue.
     pub(crate) fn resume(&mut self) -> &str {
         self.partial.clear();
         self.end = None;

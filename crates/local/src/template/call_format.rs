@@ -1,9 +1,10 @@
 //! The syntax in which a template writes tool calls, found by rendering probe conversations.
 //!
 //! Families differ: `<tool_call>{"name": …, "arguments": …}</tool_call>` (Hermes, Qwen), bare
-//! `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral), `<function=NAME>{…}</function>`.
-//! All of them are a name and a JSON object of arguments between fixed texts, and the template itself tells these
-//! texts: it is rendered with a call whose name and arguments are known, and the output is split around them.
+//! `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
+//! `<function=NAME>{…}</function>`. All of them are a name and a JSON object of arguments between
+//! fixed texts, and the template itself tells these texts: it is rendered with a call whose name
+//! and arguments are known, and the output is split around them.
 
 use std::collections::HashSet;
 
@@ -19,7 +20,8 @@ pub(crate) struct CallFormat {
     pub(crate) open: String,
     /// Between the name and the arguments.
     pub(crate) middle: String,
-    /// Between the arguments of a call and the name of the next. `None` if a turn has one call at most.
+    /// Between the arguments of a call and the name of the next. `None` if a turn has one call at
+    /// most.
     pub(crate) next: Option<String>,
     /// From the arguments of the last call to the end of the turn.
     pub(crate) close: String,
@@ -58,8 +60,8 @@ impl CallFormat {
 
     /// Finds the format of a template. `ends` are the tokens that end a turn.
     ///
-    /// `None` if the template does not show tools, calls or results, or writes arguments in another way than as a
-    /// JSON object behind the name.
+    /// `None` if the template does not show tools, calls or results, or writes arguments in another
+    /// way than as a JSON object behind the name.
     pub(super) fn detect(template: &Template, ends: &[String]) -> Option<Self> {
         let probe = Probe { template, tools: [tool()] };
         let plain = probe.render(&[], &[user()], true)?;
@@ -124,7 +126,8 @@ fn tool() -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Splits a text into what stands before the name, between name and arguments, and behind the arguments.
+/// Splits a text into what stands before the name, between name and arguments, and behind the
+/// arguments.
 fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let (open, rest) = text.split_once(name)?;
     let key = rest.find(KEY)?;
@@ -136,7 +139,8 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
     Some((open, rest.get(..start)?, rest.get(end..)?))
 }
 
-/// The text between the arguments of the first call and the name of the second, if both are written alike.
+/// The text between the arguments of the first call and the name of the second, if both are written
+/// alike.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
     let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;

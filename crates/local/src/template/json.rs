@@ -1,7 +1,7 @@
 //! The `tojson` filter of chat templates.
 //!
-//! Templates are written for `json.dumps(…, ensure_ascii=False)`, as `transformers` defines the filter. The one
-//! of minijinja escapes `<`, `>`, `&` and `'` for HTML.
+//! Templates are written for `json.dumps(…, ensure_ascii=False)`, as `transformers` defines the
+//! filter. The one of minijinja escapes `<`, `>`, `&` and `'` for HTML.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};

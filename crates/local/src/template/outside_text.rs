@@ -19,8 +19,8 @@ pub(super) struct OutsideText<'a> {
 }
 
 impl<'a> OutsideText<'a> {
-    /// `markup_edges` are the first and last characters of all special tokens. Text without any of them cannot
-    /// spell or complete a special token.
+    /// `markup_edges` are the first and last characters of all special tokens. Text without any of
+    /// them cannot spell or complete a special token.
     pub(super) fn new(markup_edges: &'a HashSet<char>) -> Self {
         Self { texts: Vec::new(), markup_edges }
     }
@@ -31,7 +31,8 @@ impl<'a> OutsideText<'a> {
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// The text itself where it cannot touch markup, so that a template can compare it. A placeholder otherwise.
+    /// The text itself where it cannot touch markup, so that a template can compare it. A
+    /// placeholder otherwise.
     pub(super) fn text(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);

