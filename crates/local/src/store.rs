@@ -5,7 +5,8 @@ mod digest;
 #[cfg(feature = "download")]
 mod pull;
 mod stamp;
-#[cfg(all(test, feature = "download"))]
+#[cfg(feature = "download")]
+#[cfg(test)]
 mod tests;
 
 use std::env;
