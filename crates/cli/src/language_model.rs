@@ -83,9 +83,10 @@ mod local {
     }
 
     pub(super) async fn open(known: Option<Known>) -> Result<Arc<dyn ChatModel>, Failure> {
+        let builder = LocalModel::builder().progress_bar();
         let opened = match known {
-            Some(model) => LocalModel::open_known(model).await,
-            None => LocalModel::open_chosen().await,
+            Some(model) => builder.download(model.name).await,
+            None => builder.open_default().await,
         };
         Ok(Arc::new(opened.map_err(|error| Failure::of(&error))?))
     }

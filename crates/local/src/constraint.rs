@@ -1,4 +1,4 @@
-//! What may come next: a grammar over tokens.
+//! A grammar as a mask over the next tokens.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// Compiles a grammar, or says why it cannot be.
+    /// Compiles a grammar.
     pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
         let matcher = Matcher::new(self.factory.create_parser(grammar));
         match matcher.get_error() {
@@ -35,30 +35,31 @@ impl Grammars {
     }
 }
 
-/// A grammar and the place in it that a reply has reached.
+/// A grammar and its parser state.
 pub(crate) struct Constraint {
     matcher: Matcher,
 }
 
 impl Constraint {
-    /// The tokens that must come next, whatever the model thinks: they need no sampling.
+    /// The tokens that the grammar forces. They need no sampling.
     pub(crate) fn forced(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
-        // The matcher keeps its failure to itself and forces nothing any more.
+        // A failed matcher forces nothing and reports its error here.
         self.matcher.get_error().map_or(Ok(forced), Err)
     }
 
-    /// The tokens that may come next. The end token is among them where the reply may end.
+    /// The mask of the next token. The end token is allowed if the grammar may end.
     pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 
-    /// Takes the token that was chosen among the allowed ones.
+    /// Advances by a chosen token.
     pub(crate) fn accept(&mut self, token: u32) -> Result<(), String> {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Whether the reply is whole, so that nothing more can come. A matcher that gave up is no whole reply.
+    /// Returns `true` if the reply is whole, so that nothing more can come. A matcher that gave up
+    /// is no whole reply.
     pub(crate) fn is_complete(&self) -> Result<bool, String> {
         match self.matcher.stop_reason() {
             StopReason::NotStopped => Ok(false),

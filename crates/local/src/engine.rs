@@ -1,24 +1,27 @@
-//! A loaded model that writes: prompt evaluation, constrained generation and the prefix that is kept between them.
+//! Text generation with a loaded model: prompt evaluation, constrained decoding and the cached
+//! prefix.
 
-mod closing;
+mod close_grammar;
+mod json_state;
 mod number;
-mod place;
+mod stray_space;
 
 use std::path::Path;
 
+use serde_json::Value;
 use tracing::{debug, debug_span, info_span, trace_span};
 
-use self::closing::Closer;
-use self::place::Place;
+use self::close_grammar::CloseGrammar;
+use self::json_state::JsonState;
 use crate::LoadError;
 use crate::constraint::{Constraint, Grammars};
 use crate::gguf::Gguf;
 use crate::network::Network;
 use crate::sampler::Sampler;
-use crate::template::{Template, Turn};
+use crate::template::{CallFormat, Template, Turn};
 use crate::tokenizer::Tokenizer;
 
-/// Tokens of a prompt that are read at once. Between two such pieces a request can be given up.
+/// Prompt tokens per evaluation. A request can be cancelled between two evaluations.
 const PIECE: usize = 64;
 
 /// A model, its tokenizer, its template, and the tokens that its cache holds.
@@ -31,65 +34,74 @@ pub(crate) struct Engine {
     held: Vec<u32>,
 }
 
-/// What to write, and how.
+/// A generation: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
     /// The most tokens to write.
     pub(crate) limit: usize,
-    /// From this many tokens on, the reply is brought to its end as shortly as the constraint allows.
+    /// Number of tokens after which the grammar is closed by the shortest way.
     pub(crate) close_from: usize,
-    /// How much likelier than by itself it is that nothing is written at all, as a logarithm.
-    pub(crate) silence: f32,
+    /// Added to the logit of the end-of-sequence token before the first token.
+    pub(crate) eos_bias: f32,
+    /// Tokens that stop the generation, such as the one that opens a tool call. They are not
+    /// written.
+    pub(crate) stop_tokens: Vec<u32>,
+    /// Tokens that are never chosen.
+    pub(crate) banned_tokens: Vec<u32>,
+    /// Set if the constraint is a JSON value, whose strings must not begin with a stray space.
+    pub(crate) json: bool,
 }
 
-/// What came of a job.
+/// The output of a [`Job`].
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// Whether it came to its own end, not to the limit.
+    /// `false` if the limit was reached.
     pub(crate) complete: bool,
-    /// How many tokens of the prompt did not have to be read again.
+    /// The stop token that was chosen.
+    pub(crate) stopped_at: Option<u32>,
+    /// Prompt tokens that were in the cache.
     pub(crate) cached: usize,
 }
 
-/// What the listener of a job wants.
+/// The decision of a listener after each piece of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attention {
-    /// To hear more.
-    Listening,
-    /// No more, as what it has is enough.
-    Satisfied,
-    /// Nothing: nobody is there any more.
-    Gone,
+pub(crate) enum Next {
+    /// Generate more.
+    Continue,
+    /// Stop: the output is complete.
+    Stop,
+    /// Cancel: the receiver was dropped.
+    Cancel,
 }
 
-/// Hears each piece of what is written, and nothing at all while the prompt is read.
-pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Attention;
+/// Receives each piece of output, and an empty one before each evaluation of the prompt.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
 
-/// Why a job was not done.
+/// An error of a generation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
-    /// Nobody waits for the reply any more.
+    /// The receiver was dropped.
     #[error("the request was dropped")]
     Dropped,
-    /// The prompt leaves no room for a reply.
+    /// The prompt fills the context window.
     #[error("{needed} tokens, and the model reads {context}")]
     TooLong { needed: usize, context: usize },
-    /// The template refused the conversation.
-    #[error("the chat template refused the conversation: {0}")]
+    /// The template rejected the conversation.
+    #[error("the chat template rejected the conversation: {0}")]
     Template(String),
-    /// The constraint engine gave up.
+    /// An error of the grammar engine.
     #[error("the constraint failed: {0}")]
     Constraint(String),
-    /// The tensor library failed.
+    /// An error of the tensor library.
     #[error("the model could not be evaluated")]
     Evaluation(#[from] candle_core::Error),
 }
 
 impl Engine {
-    /// Loads a model, telling `progress` the share that is done, from 0 to 1.
+    /// Loads a model. `progress` is called with the share that is loaded, from 0 to 1.
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
@@ -100,7 +112,7 @@ impl Engine {
         Ok(Self { network, tokenizer, template, grammars, held: Vec::new() })
     }
 
-    /// How many tokens a prompt and its reply can have together.
+    /// The context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.network.context()
     }
@@ -111,15 +123,24 @@ impl Engine {
 
     /// The tokens of a conversation, up to where the model's turn begins.
     pub(crate) fn prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
-        self.template.encode(turns, &self.tokenizer).map_err(EngineError::Template)
+        self.prompt_with_tools(turns, &[])
     }
 
-    /// The tokens of words that are put into the model's mouth.
-    pub(crate) fn encode(&self, words: &str) -> Vec<u32> {
-        self.tokenizer.encode_content(words)
+    /// The tokens of a conversation with tools, in the format of the chat template.
+    pub(crate) fn prompt_with_tools(&self, turns: &[Turn], tools: &[Value]) -> Result<Vec<u32>, EngineError> {
+        self.template.encode(turns, tools, &self.tokenizer).map_err(EngineError::Template)
     }
 
-    /// Writes what follows `prompt`.
+    /// The syntax in which the chat template writes tool calls, if it does.
+    pub(crate) fn call_format(&self) -> Option<&CallFormat> {
+        self.template.call_format()
+    }
+
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Generates a continuation of `prompt`.
     pub(crate) fn write(
         &mut self,
         prompt: &[u32],
@@ -135,10 +156,10 @@ impl Engine {
         let _span = debug_span!("write", prompt = prompt.len(), cached).entered();
         let mut unread = prompt.get(cached..).unwrap_or_default().to_vec();
         let mut written = Written { cached, ..Written::default() };
-        let mut closer = Closer::new();
+        let mut closing = CloseGrammar::new();
 
         written.complete = loop {
-            let forced = self.force(&mut job, limit, &mut unread, &mut written, listener)?;
+            let forced = self.fast_forward(&mut job, limit, &mut unread, &mut written, listener)?;
             if let Some(complete) = forced {
                 break complete;
             }
@@ -147,16 +168,21 @@ impl Engine {
             }
             let mut logits = self.read(&mut unread, listener)?;
             if written.tokens.is_empty() {
-                self.tokenizer.ends().for_each(|end| raise(&mut logits, end, job.silence));
+                self.tokenizer.ends().for_each(|end| raise(&mut logits, end, job.eos_bias));
             }
-            let Some(token) = self.choose(&logits, &mut job, &written, &mut closer)? else { break false };
+            job.banned_tokens.iter().for_each(|token| raise(&mut logits, *token, f32::NEG_INFINITY));
+            let Some(token) = self.choose(&logits, &mut job, &written, &mut closing)? else { break false };
             if self.tokenizer.is_end(token) {
+                break true;
+            }
+            if job.stop_tokens.contains(&token) {
+                written.stopped_at = Some(token);
                 break true;
             }
             if let Some(constraint) = &mut job.constraint {
                 constraint.accept(token).map_err(EngineError::Constraint)?;
             }
-            if self.take(&[token], &mut unread, &mut written, listener)? == Attention::Satisfied {
+            if self.append(&[token], &mut unread, &mut written, listener)? == Next::Stop {
                 break true;
             }
         };
@@ -164,14 +190,14 @@ impl Engine {
         Ok(written)
     }
 
-    /// Forgets what is cached, as after a failure in the middle of an evaluation.
+    /// Clears the cache, as after a panic in the middle of an evaluation.
     pub(crate) fn forget(&mut self) {
         self.held.clear();
         self.network.truncate(0);
     }
 
-    /// Cuts the cache back to what the prompt shares with it, and returns how much that is. The last token of
-    /// the prompt is always read anew: it gives the first logits.
+    /// Truncates the cache to its common prefix with the prompt and returns the length. The last
+    /// token of the prompt is always evaluated again: it gives the first logits.
     fn keep_common_prefix(&mut self, prompt: &[u32]) -> usize {
         let common = self.held.iter().zip(prompt).take_while(|(held, wanted)| held == wanted).count();
         let kept = common.min(prompt.len().saturating_sub(1));
@@ -180,11 +206,11 @@ impl Engine {
         kept
     }
 
-    /// Evaluates the tokens that the network has not seen, and returns the logits behind the last.
+    /// Evaluates the tokens that are not in the cache and returns the logits behind the last.
     fn read(&mut self, unread: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
         for piece in unread.chunks(PIECE) {
-            if listener(&[]) == Attention::Gone {
+            if listener(&[]) == Next::Cancel {
                 return Err(EngineError::Dropped);
             }
             let _span = trace_span!("evaluate", tokens = piece.len()).entered();
@@ -195,8 +221,9 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Writes what must come next, as far as the limit allows. When that was all, says whether it is complete.
-    fn force(
+    /// Appends the tokens that the grammar forces, up to the limit. Returns `Some` if nothing can
+    /// follow: whether the output is complete.
+    fn fast_forward(
         &self,
         job: &mut Job,
         limit: usize,
@@ -208,7 +235,7 @@ impl Engine {
         let forced = constraint.forced().map_err(EngineError::Constraint)?;
         let room = limit.saturating_sub(written.tokens.len());
         let fitting = forced.get(..room).unwrap_or(&forced);
-        self.take(fitting, unread, written, listener)?;
+        self.append(fitting, unread, written, listener)?;
         if fitting.len() < forced.len() {
             return Ok(Some(false));
         }
@@ -216,44 +243,48 @@ impl Engine {
         Ok(complete.then_some(true))
     }
 
-    /// The next token. `None` where the constraint leaves none.
+    /// Samples the next token. `None` if the constraint allows none.
     fn choose(
         &self,
         logits: &[f32],
         job: &mut Job,
         written: &Written,
-        closer: &mut Closer,
+        closing: &mut CloseGrammar,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
-        let allowed = number::bound(&written.bytes, allowed, &self.tokenizer);
-        let closes =
-            written.tokens.len() >= job.close_from && Place::behind(&written.bytes) == Place::Between;
+        let state = JsonState::behind(&written.bytes);
+        let allowed = number::bound(&written.bytes, state, allowed, &self.tokenizer);
+        let allowed = match job.json {
+            true => stray_space::exclude(state, allowed, &self.tokenizer),
+            false => allowed,
+        };
+        let closes = written.tokens.len() >= job.close_from && state == JsonState::Between;
         Ok(match closes {
-            true => closer.choose(&allowed, &self.tokenizer),
+            true => closing.choose(&allowed, &self.tokenizer),
             false => job.sampler.choose(logits, Some(&allowed)),
         })
     }
 
-    fn take(
+    fn append(
         &self,
         tokens: &[u32],
         unread: &mut Vec<u32>,
         written: &mut Written,
         listener: Listener<'_>,
-    ) -> Result<Attention, EngineError> {
+    ) -> Result<Next, EngineError> {
         for token in tokens {
             let bytes = self.tokenizer.bytes(*token);
             unread.push(*token);
             written.tokens.push(*token);
             written.bytes.extend(bytes);
             match listener(bytes) {
-                Attention::Listening => {}
-                Attention::Satisfied => return Ok(Attention::Satisfied),
-                Attention::Gone => return Err(EngineError::Dropped),
+                Next::Continue => {}
+                Next::Stop => return Ok(Next::Stop),
+                Next::Cancel => return Err(EngineError::Dropped),
             }
         }
-        Ok(Attention::Listening)
+        Ok(Next::Continue)
     }
 }
 

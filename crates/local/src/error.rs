@@ -1,76 +1,128 @@
-//! Why a model cannot be loaded.
+//! Errors of opening a model.
 
+#[cfg(feature = "download")]
+use std::fmt;
 use std::path::PathBuf;
 
-/// Why a model file cannot be used, and what to do about it.
+#[cfg(feature = "download")]
+use haft_core::WithCauses;
+
+#[cfg(feature = "download")]
+use crate::{KnownModel, NoHome, PullError};
+
+/// An error of loading a model file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no model file at {}: download one, or check the path", path.display())]
     NotFound {
-        /// The path that was asked for.
+        /// The path.
         path: PathBuf,
     },
-    /// The file is there but the system does not let it be read.
+    /// The file cannot be read.
     #[error("the model file {} cannot be read: check its permissions", path.display())]
     Unreadable {
-        /// The path that was asked for.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is not a GGUF file.
     #[error("{} is not a GGUF model file ({reason}): this engine reads GGUF only", path.display())]
     NotGguf {
-        /// The path that was asked for.
+        /// The path.
         path: PathBuf,
-        /// What is wrong with its first bytes.
+        /// The error in its header.
         reason: String,
     },
-    /// The file is a GGUF file that is cut short or lacks what a chat model needs.
+    /// The GGUF file is truncated, or lacks an entry that a chat model needs.
     #[error("the model file {} is damaged or incomplete: {reason}; download it again", path.display())]
     Damaged {
-        /// The path that was asked for.
+        /// The path.
         path: PathBuf,
-        /// What is missing or unreadable.
+        /// The missing or unreadable entry.
         reason: String,
     },
-    /// The file holds a model of a family that this engine does not run.
+    /// The architecture is not supported.
     #[error(
         "the model is of the architecture `{found}`, and this engine runs {supported}: choose another file"
     )]
     Architecture {
         /// The file's `general.architecture`.
         found: String,
-        /// The architectures that can be run.
+        /// The supported architectures.
         supported: &'static str,
     },
-    /// The model is of a known family, in a variant that this engine would compute wrongly.
+    /// The architecture is supported, but not in this variant.
     #[error("the model uses {what}, which this engine does not run: choose another file")]
     Variant {
         /// The unsupported part.
         what: String,
     },
-    /// The file's tokenizer is of a kind that is not supported.
+    /// The tokenizer is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
     Tokenizer {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The file's chat template does not parse.
+    /// The chat template does not parse.
     #[error("the model's chat template cannot be used: {reason}")]
     Template {
-        /// The template engine's complaint.
+        /// The error of the template engine.
         reason: String,
     },
-    /// The thread that would run the model could not be started.
+    /// The thread of the model cannot be started.
     #[error("the thread of the model cannot be started")]
     Thread {
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The thread that loads the model ended without a word.
+    /// Loading panicked.
     #[error("loading the model crashed: the file may be damaged; download it again")]
     Crashed,
+}
+
+/// An error of [`LocalModel::download`](crate::LocalModel::download) or
+/// [`LocalModel::open_default`](crate::LocalModel::open_default).
+///
+/// The `Debug` text is the `Display` text with all causes, for programs that return the error from
+/// `main`.
+#[cfg(feature = "download")]
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The name is not in the catalogue.
+    #[error("there is no local model `{name}`: known are {}", known_names())]
+    UnknownModel {
+        /// The name.
+        name: String,
+    },
+    /// The user has no folder for models.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+    /// The file cannot be downloaded.
+    #[error(transparent)]
+    Pull(#[from] PullError),
+    /// The file in `HAFT_MODEL` cannot be loaded.
+    #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
+    Chosen(#[source] LoadError),
+    /// The downloaded file cannot be loaded.
+    #[error(
+        "the model cannot be used; try again: its file is then checked, and fetched anew if it is damaged"
+    )]
+    Fetched(#[source] LoadError),
+}
+
+#[cfg(feature = "download")]
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
+}
+
+#[cfg(feature = "download")]
+fn known_names() -> String {
+    let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
+    names.join(", ")
 }

@@ -1,13 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod builder;
 mod constraint;
-mod dialogue;
+mod conversation;
 mod engine;
 mod error;
+mod examples;
 mod gguf;
-mod guide;
+mod grammar_schema;
 mod model;
 mod network;
+mod profile;
 #[cfg(feature = "progress")]
 mod progress;
 mod respond;
@@ -17,10 +20,14 @@ mod template;
 mod tokenizer;
 mod worker;
 
+pub use builder::{LocalModelBuilder, ModelEvent};
 pub use error::LoadError;
+#[cfg(feature = "download")]
+pub use error::OpenError;
 pub use model::LocalModel;
+pub use profile::PromptProfile;
 #[cfg(feature = "progress")]
-pub use progress::{ModelProgress, OpenError};
+pub use progress::ModelProgress;
 #[cfg(feature = "download")]
 pub use store::{Downloader, PullError, PullEvent, SourceError};
-pub use store::{HubFile, KnownModel, ModelStore, NoHome, PackagedParts, chosen_file};
+pub use store::{HubFile, KnownModel, ModelStore, NoHome, chosen_file};

@@ -1,41 +1,52 @@
-//! The model as the rest of haft sees it.
+//! The public model type.
 
 use std::path::Path;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use haft_core::{
-    ChatModel,
-    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
-};
+use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 
-use crate::LoadError;
-use crate::worker::{Worker, gone};
+#[cfg(feature = "download")]
+use crate::OpenError;
+use crate::worker::{Worker, worker_stopped};
+use crate::{LoadError, LocalModelBuilder, PromptProfile};
 
-/// A chat model that runs in this process, from a GGUF file.
+/// A chat model in this process, from a GGUF file.
 ///
-/// It runs on a thread of its own, one request after another; clones of an `Arc` of it share that thread. It needs no
-/// tokio runtime. What two requests begin with in common is read once: a step of an agent costs what is new in it.
+/// The model runs on its own thread, one request after another. Clones of an `Arc` of it share the
+/// thread. It needs no tokio runtime. The common prefix of two requests is evaluated once: a step
+/// of an agent costs its new tokens.
 ///
-/// Tool calls and JSON replies are constrained to their schemas while they are written. What a grammar cannot express
-/// is checked on the finished value; a call that does not fit its tool's schema is never returned.
+/// Tool calls and JSON replies are constrained to their schemas while they are decoded, and
+/// validated at the end: a call that violates its tool's schema is never returned. The
+/// [`PromptProfile`] decides how tools are presented to the model.
+///
+/// # Constructors
+///
+/// | constructor | file | feature |
+/// |---|---|---|
+/// | [`open`](Self::open) | a path | |
+/// | [`download`](Self::download) | a model of the catalogue | `download` (default) |
+/// | [`open_default`](Self::open_default) | the one in `HAFT_MODEL`, or the default model | `download` (default) |
+/// | [`builder`](Self::builder) | any of these, with options | |
 ///
 /// # Settings
 ///
-/// The default temperature is 0: always the likeliest token. A reply has at most 2,048 tokens where
-/// [`max_tokens`](haft_core::model::ChatSettings::max_tokens) is not set, and a piece of JSON in it that is longer than
-/// 1,024 is then brought to its end as shortly as its schema allows, and no text or number in it is cut for that. Where
-/// a limit is reached, the reply ends with [`FinishReason::Length`](haft_core::model::FinishReason::Length), and has no call.
+/// The default temperature is 0 (greedy). A reply has at most 2,048 tokens if
+/// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024
+/// tokens is then closed by the shortest way that its schema allows, without cutting a string or a
+/// number. A reply that reaches the limit ends with
+/// [`FinishReason::Length`](haft_core::FinishReason::Length) and has no call.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{ChatModel, Message, model::ChatRequest};
+/// use haft_core::{ChatModel, ChatRequest, Message};
 /// use haft_local::LocalModel;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let model = LocalModel::load("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf").await?;
+/// let model = LocalModel::open("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf").await?;
 /// let request = ChatRequest::new([Message::user("What is the capital of France?")]);
 /// println!("{}", model.chat(&request).await?.message.text());
 /// # Ok(())
@@ -47,26 +58,49 @@ pub struct LocalModel {
 }
 
 impl LocalModel {
-    /// Loads a model.
+    /// Opens a GGUF file.
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] when the file is not there, or not a model that this engine runs.
-    pub async fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
-        Self::load_watched(path, |_| {}).await
+    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
+    /// runs.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        Self::builder().open(path).await
     }
 
-    /// Loads a model and tells the share that is done, from 0 to 1, on the thread that loads it.
+    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. Its
+    /// file is downloaded to the user's cache folder, once.
     ///
     /// # Errors
     ///
-    /// The same as [`load`](Self::load).
-    pub async fn load_watched(
-        path: impl AsRef<Path>,
+    /// Fails if the name is not in the catalogue, or if the file cannot be downloaded or loaded.
+    #[cfg(feature = "download")]
+    pub async fn download(name: &str) -> Result<Self, OpenError> {
+        Self::builder().download(name).await
+    }
+
+    /// Opens the file in the environment variable `HAFT_MODEL`, or downloads the
+    /// [default model](crate::KnownModel::default_model).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be downloaded or loaded.
+    #[cfg(feature = "download")]
+    pub async fn open_default() -> Result<Self, OpenError> {
+        Self::builder().open_default().await
+    }
+
+    /// Opens a model with options, such as a progress observer.
+    pub fn builder() -> LocalModelBuilder {
+        LocalModelBuilder::new()
+    }
+
+    pub(crate) async fn start(
+        path: &Path,
+        profile: Option<PromptProfile>,
         progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let path = path.as_ref();
-        let worker = Worker::start(path.to_owned(), progress).await?;
+        let worker = Worker::start(path.to_owned(), profile, progress).await?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let profile =
             ModelProfile { context_window: Some(worker.context() as u64), ..ModelProfile::new(name) };
@@ -77,20 +111,20 @@ impl LocalModel {
 #[async_trait]
 impl ChatModel for LocalModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let mut events = self.worker.ask(request.clone()).await?;
+        let mut events = self.worker.submit(request.clone()).await?;
         while let Some(event) = events.recv().await {
             if let ChatEvent::Finished(response) = event? {
                 let mut response = *response;
-                self.sign(&mut response);
+                self.add_name(&mut response);
                 return Ok(response);
             }
         }
-        Err(gone())
+        Err(worker_stopped())
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let events = async move {
-            match self.worker.ask(request.clone()).await {
+            match self.worker.submit(request.clone()).await {
                 Ok(events) => {
                     stream::unfold(events, async |mut events| Some((events.recv().await?, events))).boxed()
                 }
@@ -99,7 +133,7 @@ impl ChatModel for LocalModel {
         };
         let named = |mut event| {
             if let Ok(ChatEvent::Finished(response)) = &mut event {
-                self.sign(response);
+                self.add_name(response);
             }
             event
         };
@@ -112,8 +146,8 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    /// Says who replied.
-    fn sign(&self, response: &mut ChatResponse) {
+    /// Adds the name of the model.
+    fn add_name(&self, response: &mut ChatResponse) {
         response.model = Some(self.profile.name.clone());
     }
 }

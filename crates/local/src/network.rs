@@ -1,8 +1,9 @@
-//! The transformer: one forward pass over quantised layers, with a key-value cache that can be cut back.
+//! The transformer: one forward pass over quantised layers, with a key-value cache that can be cut
+//! back.
 //!
-//! `candle_transformers` has these models too, but its cache can only grow or be cleared. Keeping the common
-//! prefix of two requests needs one that can be truncated, which is what makes a step of an agent cost its new
-//! tokens only.
+//! `candle_transformers` has these models too, but its cache can only grow or be cleared. Keeping
+//! the common prefix of two requests needs one that can be truncated, which is what makes a step of
+//! an agent cost its new tokens only.
 
 mod attention;
 mod cache;
@@ -34,7 +35,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights for a vocabulary of that size, telling `progress` the share that is done, from 0 to 1.
+    /// Reads the weights for a vocabulary of that size, telling `progress` the share that is done,
+    /// from 0 to 1.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,
@@ -63,7 +65,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Reads one token and forgets it: matrices that do not fit together are found before the first request.
+    /// Reads one token and forgets it: matrices that do not fit together are found before the first
+    /// request.
     fn try_out(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
         let logits = self.forward(&[0]).map_err(|error| gguf.damaged("token_embd.weight", &error))?;
         self.truncate(0);
@@ -76,7 +79,7 @@ impl Network {
         }
     }
 
-    /// How many tokens the model can hold in all.
+    /// The context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.context
     }

@@ -1,10 +1,10 @@
-//! Choosing the next token.
+//! Sampling.
 
 use llguidance::toktrie::SimpleVob;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// How freely tokens are chosen.
+/// Temperature and nucleus sampling.
 pub(crate) struct Sampler {
     temperature: f32,
     top_p: f32,
@@ -12,17 +12,17 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// At a temperature of 0 the likeliest token is always chosen, and nothing is random.
+    /// Creates a sampler. A temperature of 0 is greedy.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: Option<u64>) -> Self {
         let random = seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         Self { temperature: temperature as f32, top_p: top_p as f32, random }
     }
 
-    /// One of the allowed tokens, or of all. `None` when no token is allowed.
+    /// Samples among the allowed tokens, or all. `None` if no token is allowed.
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
         let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
         let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
-        // Half-broken weights give NaN, which compares as the greatest: it must never win.
+        // Damaged weights give NaN, which compares as the greatest.
         let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
         if self.temperature <= 0.0 {
             return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

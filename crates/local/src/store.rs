@@ -1,21 +1,25 @@
-//! Where model files are kept, and which of them is meant.
+//! Model files: the catalogue, the folder of downloads, and the user's choice.
 
 mod catalogue;
+mod digest;
 #[cfg(feature = "download")]
 mod pull;
 mod stamp;
+#[cfg(feature = "download")]
+#[cfg(test)]
+mod tests;
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
 
-pub use self::catalogue::{HubFile, KnownModel, PackagedParts};
+pub use self::catalogue::{HubFile, KnownModel};
 #[cfg(feature = "download")]
 pub use self::pull::{Downloader, PullError, PullEvent, SourceError};
 use self::stamp::Stamp;
 
-/// The folder where model files are kept.
+/// The folder of downloaded models.
 ///
 /// # Examples
 ///
@@ -32,7 +36,7 @@ pub struct ModelStore {
     folder: PathBuf,
 }
 
-/// The user has no folder for caches.
+/// The user has no cache folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home folder to keep models in: set HOME or HAFT_CACHE, or set HAFT_MODEL to a GGUF file that you have"
@@ -40,8 +44,8 @@ pub struct ModelStore {
 pub struct NoHome;
 
 impl ModelStore {
-    /// The store of this user: the folder `models` in the one that `HAFT_CACHE` names, or in `haft` in the user's cache
-    /// folder (`XDG_CACHE_HOME`, or `~/.cache`).
+    /// The store of this user: `$HAFT_CACHE/models`, or `haft/models` in the user's cache folder
+    /// (`XDG_CACHE_HOME`, or `~/.cache`).
     ///
     /// # Errors
     ///
@@ -54,7 +58,7 @@ impl ModelStore {
         Ok(Self::in_folder(cache.join("models")))
     }
 
-    /// A store in any folder, which need not exist yet.
+    /// A store in a folder, which is created by the first download.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -64,29 +68,41 @@ impl ModelStore {
         &self.folder
     }
 
-    /// Where the file of a model is, or will be.
+    /// The path of a model's file, whether or not it exists.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }
 
-    /// The file of a model, if it is there, was found to be the right one, and has not changed since.
+    /// The file of a model, if it was verified and has not changed since.
     ///
-    /// A file that came by another way than a pull is not known yet: a pull checks it and fetches nothing.
+    /// A file that was not downloaded by this crate is not verified yet: a pull verifies it and
+    /// downloads nothing.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.is_beside(&path));
         is_right.then_some(path)
     }
 
-    /// Forgets that the file of a model was right, so that the next pull checks it again.
-    #[cfg(feature = "progress")]
-    pub(crate) fn doubt(&self, model: &KnownModel) {
-        // A stamp that cannot be removed is of a folder that cannot be written: nothing is fetched to it anyway.
+    /// Has the next pull verify the file of a model again.
+    #[cfg(feature = "download")]
+    pub(crate) fn distrust(&self, model: &KnownModel) {
+        // A stamp that cannot be removed is in a read-only folder, where a pull cannot write
+        // either.
         let _ = std::fs::remove_file(stamp::place(&self.path(model)));
     }
 }
 
-/// The model file that the user has chosen by `HAFT_MODEL`, whether or not it is there.
+/// The file in the environment variable `HAFT_MODEL`, whether or not it exists.
 pub fn chosen_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The model of the catalogue that has this file, by size and SHA-256. Only a file of the right
+/// size is hashed.
+pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
+    let size = path.metadata().ok()?.len();
+    KnownModel::all().iter().filter(|model| model.size == size).find(|model| {
+        let is_verified = Stamp::of(path, model).is_ok_and(|stamp| stamp.is_beside(path));
+        is_verified || digest::sha256(path).is_ok_and(|digest| digest == model.sha256)
+    })
 }

@@ -1,45 +1,77 @@
-//! The chat template of a model: messages to the tokens of a prompt.
+//! Chat templates: a conversation to the tokens of a prompt.
+//!
+//! A GGUF file carries the Jinja template that its model was trained with. Text from outside
+//! (messages, tool descriptions, arguments) never reaches the control tokens of the prompt: the
+//! template sees a placeholder in its place, and the text is tokenised separately, without special
+//! tokens.
+
+mod call_format;
+mod json;
+mod outside_text;
+#[cfg(test)]
+mod tests;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 
+pub(crate) use self::call_format::CallFormat;
+use self::outside_text::OutsideText;
 use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
-/// Written by most models of today, and a fair guess for a file that declares none.
+/// ChatML, for a file without a template: most current models use it.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Text from outside stands in the template as a number between these two, so that it is never read as markup.
-const OPEN: char = '\u{F0000}';
-const CLOSE: char = '\u{F0001}';
-
-/// Steps that a template may take for one conversation: far more than the longest needs, and less than a second.
+/// Instructions that a template may execute per conversation. The longest conversation needs far
+/// fewer.
 const FUEL: u64 = 10_000_000;
 
-/// One message as templates see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A message as templates see it.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,
     pub(crate) content: String,
+    /// The calls of an assistant turn.
+    pub(crate) calls: Vec<TurnCall>,
 }
 
-/// Who speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A call in an assistant turn, or the call that a tool turn is the result of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TurnCall {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: serde_json::Value,
+}
+
+/// The role of a turn.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Role {
     System,
     User,
     Assistant,
+    /// The result of a call.
+    Tool {
+        id: String,
+        name: String,
+    },
 }
 
 impl Role {
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::System => "system",
             Self::User => "user",
             Self::Assistant => "assistant",
+            Self::Tool { .. } => "tool",
         }
+    }
+}
+
+impl Turn {
+    pub(crate) fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into(), calls: Vec::new() }
     }
 }
 
@@ -48,6 +80,7 @@ pub(crate) struct Template {
     environment: Environment<'static>,
     begin: String,
     end: String,
+    call_format: Option<CallFormat>,
 }
 
 impl Template {
@@ -57,11 +90,12 @@ impl Template {
             let token = u32::try_from(gguf.integer(key)?).ok()?;
             tokenizer.spelling(token)
         };
-        Self::new(
-            source,
-            named("tokenizer.ggml.bos_token_id").unwrap_or_default(),
-            named("tokenizer.ggml.eos_token_id").unwrap_or_default(),
-        )
+        let begin = named("tokenizer.ggml.bos_token_id").unwrap_or_default();
+        let end = named("tokenizer.ggml.eos_token_id").unwrap_or_default();
+        let mut template = Self::new(source, begin, end)?;
+        let ends: Vec<_> = tokenizer.ends().filter_map(|token| tokenizer.spelling(token)).collect();
+        template.call_format = CallFormat::detect(&template, &ends);
+        Ok(template)
     }
 
     fn new(source: &str, begin: String, end: String) -> Result<Self, LoadError> {
@@ -71,46 +105,83 @@ impl Template {
         environment.set_syntax(layout.map_err(unusable)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(FUEL));
-        environment.add_function("raise_exception", refuse);
+        environment.add_function("raise_exception", raise_exception);
+        environment.add_filter("tojson", json::to_json);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;
-        Ok(Self { environment, begin, end })
+        Ok(Self { environment, begin, end, call_format: None })
     }
 
-    /// The tokens of a conversation, up to where the model's turn begins.
-    pub(crate) fn encode(&self, turns: &[Turn], tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
-        let text = self.render(turns).map_err(|error| error.to_string())?;
-        let mut tokens = Vec::new();
-        for (index, piece) in text.split(OPEN).enumerate() {
-            let (content, markup) = match piece.split_once(CLOSE) {
-                Some((number, markup)) if index > 0 => (number.parse().ok(), markup),
-                _ => (None, piece),
-            };
-            let content = content.and_then(|number: usize| turns.get(number));
-            tokens.extend(content.map(|turn| tokenizer.encode_content(&turn.content)).unwrap_or_default());
-            tokens.extend(tokenizer.encode_markup(markup));
-        }
-        Ok(tokens)
+    /// The syntax in which this template writes tool calls. `None` if it does not know tools.
+    pub(crate) fn call_format(&self) -> Option<&CallFormat> {
+        self.call_format.as_ref()
     }
 
-    fn render(&self, turns: &[Turn]) -> Result<String, Error> {
-        let messages: Vec<Value> = turns
-            .iter()
-            .enumerate()
-            .map(|(number, turn)| {
-                let content = format!("{OPEN}{number}{CLOSE}");
-                context! { role => turn.role.name(), content }
-            })
-            .collect();
+    /// The tokens of a conversation, up to where the model's turn begins. `tools` are function
+    /// definitions in the format of Chat Completions.
+    pub(crate) fn encode(
+        &self,
+        turns: &[Turn],
+        tools: &[serde_json::Value],
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<u32>, String> {
+        let mut outside = OutsideText::new(tokenizer.markup_edges());
+        let text = self.render(turns, tools, true, &mut outside).map_err(|error| error.to_string())?;
+        Ok(outside.encode(&text, tokenizer))
+    }
+
+    fn render(
+        &self,
+        turns: &[Turn],
+        tools: &[serde_json::Value],
+        add_generation_prompt: bool,
+        outside: &mut OutsideText<'_>,
+    ) -> Result<String, Error> {
+        let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
+        // Templates test for `None`, as Python callers pass it.
+        let tools = match tools {
+            [] => Value::from(()),
+            tools => tools.iter().map(|tool| outside.value(tool)).collect(),
+        };
         self.environment.get_template("chat")?.render(context! {
             messages,
-            add_generation_prompt => true,
+            tools,
+            add_generation_prompt,
             bos_token => &self.begin,
             eos_token => &self.end,
         })
     }
 }
 
-/// What templates call when they are given roles in an order that the model was not trained on.
-fn refuse(reason: String) -> Result<String, Error> {
+fn message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
+    let content = match turn.content.is_empty() {
+        true => String::new(),
+        false => outside.placeholder(&turn.content),
+    };
+    let mut message = vec![("role", Value::from(turn.role.name())), ("content", Value::from(content))];
+    if let Role::Tool { id, name } = &turn.role {
+        message.push(("tool_call_id", Value::from(id.as_str())));
+        message.push(("name", outside.text(name)));
+    }
+    if !turn.calls.is_empty() {
+        let calls: Vec<_> = turn.calls.iter().map(|call| tool_call(call, outside)).collect();
+        message.push(("tool_calls", Value::from(calls)));
+    }
+    Value::from_pairs(message)
+}
+
+fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
+    let function = Value::from_pairs([
+        ("name", outside.text(&call.name)),
+        ("arguments", outside.value(&call.arguments)),
+    ]);
+    Value::from_pairs([
+        ("id", Value::from(call.id.as_str())),
+        ("type", Value::from("function")),
+        ("function", function),
+    ])
+}
+
+/// Called by templates that reject a conversation, for example for the order of its roles.
+fn raise_exception(reason: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, reason))
 }

@@ -1,6 +1,6 @@
-//! Text to tokens and back, and the vocabulary as bytes for the constraint.
+//! The tokenizer of a file, and its vocabulary for the grammar engine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use candle_core::quantized::gguf_file::Value;
@@ -17,17 +17,20 @@ const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 const UNUSED: usize = 5;
 
-/// The trie refuses longer ones; no text needs them.
+/// The trie rejects longer tokens. They are never generated.
 const LONGEST_TOKEN: usize = 512;
 
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
-    /// Reads the spelling of a control token as that token: for text that the chat template wrote.
+    /// For template markup: spellings of special tokens are special tokens.
     markup: tokenizers::Tokenizer,
-    /// Reads it as text.
+    /// For text from outside: they are text.
     plain: tokenizers::Tokenizer,
     end: Vec<u32>,
+    markup_edges: HashSet<char>,
+    spaced_tokens: Vec<u32>,
+    quoted_space_tokens: Vec<u32>,
 }
 
 impl Tokenizer {
@@ -51,20 +54,25 @@ impl Tokenizer {
         let end = ends(gguf, end_of_turn);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
-        Ok(Self { vocabulary: Arc::new(Vocabulary { trie, exact }), markup, plain, end })
+        let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
+        let spaced_tokens = tokens_where(&words, |word| word.starts_with(b" ") || quotes_space(word));
+        let quoted_space_tokens = tokens_where(&words, quotes_space);
+        let markup_edges = markup_edges(gguf);
+        let vocabulary = Arc::new(Vocabulary { trie, exact });
+        Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
     }
 
-    /// The tokens of text that the template wrote: control tokens are read as such.
+    /// The tokens of template markup. Spellings of special tokens become special tokens.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
         encode(&self.markup, text)
     }
 
-    /// The tokens of text from outside: nothing in it is a control token, however it is spelt.
+    /// The tokens of text from outside. It has no special tokens.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
         encode(&self.plain, text)
     }
 
-    /// Whether the model ends its turn with this token.
+    /// Returns `true` if the model ends its turn with this token.
     pub(crate) fn is_end(&self, token: u32) -> bool {
         self.end.contains(&token)
     }
@@ -83,24 +91,47 @@ impl Tokenizer {
         }
     }
 
-    /// How the template names a token, such as `bos_token_id`.
+    /// Returns `true` if a token has no text of its own, such as `<|im_end|>`.
+    pub(crate) fn is_special(&self, token: u32) -> bool {
+        let trie = &self.vocabulary.trie;
+        (token as usize) < trie.vocab_size() && trie.is_special_token(token)
+    }
+
+    /// Tokens with a space in front or directly behind a quote.
+    pub(crate) fn spaced_tokens(&self) -> &[u32] {
+        &self.spaced_tokens
+    }
+
+    /// Tokens with a space directly behind a quote.
+    pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
+        &self.quoted_space_tokens
+    }
+
+    /// The first and last characters of all special tokens. Text without them spells no special
+    /// token.
+    pub(crate) fn markup_edges(&self) -> &HashSet<char> {
+        &self.markup_edges
+    }
+
+    /// The spelling of a token, for `bos_token` and `eos_token` of a template.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
         self.markup.id_to_token(token)
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     pub(crate) fn vocabulary_size(&self) -> usize {
         self.vocabulary.trie.vocab_size()
     }
 
-    /// The vocabulary in the form that the constraint engine wants.
+    /// The vocabulary for the grammar engine.
     pub(crate) fn environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
 }
 
-/// Has the library know the rule by which the file splits text into words, under whichever name. Returns false where
-/// there is no such rule: then the library would put a space in front of each text, and GPT-2's rule is used without.
+/// Has the library know the rule by which the file splits text into words, under whichever name.
+/// Returns false where there is no such rule: then the library would put a space in front of each
+/// text, and GPT-2's rule is used without.
 fn name_splitting(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
     let known = match gguf.text(KEY).unwrap_or_default() {
@@ -112,10 +143,11 @@ fn name_splitting(gguf: &mut Gguf) -> bool {
     true
 }
 
-/// Tokens as the constraint engine sees them.
+/// The vocabulary of the grammar engine.
 struct Vocabulary {
     trie: TokTrie,
-    /// Without the normaliser, which would replace letters that a schema or a question has in another form.
+    /// Without the normaliser, which would replace letters that a schema or a question has in
+    /// another form.
     exact: tokenizers::Tokenizer,
 }
 
@@ -139,13 +171,26 @@ fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// The tokens that end a turn: the declared one, and the others of that meaning that chat models know.
+/// The tokens that end a turn: the declared one, and the others of that meaning that chat models
+/// know.
 fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
     let others = others.iter().filter_map(|key| gguf.integer(key));
     ends.extend(others.filter_map(|id| u32::try_from(id).ok()).filter(|id| *id != declared));
     ends
+}
+
+fn tokens_where(words: &[Vec<u8>], test: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    (0u32..).zip(words).filter(|(_, word)| test(word)).map(|(token, _)| token).collect()
+}
+
+fn markup_edges(gguf: &Gguf) -> HashSet<char> {
+    let tokens = gguf.array("tokenizer.ggml.tokens").unwrap_or_default();
+    let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
+    let special = tokens.iter().zip(kinds).filter(|(_, value)| matches!(kind(value), CONTROL | USER_DEFINED));
+    let spellings = special.filter_map(|(token, _)| token.to_string().ok());
+    spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
 /// The bytes of every token; a control token has a marker in front that no text can contain.
@@ -179,7 +224,8 @@ fn kind(value: &Value) -> usize {
     }
 }
 
-/// The letters that byte-level BPE writes for bytes: itself for a printable byte, one above U+0100 for the rest.
+/// The letters that byte-level BPE writes for bytes: itself for a printable byte, one above U+0100
+/// for the rest.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);

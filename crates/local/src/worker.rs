@@ -1,4 +1,4 @@
-//! The thread that a model runs on.
+//! The thread of a model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -6,41 +6,48 @@ use std::thread;
 
 use haft_core::model::{ChatRequest, ModelError};
 use tokio::sync::{mpsc, oneshot};
+use tracing::debug;
 
 use crate::LoadError;
 use crate::engine::Engine;
-use crate::respond::{Events, Outlet, respond};
+use crate::profile::PromptProfile;
+use crate::respond::{EventSender, Events, respond};
+use crate::store::identify;
 
-/// Requests that wait for their turn; more wait in their callers.
+/// Capacity of the request queue. Further requests wait in their callers.
 const QUEUE: usize = 16;
-/// The libraries walk schemas and grammars by recursion. Memory is taken only where it is touched.
+/// Grammar and schema libraries are recursive. Only the touched part of the stack takes memory.
 const STACK: usize = 64 << 20;
 
-/// A handle to the thread. When it is dropped, the thread ends.
+/// A handle to the thread, which ends when it is dropped.
 pub(crate) struct Worker {
-    orders: mpsc::Sender<Order>,
+    queue: mpsc::Sender<QueuedRequest>,
     context: usize,
 }
 
-struct Order {
+struct QueuedRequest {
     request: ChatRequest,
-    outlet: Outlet,
+    events: EventSender,
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it.
+    /// Starts the thread and loads the model on it. Without a profile, the file is looked up in the
+    /// catalogue.
     pub(crate) async fn start(
         path: PathBuf,
+        profile: Option<PromptProfile>,
         mut progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let (orders, queue) = mpsc::channel(QUEUE);
+        let (sender, queue) = mpsc::channel(QUEUE);
         let (loaded, loading) = oneshot::channel();
         let run = move || match Engine::load(&path, &mut progress) {
             Ok(engine) => {
-                // The progress may hold a bar that is to disappear now.
+                let profile = profile
+                    .unwrap_or_else(|| identify(&path).map_or(PromptProfile::template(), PromptProfile::of));
+                debug!(?profile, "loaded");
                 drop(progress);
                 if loaded.send(Ok(engine.context())).is_ok() {
-                    work(engine, queue);
+                    work(engine, &profile, queue);
                 }
             }
             Err(error) => drop(loaded.send(Err(error))),
@@ -48,35 +55,37 @@ impl Worker {
         let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK);
         thread.spawn(run).map_err(|source| LoadError::Thread { source })?;
         let context = loading.await.unwrap_or(Err(LoadError::Crashed))?;
-        Ok(Self { orders, context })
+        Ok(Self { queue: sender, context })
     }
 
-    /// How many tokens a prompt and its reply can have together.
+    /// The context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.context
     }
 
-    /// Hands in a request. Dropping the events gives it up.
-    pub(crate) async fn ask(&self, request: ChatRequest) -> Result<Events, ModelError> {
-        let (outlet, events) = Outlet::new(self.context);
-        self.orders.send(Order { request, outlet }).await.map_err(|_| gone())?;
+    /// Queues a request. Dropping the events cancels it.
+    pub(crate) async fn submit(&self, request: ChatRequest) -> Result<Events, ModelError> {
+        let (sender, events) = EventSender::new(self.context);
+        let request = QueuedRequest { request, events: sender };
+        self.queue.send(request).await.map_err(|_| worker_stopped())?;
         Ok(events)
     }
 }
 
-/// The thread of the model has ended, which only a crash does while a handle is there.
-pub(crate) fn gone() -> ModelError {
+/// The error of a thread that has ended, which only a crash causes while a handle exists.
+pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
-fn work(mut engine: Engine, mut queue: mpsc::Receiver<Order>) {
-    while let Some(Order { request, outlet }) = queue.blocking_recv() {
-        // A panic in the libraries below costs the request, not the model. What it left in the cache is forgotten.
-        let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, &request, &outlet)));
+fn work(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
+    while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
+        // A panic in a dependency fails the request, not the model. The cache may be inconsistent
+        // afterwards.
+        let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
             engine.forget();
             Err(ModelError::Failed { message: "the model crashed on this request".to_owned(), source: None })
         });
-        outlet.finish(reply);
+        events.finish(reply);
     }
 }

@@ -31,7 +31,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let request = words.first().map_or(REQUEST, String::as_str);
     // The server is the other program of this package.
     let tools = airline::tools(&env::current_exe()?.with_file_name("airline-server")).await?;
-    let model = LocalModel::open_chosen().await?;
+    let model = LocalModel::builder().progress_bar().open_default().await?;
     println!("Customer: {request}");
     let decide = if flags.is_empty() { ask } else { agree };
     let answer = airline::serve(model, tools, request, decide).await?;

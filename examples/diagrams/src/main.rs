@@ -22,7 +22,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let request = env::args().nth(1).unwrap_or_else(|| REQUEST.to_owned());
     // One model for both.
-    let model = Arc::new(LocalModel::open_chosen().await?);
+    let model = Arc::new(LocalModel::builder().progress_bar().open_default().await?);
     let router = diagrams::router(Arc::clone(&model), model, ".")?;
     let output = router.run(request.as_str().into()).await?;
     let answer = output.into_answer().map_err(|_| "the run waits for somebody")?;

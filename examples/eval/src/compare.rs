@@ -48,7 +48,8 @@ impl Comparison {
         println!("{}", table::comparison_head());
         for known in KnownModel::all() {
             {
-                let model: Arc<dyn ChatModel> = Arc::new(LocalModel::open_known(known).await?);
+                let model = LocalModel::builder().progress_bar().download(known.name).await?;
+                let model: Arc<dyn ChatModel> = Arc::new(model);
                 for (way, dialect) in WAYS {
                     let agent = agent(Arc::clone(&model), dialect)?;
                     self.measure(known.name, way, async |case: &Case| ask(&agent, case).await).await;

@@ -25,7 +25,9 @@ impl ModelOptions {
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {
-        let Some(name) = &self.model else { return Ok(Arc::new(LocalModel::open_chosen().await?)) };
+        let Some(name) = &self.model else {
+            return Ok(Arc::new(LocalModel::builder().progress_bar().open_default().await?));
+        };
         let mut builder = ChatCompletions::builder(name).read_env();
         if let Some(base_url) = &self.base_url {
             builder = builder.base_url(base_url);

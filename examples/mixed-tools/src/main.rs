@@ -25,7 +25,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let tools = mixed_tools::tools(&clock_server).await?;
     println!("Loading the model");
     let started = Instant::now();
-    let model = LocalModel::open_chosen().await?;
+    let model = LocalModel::builder().progress_bar().open_default().await?;
     println!("  done in {:.1} s", started.elapsed().as_secs_f64());
     mixed_tools::answer(model, tools, &question).await?;
     Ok(())

@@ -31,7 +31,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     if answer.is_some() && !file.exists() {
         return Err(format!("no run waits here: there is no {}", file.display()).into());
     }
-    let model = LocalModel::open_chosen().await?;
+    let model = LocalModel::builder().progress_bar().open_default().await?;
     let told = match answer {
         Some(answer) => park_and_resume::answer(model, answer, file).await?,
         None => park_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,

@@ -1,22 +1,28 @@
-//! Numbers that can be read back.
+//! Bounds for generated numbers.
 //!
-//! The grammar of JSON allows `1e999` and a thousand digits, which no reader of numbers takes, and integers that no
-//! type of 64 bits holds. A model with sense writes none of them, but one without cannot help it.
+//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits, which common
+//! parsers reject. Random weights generate them.
 
 use llguidance::toktrie::SimpleVob;
 
-use super::place::Place;
+use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// As many characters as the digits of a 64-bit number need, with a sign, a point and an exponent.
+/// The most characters of a 64-bit float in decimal, with sign, point and exponent.
 const LONGEST: usize = 24;
-/// `1e99` is a number, `1e999` is none.
+/// `1e99` fits a 64-bit float, `1e999` does not.
 const EXPONENT_DIGITS: usize = 2;
 
-/// Takes away the tokens that would make the number behind `written` too long, unless nothing else may follow.
-pub(super) fn bound(written: &[u8], allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
+/// Excludes the tokens that would make the trailing number of `written` too long, unless no others
+/// are allowed.
+pub(super) fn bound(
+    written: &[u8],
+    state: JsonState,
+    allowed: SimpleVob,
+    tokenizer: &Tokenizer,
+) -> SimpleVob {
     let number = trailing_number(written);
-    if number.is_empty() || Place::behind(written) == Place::InString {
+    if number.is_empty() || state.is_in_string() {
         return allowed;
     }
     let mut bounded = allowed.clone();
@@ -38,7 +44,7 @@ fn is_too_long(number: &[u8]) -> bool {
     number.len() > LONGEST || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
 }
 
-/// Whether an integer, or the beginning of one, is held by a type of 64 bits.
+/// Returns `true` if an integer, or the beginning of one, fits 64 bits.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

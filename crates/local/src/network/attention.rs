@@ -63,7 +63,8 @@ impl Rotation {
     }
 }
 
-/// Hides the tokens behind each of `tokens` new ones. One new token sees everything and needs no mask.
+/// Hides the tokens behind each of `tokens` new ones. One new token sees everything and needs no
+/// mask.
 pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
     if tokens < 2 {
         return Ok(None);

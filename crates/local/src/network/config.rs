@@ -24,7 +24,8 @@ impl Architecture {
         }
     }
 
-    /// Converted llama files interleave the halves that a rotation pairs; the others keep them apart.
+    /// Converted llama files interleave the halves that a rotation pairs; the others keep them
+    /// apart.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }
@@ -38,7 +39,8 @@ impl Architecture {
     }
 }
 
-/// More than any model has. A header that asks for more is damaged, and must not cost the memory that it asks for.
+/// More than any model has. A header that asks for more is damaged, and must not cost the memory
+/// that it asks for.
 const MOST_LAYERS: usize = 1024;
 const LARGEST_HEAD: usize = 1024;
 const LONGEST_CONTEXT: usize = 1 << 20;

@@ -54,8 +54,8 @@ impl Norm {
     }
 }
 
-/// Five-bit blocks as eight-bit blocks of the same scale: the same numbers to the last bit, in the form that
-/// has a vector kernel. It is 1.5 times the memory and several times the speed.
+/// Five-bit blocks as eight-bit blocks of the same scale: the same numbers to the last bit, in the
+/// form that has a vector kernel. It is 1.5 times the memory and several times the speed.
 fn widened(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);

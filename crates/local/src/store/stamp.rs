@@ -1,4 +1,5 @@
-//! That a file was right once: a small file beside it, since half a gigabyte takes too long to hash at each start.
+//! The stamp of a verified file: a small file beside it. Hashing half a gigabyte at each start
+//! takes too long.
 
 use std::fs;
 use std::io;
@@ -7,20 +8,21 @@ use std::time::UNIX_EPOCH;
 
 use super::KnownModel;
 
-/// What is said of a file that is right. Of one that was changed later something else would have to be said.
+/// SHA-256, size and modification time of a verified file. If size or time differ, the file is
+/// verified again.
 pub(super) struct Stamp(String);
 
 impl Stamp {
-    /// What would be said of this file as it is now.
+    /// The stamp that the file would have now.
     pub(super) fn of(file: &Path, model: &KnownModel) -> io::Result<Self> {
         let file = file.metadata()?;
         let changed = file.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         Ok(Self(format!("{} {} {changed}\n", model.sha256, file.len())))
     }
 
-    /// Whether it has been said.
+    /// Returns `true` if the file has this stamp.
     pub(super) fn is_beside(&self, file: &Path) -> bool {
-        fs::read_to_string(place(file)).is_ok_and(|said| said == self.0)
+        fs::read_to_string(place(file)).is_ok_and(|stamp| stamp == self.0)
     }
 
     #[cfg(feature = "download")]
@@ -29,7 +31,7 @@ impl Stamp {
     }
 }
 
-/// Where the stamp of a file is.
+/// The path of a file's stamp.
 pub(super) fn place(file: &Path) -> PathBuf {
     file.with_added_extension("verified")
 }

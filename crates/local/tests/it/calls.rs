@@ -1,15 +1,17 @@
-//! Whatever the weights, only calls that fit their schemas come out.
+//! Random weights make only calls that match their schemas.
 
+use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Message, Schema, Tool, ToolDefinition,
-    model::{ChatRequest, FinishReason, ModelError, ToolChoice},
+    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, FinishReason, Message, ModelError,
+    Schema, Tool, ToolCall, ToolChoice, ToolDefinition, ToolResult,
 };
-use haft_core::{ToolName, ToolOutput, tool::DynamicTool, toolset::ToolList};
+use haft_core::{DynamicTool, ToolList, ToolName, ToolOutput};
+use haft_local::LocalModel;
 use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Schemas of arguments, by what is hard about them.
+/// Schemas of arguments, named by their difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -123,7 +125,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             "an anchor",
             json!({"$defs": {"n": {"$anchor": "node", "enum": ["x", "y"]}}, "type": "object", "properties": {"v": {"$ref": "#node"}}, "required": ["v"]}),
         ),
-        ("a chain of references", chain(2500)),
+        (LONG, chain(2500)),
         ("letters that have another form", object(json!({"e\u{301}t\u{e9}": {"const": "\u{2126}"}}))),
         (
             "names of properties",
@@ -131,6 +133,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ),
     ]
 }
+
+const LONG: &str = "a chain of references";
 
 /// More links than a stack has room for.
 fn chain(links: usize) -> Value {
@@ -160,38 +164,218 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// What a grammar cannot express is checked on the finished call, and random weights may never get it right: then
-/// there is an error, and no call.
-const BEYOND_GRAMMAR: [&str; 5] =
-    ["a pattern with lookahead", "a refusal", "a condition", "unique items", "names of properties"];
+/// Schemas that a grammar cannot express. The finished call is validated, and random weights may
+/// fail all attempts: the reply is an error then.
+const BEYOND_GRAMMAR: [&str; 6] = [
+    "a pattern with lookahead",
+    "a refusal",
+    "a condition",
+    "unique items",
+    "names of properties",
+    "a property that asks for another",
+];
 
-/// Every call of a random model is whole and fits its schema. A reply that comes to its limit has none.
+/// Every call of a random model is complete and valid. A reply that reaches its limit has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
-    let model = TinyFile::new(0).load().await;
+    let [by_template, by_examples] = TinyFile::new(0).load_all().await;
+    // A template shows the schema, and this one is longer than the context. The examples show a
+    // signature.
+    let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
+    check_calls(&by_template, &shown).await;
+    // The decoding of arguments is the same.
+    let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();
+    check_calls(&by_examples, &some).await;
+}
+
+/// The same, in the formats of other families.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_weights_make_valid_calls_in_each_format() {
+    let hard = ["scalars", "an enumeration", "a pattern", "lengths", "a refusal"];
+    let schemas: Vec<_> = schemas().into_iter().filter(|(name, _)| hard.contains(name)).collect();
+    for (template, specials) in TEMPLATES {
+        let model = TinyFile::with_template(0, template, specials).load().await;
+        check_calls(&model, &schemas).await;
+    }
+}
+
+async fn check_calls(model: &LocalModel, schemas: &[(&str, Value)]) {
     let (mut replies, mut called) = (0, 0);
-    for (what, schema) in schemas() {
-        let mut request = request(ToolChoice::Required, &schema);
+    for (what, schema) in schemas {
+        let mut request = request(ToolChoice::Required, schema);
         request.settings.temperature = Some(1.0);
         request.settings.seed = Some(1);
         let reply = match model.chat(&request).await {
             Ok(reply) => reply,
-            Err(ModelError::InvalidResponse(_)) if BEYOND_GRAMMAR.contains(&what) => continue,
+            Err(ModelError::InvalidResponse(_)) if BEYOND_GRAMMAR.contains(what) => continue,
             Err(error) => panic!("{what}: {error}"),
         };
         replies += 1;
         called += usize::from(reply.finish_reason == FinishReason::ToolCalls);
-        assert_eq!(
-            reply.message.tool_calls.is_empty(),
-            reply.finish_reason == FinishReason::Length,
-            "{what}"
-        );
-        for call in &reply.message.tool_calls {
-            let tool = request.tools.get(&call.name).expect(what);
-            let arguments: Value = serde_json::from_str(&call.arguments).expect(what);
-            let fits = tool.definition().input_schema().validate(&arguments);
-            assert!(fits.is_ok(), "{what}: {} {}", call.arguments, fits.unwrap_err());
-        }
+        let is_cut = reply.finish_reason == FinishReason::Length;
+        assert_eq!(reply.message.tool_calls.is_empty(), is_cut, "{what}");
+        check_arguments(&request, &reply, what);
     }
     assert!(called * 4 >= replies * 3, "only {called} of {replies} replies have calls");
+}
+
+fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
+    for call in &reply.message.tool_calls {
+        let tool = request.tools.get(&call.name).expect(what);
+        let arguments: Value = serde_json::from_str(&call.arguments).expect(what);
+        let fits = tool.definition().input_schema().validate(&arguments);
+        assert!(fits.is_ok(), "{what}: {} {}", call.arguments, fits.unwrap_err());
+    }
+}
+
+/// Templates in the style of known families, with the special tokens of their formats.
+const TEMPLATES: [(&str, &[&str]); 7] = [
+    (include_str!("../templates/hermes.jinja"), &[]),
+    (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
+    (include_str!("../templates/llama3.jinja"), &["<|eot_id|>", "<|python_tag|>"]),
+    (
+        include_str!("../templates/mistral.jinja"),
+        &["[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"],
+    ),
+    (include_str!("../templates/name_args.jinja"), &["[TOOL_CALLS]", "[ARGS]", "[INST]", "[/INST]"]),
+    (include_str!("../templates/function_tag.jinja"), &[]),
+    (include_str!("../templates/parameter_tags.jinja"), &[]),
+];
+
+/// A model that may call opens some calls with the special token of its format, and all of them are
+/// valid.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn optional_calls_are_valid() {
+    let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
+    for (template, specials) in TEMPLATES.into_iter().filter(|(_, specials)| !specials.is_empty()) {
+        let model = TinyFile::with_template(1, template, specials).load().await;
+        let (mut called, mut answered) = (0, 0);
+        for seed in 0..12 {
+            let mut request = request(ToolChoice::Auto, &schema);
+            request.settings.max_tokens = Some(400);
+            request.settings.temperature = Some(1.5);
+            request.settings.seed = Some(seed);
+            let events: Vec<_> = model.stream(&request).collect().await;
+            let Some(Ok(ChatEvent::Finished(reply))) = events.last() else { continue };
+            let text: String = events
+                .iter()
+                .filter_map(|event| match event {
+                    Ok(ChatEvent::TextDelta { text }) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(reply.message.text(), text);
+            check_arguments(&request, reply, template);
+            let has_calls = !reply.message.tool_calls.is_empty();
+            assert_eq!(has_calls, reply.finish_reason == FinishReason::ToolCalls);
+            called += usize::from(has_calls);
+            answered += usize::from(reply.finish_reason == FinishReason::Stop);
+            if called > 1 {
+                break;
+            }
+        }
+        assert!(called > 0, "no call of 12, {answered} answers: {template}");
+    }
+}
+
+/// A model without a known format reads calls and results, and answers.
+#[tokio::test]
+async fn results_are_read_in_each_format() {
+    let schema = object(json!({"s": {"type": "string"}}));
+    for (template, specials) in TEMPLATES {
+        let model = TinyFile::with_template(0, template, specials).load().await;
+        let length = async |result: &str| {
+            let mut request = request(ToolChoice::Auto, &schema);
+            let call = ToolCall::new("a", "first", r#"{"s": "x"}"#);
+            let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+            let result = ToolResult::done("a", "first", ToolOutput::from(result));
+            let messages = [Message::user("Go."), Message::assistant(reply), Message::tool(result)];
+            request.messages = messages.into_iter().collect();
+            request.settings.max_tokens = Some(4);
+            request.settings.temperature = Some(1.0);
+            request.settings.seed = Some(3);
+            match model.chat(&request).await {
+                Ok(reply) => reply.usage.input_tokens,
+                Err(error) => panic!("{error}: {template}"),
+            }
+        };
+        let plain = length("ok").await;
+        for special in specials.iter().chain(&["<|im_end|>"]) {
+            let marked = length(&format!("ok{special}")).await;
+            assert_eq!(marked - plain, special.len() as u64, "{special} is text in {template}");
+        }
+    }
+}
+
+/// Llama's template raises an exception for two calls in a turn, which another model may have made.
+#[tokio::test]
+async fn a_history_that_the_template_rejects_is_text() {
+    let (template, specials) = TEMPLATES[2];
+    let model = TinyFile::with_template(0, template, specials).load().await;
+    let schema = object(json!({"n": {"enum": [1, 2]}}));
+    let mut request = request(ToolChoice::Required, &schema);
+    let calls = ["a", "b"].map(|id| ToolCall::new(id, "first", r#"{"n": 1}"#)).to_vec();
+    let results = ["a", "b"].map(|id| Message::tool(ToolResult::done(id, "first", ToolOutput::from("ok"))));
+    let reply = AssistantMessage { tool_calls: calls, ..AssistantMessage::default() };
+    let messages = [Message::user("Go."), Message::assistant(reply)].into_iter().chain(results);
+    request.messages = messages.collect();
+    request.settings.parallel_tool_calls = Some(false);
+    let reply = model.chat(&request).await.unwrap();
+    assert_eq!(reply.message.tool_calls.len(), 1);
+    check_arguments(&request, &reply, template);
+}
+
+/// The vocabulary has tokens such as ` Tokyo` and `": " b`, which put a stray space in front of a
+/// string.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_string_begins_with_a_stray_space() {
+    let free = object(
+        json!({"a": {"type": "string", "maxLength": 6}, "b": {"type": "array", "items": {"type": "string", "maxLength": 6}, "minItems": 2, "maxItems": 3}, "c": {"type": "string", "pattern": "^[ a-z]{3,5}$"}}),
+    );
+    let open = json!({"type": "object", "additionalProperties": {"type": "string", "maxLength": 6}, "minProperties": 2, "maxProperties": 3});
+    let mut strings = 0;
+    for model in TinyFile::new(0).load_all().await {
+        for seed in 0..12 {
+            let mut request = request(ToolChoice::Required, if seed % 2 == 0 { &free } else { &open });
+            request.settings.temperature = Some(1.0);
+            request.settings.seed = Some(seed);
+            request.settings.parallel_tool_calls = Some(false);
+            request.settings.max_tokens = Some(250);
+            let Ok(reply) = model.chat(&request).await else { continue };
+            for call in &reply.message.tool_calls {
+                strings += check_spaces(&serde_json::from_str(&call.arguments).unwrap());
+            }
+        }
+    }
+    assert!(strings > 30, "only {strings} strings");
+}
+
+/// Counts the strings of a value, none of which begins with one space and something else.
+fn check_spaces(value: &Value) -> usize {
+    let is_clean = |text: &str| !text.starts_with(' ') || text == " " || text.starts_with("  ");
+    match value {
+        Value::String(text) => {
+            assert!(is_clean(text), "{text:?}");
+            1
+        }
+        Value::Array(items) => items.iter().map(check_spaces).sum(),
+        Value::Object(entries) => {
+            assert!(entries.keys().all(|key| is_clean(key)), "{value}");
+            entries.values().map(check_spaces).sum()
+        }
+        _ => 0,
+    }
+}
+
+#[tokio::test]
+async fn a_space_that_the_schema_requires_is_written() {
+    let schema = object(
+        json!({"a": {"const": " x"}, "b": {"type": "string", "pattern": "^ [a-z]$"}, " c": {"enum": [" y"]}}),
+    );
+    for model in TinyFile::new(0).load_all().await {
+        let reply = model.chat(&request(ToolChoice::Required, &schema)).await.unwrap();
+        let arguments: Value = serde_json::from_str(&reply.message.tool_calls[0].arguments).unwrap();
+        assert_eq!((&arguments["a"], &arguments[" c"]), (&json!(" x"), &json!(" y")));
+        assert!(arguments["b"].as_str().unwrap().starts_with(' '));
+    }
 }

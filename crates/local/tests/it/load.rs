@@ -4,18 +4,15 @@ use std::fs;
 
 use candle_core::quantized::gguf_file::Value;
 use expect_test::{Expect, expect};
-use haft_core::{
-    ChatModel, Message,
-    model::{ChatRequest, ModelError, ToolChoice},
-};
-use haft_local::{LoadError, LocalModel};
+use haft_core::{ChatModel, ChatRequest, Message, ModelError, ToolChoice};
+use haft_local::{LoadError, LocalModel, ModelEvent};
 use serde_json::json;
 
 use crate::calls::request;
 use crate::tiny::{CONTEXT, TinyFile};
 
 async fn refusal(file: &TinyFile) -> LoadError {
-    LocalModel::load(&file.path).await.expect_err("the file cannot be used")
+    LocalModel::open(&file.path).await.expect_err("the file cannot be used")
 }
 
 fn check(file: &TinyFile, error: &LoadError, expected: &Expect) {
@@ -35,11 +32,24 @@ async fn a_model_says_what_it_can_do() {
 async fn progress_runs_from_nothing_to_all() {
     let file = TinyFile::new(0);
     let (told, shares) = std::sync::mpsc::channel();
-    LocalModel::load_watched(&file.path, move |share| told.send(share).unwrap()).await.unwrap();
+    let send = move |event: &ModelEvent<'_>| {
+        if let ModelEvent::Loading { share, .. } = event {
+            told.send(*share).unwrap();
+        }
+    };
+    LocalModel::builder().on_event(send).open(&file.path).await.unwrap();
     let shares: Vec<f32> = shares.iter().collect();
     assert_eq!(shares.first(), Some(&0.0));
     assert_eq!(shares.last(), Some(&1.0));
     assert!(shares.is_sorted());
+}
+
+#[cfg(feature = "download")]
+#[tokio::test]
+async fn unknown_name_is_an_error_with_the_known_names() {
+    let error = LocalModel::download("gpt-9").await.unwrap_err();
+    let text = "there is no local model `gpt-9`: known are qwen2.5-coder-0.5b, qwen2.5-coder-1.5b";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test]
@@ -57,7 +67,7 @@ async fn something_else() {
     fs::write(&file.path, "<html>not found</html>").unwrap();
     let error = refusal(&file).await;
     assert!(matches!(error, LoadError::NotGguf { .. }), "{error}");
-    assert!(matches!(LocalModel::load(file.folder()).await, Err(LoadError::NotGguf { .. })));
+    assert!(matches!(LocalModel::open(file.folder()).await, Err(LoadError::NotGguf { .. })));
 }
 
 #[tokio::test]
@@ -145,7 +155,8 @@ async fn a_template_that_never_ends() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files name the rule by which they split text into words in many ways, or not at all. None puts a space before it.
+/// Files name the rule by which they split text into words in many ways, or not at all. None puts a
+/// space before it.
 #[tokio::test]
 async fn any_splitting_makes_calls() {
     let named =
@@ -172,7 +183,8 @@ async fn any_splitting_makes_calls() {
 /// The example that conversations with tools begin with is left out where there is no room for it.
 #[tokio::test]
 async fn a_small_context_makes_calls() {
-    let model = TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load().await;
+    let model =
+        TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load_with_examples().await;
     let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));
     assert!(!model.chat(&request).await.unwrap().message.tool_calls.is_empty());
 }

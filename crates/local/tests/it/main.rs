@@ -1,4 +1,4 @@
-//! The crate from outside, with models that make no sense.
+//! Integration tests with random weights.
 
 #[cfg(test)]
 mod calls;
@@ -6,8 +6,5 @@ mod calls;
 mod load;
 #[cfg(test)]
 mod replies;
-#[cfg(feature = "download")]
-#[cfg(test)]
-mod store;
 #[cfg(test)]
 mod tiny;

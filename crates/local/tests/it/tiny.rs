@@ -1,4 +1,4 @@
-//! A model without sense: the right shape, random weights, and a tokenizer of single bytes and a few longer tokens.
+//! A model with random weights and a tokenizer of single bytes and a few longer tokens.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use haft_local::LocalModel;
+use haft_local::{KnownModel, LocalModel, PromptProfile};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
@@ -17,8 +17,9 @@ const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
 /// Longer tokens that end one piece of JSON and begin another, as those of real vocabularies do.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
+    " Tokyo", " \"", "\" a", "\": \" b", " t",
 ];
 const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
@@ -36,20 +37,31 @@ impl TinyFile {
     /// Replaces, or adds, entries of the metadata.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
         let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
-        let kept = metadata().into_iter().filter(|(key, _)| !changed(key));
+        let kept = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
         let added = changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
         Self::write(seed, kept.chain(added).collect())
     }
 
     /// Leaves an entry of the metadata out.
     pub(crate) fn without_metadata(seed: u64, key: &str) -> Self {
-        Self::write(seed, metadata().into_iter().filter(|(name, _)| name != key).collect())
+        Self::write(seed, metadata(&[]).into_iter().filter(|(name, _)| name != key).collect())
+    }
+
+    /// A file with a chat template and further special tokens.
+    pub(crate) fn with_template(seed: u64, template: &str, specials: &[&str]) -> Self {
+        let template = ("tokenizer.chat_template".to_owned(), Value::String(template.to_owned()));
+        let metadata = metadata(specials).into_iter().chain([template]).collect();
+        Self::write_with(seed, metadata, specials)
     }
 
     fn write(seed: u64, metadata: Vec<(String, Value)>) -> Self {
+        Self::write_with(seed, metadata, &[])
+    }
+
+    fn write_with(seed: u64, metadata: Vec<(String, Value)>, specials: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");
-        write(&path, seed, &metadata);
+        write(&path, seed, &metadata, vocabulary(specials).len());
         Self { path, folder }
     }
 
@@ -58,21 +70,32 @@ impl TinyFile {
     }
 
     pub(crate) async fn load(&self) -> LocalModel {
-        LocalModel::load(&self.path).await.unwrap()
+        LocalModel::open(&self.path).await.unwrap()
+    }
+
+    /// Loads the model with the prompting of the default model.
+    pub(crate) async fn load_with_examples(&self) -> LocalModel {
+        let profile = PromptProfile::of(KnownModel::default_model());
+        LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
+    }
+
+    /// Loads the model with each kind of prompting.
+    pub(crate) async fn load_all(&self) -> [LocalModel; 2] {
+        [self.load().await, self.load_with_examples().await]
     }
 }
 
-fn write(path: &Path, seed: u64, metadata: &[(String, Value)]) {
+fn write(path: &Path, seed: u64, metadata: &[(String, Value)], vocabulary: usize) {
     let mut weights = Weights { random: StdRng::seed_from_u64(seed), tensors: Vec::new() };
-    weights.all(vocabulary().len());
+    weights.all(vocabulary);
     let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
     let tensors: Vec<_> = weights.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     gguf_file::write(&mut File::create(path).unwrap(), &metadata, &tensors).unwrap();
 }
 
-fn metadata() -> Vec<(String, Value)> {
-    let tokens = vocabulary();
-    let first_special = tokens.len() - SPECIAL.len();
+fn metadata(specials: &[&str]) -> Vec<(String, Value)> {
+    let tokens = vocabulary(specials);
+    let first_special = tokens.len() - SPECIAL.len() - specials.len();
     let kinds = (0..tokens.len()).map(|index| Value::I32(if index < first_special { 1 } else { 3 }));
     let text = |text: &str| Value::String(text.to_owned());
     let entries = [
@@ -94,11 +117,15 @@ fn metadata() -> Vec<(String, Value)> {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn vocabulary() -> Vec<String> {
+fn vocabulary(specials: &[&str]) -> Vec<String> {
     let bytes = (0..=u8::MAX).map(|byte| spelling(&[byte]));
     let words = WORDS.iter().map(|word| spelling(word.as_bytes()));
     let double_space = std::iter::once(spelling(b"  "));
-    bytes.chain(words).chain(double_space).chain(SPECIAL.iter().map(|token| (*token).to_owned())).collect()
+    bytes
+        .chain(words)
+        .chain(double_space)
+        .chain(SPECIAL.iter().chain(specials).map(|token| (*token).to_owned()))
+        .collect()
 }
 
 /// How byte-level BPE writes bytes.

@@ -1,37 +1,41 @@
 use super::*;
 
-/// What comes of pieces of text.
-fn heard(stops: &[&str], pieces: &[&[u8]]) -> String {
-    let (outlet, mut events) = Outlet::new(64);
-    let mut prose = Prose::new(&outlet, stops.to_vec(), vec!["\nTool:"]);
-    let _ = pieces.iter().find(|piece| prose.hear(piece) == Attention::Satisfied);
-    let text = prose.end();
-    let mut told = String::new();
-    while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
-        told.push_str(&text);
-    }
-    assert_eq!(told, text);
+/// The text of some pieces.
+fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
+    let (sender, mut events) = EventSender::new(64);
+    let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);
+    let _ = pieces.iter().find(|piece| prose.push(piece) == Next::Stop);
+    let text = prose.finish();
+    assert_eq!(emitted(&mut events), text);
     text
+}
+
+fn emitted(events: &mut crate::respond::Events) -> String {
+    let mut emitted = String::new();
+    while let Ok(Ok(haft_core::ChatEvent::TextDelta { text })) = events.try_recv() {
+        emitted.push_str(&text);
+    }
+    emitted
 }
 
 #[test]
 fn the_space_before_the_first_word_is_none_of_it() {
-    assert_eq!(heard(&[], &[b" ", b"\n a", b" b"]), "a b");
-    assert_eq!(heard(&["\n"], &[b"\n", b"a", b"\nb"]), "a");
+    assert_eq!(text_of(&[], &[b" ", b"\n a", b" b"]), "a b");
+    assert_eq!(text_of(&["\n"], &[b"\n", b"a", b"\nb"]), "a");
 }
 
 #[test]
 fn a_line_of_the_conversation_ends_the_text() {
-    assert_eq!(heard(&[], &[b" a", b"\nTo", b"ol: x"]), "a");
-    assert_eq!(heard(&[], &[b"\n", b"Tool: x(", b"{})"]), "");
-    assert_eq!(heard(&[], &[b" Tool: a hammer"]), "Tool: a hammer");
+    assert_eq!(text_of(&[], &[b" a", b"\nTo", b"ol: x"]), "a");
+    assert_eq!(text_of(&[], &[b"\n", b"Tool: x(", b"{})"]), "");
+    assert_eq!(text_of(&[], &[b" Tool: a hammer"]), "Tool: a hammer");
 }
 
 #[test]
 fn broken_characters_are_marked_where_they_are() {
-    assert_eq!(heard(&[], &[b"a\xE2", b"\x82", b"\xAC"]), "a\u{20AC}");
-    assert_eq!(heard(&[], &[b"a\xE2\x82b", b"c"]), "a\u{FFFD}bc");
-    assert_eq!(heard(&[], &[b"\xFF", b"a\xE2"]), "\u{FFFD}a");
+    assert_eq!(text_of(&[], &[b"a\xE2", b"\x82", b"\xAC"]), "a\u{20AC}");
+    assert_eq!(text_of(&[], &[b"a\xE2\x82b", b"c"]), "a\u{FFFD}bc");
+    assert_eq!(text_of(&[], &[b"\xFF", b"a\xE2"]), "\u{FFFD}a");
 }
 
 #[test]
@@ -42,25 +46,39 @@ fn what_was_not_all_goes_on_behind_it() {
         (b" 42\nTool: x\xE2", " 42, and", "42, and more"),
         (b" ", " ", "more"),
     ] {
-        let (outlet, mut events) = Outlet::new(64);
-        let mut prose = Prose::new(&outlet, vec!["END"], vec!["\nTool:"]);
-        let _ = prose.hear(first);
+        let (sender, mut events) = EventSender::new(64);
+        let mut prose = Prose::new(&sender, vec!["END"], vec!["\nTool:"]);
+        let _ = prose.push(first);
         assert!(!prose.is_stopped());
         assert_eq!(prose.resume(), resumed);
-        let _ = prose.hear(b" more");
-        assert_eq!(prose.end(), whole);
-        let mut told = String::new();
-        while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
-            told.push_str(&text);
-        }
-        assert_eq!(told, whole);
+        let _ = prose.push(b" more");
+        assert_eq!(prose.finish(), whole);
+        assert_eq!(emitted(&mut events), whole);
     }
 }
 
 #[test]
-fn the_stop_of_the_user_is_the_end() {
-    let (outlet, _events) = Outlet::new(64);
-    let mut prose = Prose::new(&outlet, vec!["END"], vec!["\nTool:"]);
-    assert_eq!(prose.hear(b" 42 END more"), Attention::Satisfied);
+fn stop_sequence_of_the_request_ends_the_text() {
+    let (sender, _events) = EventSender::new(64);
+    let mut prose = Prose::new(&sender, vec!["END"], vec!["\nTool:"]);
+    assert_eq!(prose.push(b" 42 END more"), Next::Stop);
     assert!(prose.is_stopped());
+}
+
+#[test]
+fn leading_marker_is_matched_without_white_space_and_only_in_front() {
+    for (pieces, marked, text) in [
+        (&[&b"{\n \"na"[..], b"me\": \"x"][..], true, ""),
+        (&[b"{\"no", b"te\": 1}"], false, "{\"note\": 1}"),
+        (&[b"`", b"``\n{"], true, ""),
+        (&[b"See {\"name\": \"x\"}"], false, "See {\"name\": \"x\"}"),
+    ] {
+        let (sender, mut events) = EventSender::new(64);
+        let mut prose = Prose::new(&sender, vec![], vec![])
+            .with_leading_markers(vec!["{\"name\":\"".to_owned(), "```{".to_owned()]);
+        let stopped = pieces.iter().any(|piece| prose.push(piece) == Next::Stop);
+        assert_eq!((stopped, prose.end() == Some(ProseEnd::LeadingMarker)), (marked, marked));
+        assert_eq!(prose.finish(), text);
+        assert_eq!(emitted(&mut events), text);
+    }
 }

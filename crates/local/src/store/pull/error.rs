@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a model's file could not be had.
+/// An error of [`Downloader::pull`](crate::Downloader::pull).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PullError {
@@ -10,10 +10,10 @@ pub enum PullError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// No source could give the file.
+    /// No source has the file.
     #[error(
         "the model {model} could not be downloaded ({}); or set HAFT_MODEL to a GGUF file that you have",
         listed(failures)
@@ -21,56 +21,43 @@ pub enum PullError {
     NoSource {
         /// The model's name.
         model: &'static str,
-        /// What each source said.
+        /// The error of each source.
         failures: Vec<(&'static str, SourceError)>,
     },
 }
 
-/// Why one source could not give a file.
+/// The error of one source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It cannot be reached, or the connection broke.
+    /// The connection failed or broke.
     #[error("no connection ({reason}); check the network and try again")]
     Unreachable {
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
-    /// It said nothing for too long.
+    /// No data arrived for too long.
     #[error("no answer for {}; try again", seconds(after))]
     TimedOut {
-        /// How long it was waited for.
+        /// The time limit.
         after: Duration,
     },
-    /// It answered something else than the file.
+    /// The response has an error status.
     #[error("it answered with status {status}")]
     Refused {
         /// The HTTP status.
         status: u16,
     },
-    /// The file is not the one that is known: another size or another hash.
+    /// The file has another size or SHA-256 than expected. It was removed.
     #[error("its file is not the expected one ({reason}); it was thrown away")]
     WrongFile {
-        /// What differs.
+        /// The difference.
         reason: String,
     },
-    /// There is no `pip` to ask with.
-    #[error("there is no pip: install Python with pip")]
-    NoPip,
-    /// `pip` failed.
-    #[error("pip failed on {package}: {output}")]
-    Pip {
-        /// The package that was asked for.
-        package: String,
-        /// The last of what it said.
-        output: String,
-    },
-    /// A package does not hold what it should.
-    #[error("the package {package} is not as expected: {reason}")]
-    WrongPackage {
-        /// The package.
-        package: String,
-        /// What is wrong with it.
+    /// The source cannot be used.
+    #[error("{reason}")]
+    Unavailable {
+        /// The reason.
         reason: String,
     },
     /// A file could not be written or read.

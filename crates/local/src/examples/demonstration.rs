@@ -1,8 +1,8 @@
-//! The example that every conversation with tools begins with.
+//! The demonstration in front of every conversation with tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 
-use super::{SYSTEM, assistant, result_text};
+use super::dialogue::{SYSTEM, assistant, result_text};
 use crate::template::{Role, Turn};
 
 const TOOLS: &str = "Tools:
@@ -12,12 +12,12 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// A question with one call, one without, a question with two parts, a call that needs the result of another, orders
-/// with two calls at once, and small talk.
+/// A question with one call, one without, a question with two parts, a call that needs the result
+/// of another, orders with two calls at once, and small talk.
 ///
-/// One argument is not in the words of the question but in the form that its description asks for: without that
-/// example, the time zone of Tokyo is `Tokyo`.
-pub(super) fn turns() -> Vec<Turn> {
+/// One argument is not in the words of the question but in the form that its description asks for:
+/// without that example, the time zone of Tokyo is `Tokyo`.
+pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
     let save = Call(
@@ -46,7 +46,7 @@ pub(super) fn turns() -> Vec<Turn> {
         Call("how many people live in Chile", "get_population", r#"{"country": "Chile"}"#, "19600000");
 
     let mut turns = vec![
-        Turn { role: Role::System, content: SYSTEM.to_owned() },
+        Turn::new(Role::System, SYSTEM),
         user(format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
     ];
     turns.extend(calls(&[people]));
@@ -68,11 +68,11 @@ pub(super) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// What is needed, the tool for it, its arguments, and the result.
+/// Need, tool, arguments and result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {
-    Turn { role: Role::User, content }
+    Turn::new(Role::User, content)
 }
 
 fn asks(question: &str) -> Turn {

@@ -1,8 +1,8 @@
-//! Bringing a reply to its end.
+//! Closing the grammar of a reply that has become too long.
 //!
-//! A model without sense, such as one with random weights, never closes a list by itself. From some length on its
-//! reply is closed for it: of the tokens that the grammar allows, the one that leads out is taken. A string or a
-//! number that has begun is left to the model, as half of it would be another value.
+//! Random weights never close a list. From some length on, the token that leads to the end of the
+//! grammar is chosen. A string or a number that has begun is left to the model: half of it would be
+//! another value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -11,18 +11,18 @@ use rand::seq::IndexedRandom;
 
 use crate::tokenizer::Tokenizer;
 
-/// Chooses the tokens that lead out of a piece of JSON.
-pub(super) struct Closer {
+/// Chooses the tokens that close a JSON value.
+pub(super) struct CloseGrammar {
     random: StdRng,
 }
 
-impl Closer {
+impl CloseGrammar {
     pub(super) fn new() -> Self {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// The allowed token that leads out soonest, as far as one can tell without looking ahead. Tokens that are
-    /// equally good are drawn, so that no pattern can hold the reply in a circle. To be asked between two values.
+    /// The allowed token that closes most, judged without look-ahead. Ties are broken at random, so
+    /// that no pattern causes an endless loop. Must be called between two values.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -43,7 +43,8 @@ impl Closer {
     }
 }
 
-/// How far a token is from leading out: by its first byte, then by its length, as a long token may lead in again.
+/// The rank of a token: by its first byte, then by its length, as a long token may open another
+/// value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

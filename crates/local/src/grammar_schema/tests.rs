@@ -4,10 +4,10 @@ use serde_json::json;
 use super::*;
 
 fn check(schema: &Value, detail: Detail, expected: &Expect) {
-    let mut guided = guide(schema, detail);
-    let layout = guided.as_object_mut().unwrap().remove("x-guidance");
+    let mut derived = grammar_schema(schema, detail);
+    let layout = derived.as_object_mut().unwrap().remove("x-guidance");
     assert_eq!(layout.unwrap(), super::layout());
-    expected.assert_eq(&guided.to_string());
+    expected.assert_eq(&derived.to_string());
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn a_chain_of_references_is_cut() {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
     let definitions: Map<_, _> = (0..2500).map(link).collect();
-    let guided = guide(&json!({"$defs": definitions, "$ref": "#/$defs/0"}), Detail::Full);
-    let definitions = guided["$defs"].as_object().unwrap();
-    assert!(definitions.len() <= DEEPEST, "{}", definitions.len());
+    let derived = grammar_schema(&json!({"$defs": definitions, "$ref": "#/$defs/0"}), Detail::Full);
+    let definitions = derived["$defs"].as_object().unwrap();
+    assert!(definitions.len() <= MAX_DEPTH, "{}", definitions.len());
     assert_eq!(definitions.values().next_back(), Some(&Value::Bool(true)));
 }
 
@@ -73,7 +73,7 @@ fn what_asks_for_other_properties_is_open() {
     for keywords in [json!({"required": ["b"]}), json!({"dependentRequired": {"a": ["b"]}})] {
         let mut schema = json!({"properties": {"a": {}}});
         schema.as_object_mut().unwrap().extend(keywords.as_object().unwrap().clone());
-        assert_eq!(guide(&schema, Detail::Full).get("additionalProperties"), None, "{schema}");
+        assert_eq!(grammar_schema(&schema, Detail::Full).get("additionalProperties"), None, "{schema}");
     }
 }
 

@@ -1,8 +1,8 @@
-//! The schema that steers the model, made from the schema that its reply must fit.
+//! The schema that is compiled to a grammar, derived from the schema that a value must match.
 //!
-//! The grammar engine knows most of JSON Schema, not all of it. A guide says of a schema what the engine
-//! understands, and is often narrower: it asks for no property that is not declared and for no number that cannot
-//! be read back. Where it has to be wider, the finished value is checked against the schema itself.
+//! The grammar engine supports most of JSON Schema, not all of it. The derived schema contains what
+//! the engine supports, and is often narrower: it has no undeclared properties and no numbers that
+//! parsers reject. Where it is wider, the finished value is validated against the original schema.
 
 mod formats;
 mod numbers;
@@ -15,12 +15,12 @@ use serde_json::{Map, Value, json};
 
 use self::formats::narrowed;
 
-/// How much of a schema a guide keeps; used when the engine refuses more.
+/// The keywords that are kept. Less detail is used if the engine rejects more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Everything that the engine has a word for.
+    /// All keywords that the engine supports.
     Full,
-    /// Without patterns, which may need a kind of expression that the engine lacks.
+    /// Without patterns, which may need look-around.
     Unpatterned,
     /// Types, properties, items and enumerations.
     Outline,
@@ -44,7 +44,7 @@ impl Detail {
     }
 }
 
-/// What steers nothing. Some of it the engine would take for more than that.
+/// Keywords without effect on values. The engine gives a meaning to some of them.
 const ANNOTATIONS: [&str; 11] = [
     "$schema",
     "$id",
@@ -61,11 +61,11 @@ const ANNOTATIONS: [&str; 11] = [
 
 const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The definitions of a guide are this deep at most, if each is entered from the last: the engine walks them by
-/// recursion, and in an order of its own. What comes after that is free, and checked on the finished value.
-const DEEPEST: usize = 1000;
+/// The engine resolves definitions recursively, in any order: their depths are therefore added up.
+/// Definitions beyond this depth accept any value, and the finished value is validated.
+const MAX_DEPTH: usize = 1000;
 
-/// Keywords whose presence makes it unsafe to rule out what `properties` does not list.
+/// Keywords that make it unsafe to exclude undeclared properties.
 const OPENERS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -82,24 +82,24 @@ const OPENERS: [&str; 13] = [
     "unevaluatedProperties",
 ];
 
-/// Makes the guide of a schema.
-pub(crate) fn guide(schema: &Value, detail: Detail) -> Value {
-    let mut guide = Guide {
+/// Derives the schema for the grammar engine.
+pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
+    let mut deriver = Deriver {
         root: schema,
         detail,
         names: HashMap::new(),
         waiting: VecDeque::new(),
         combines: mentions(schema, "allOf"),
     };
-    let mut guided = guide.subschema(schema, false);
-    if let Value::Object(object) = &mut guided {
-        object.insert("$defs".to_owned(), Value::Object(guide.definitions()));
+    let mut derived = deriver.subschema(schema, false);
+    if let Value::Object(object) = &mut derived {
+        object.insert("$defs".to_owned(), Value::Object(deriver.definitions()));
         object.insert("x-guidance".to_owned(), layout());
     }
-    guided
+    derived
 }
 
-/// JSON as models write it: on one line, with a space behind each comma and colon.
+/// The layout that models write: one line, with a space behind each comma and colon.
 fn layout() -> Value {
     json!({
         "whitespace_flexible": false,
@@ -110,22 +110,22 @@ fn layout() -> Value {
     })
 }
 
-struct Guide<'a> {
+struct Deriver<'a> {
     root: &'a Value,
     detail: Detail,
-    /// What references point at, by reference: names that need no escaping.
+    /// Names of definitions by reference. The names need no escaping.
     names: HashMap<&'a str, String>,
-    /// References that were named, and whose targets are yet to be made.
+    /// References whose definitions are not derived yet.
     waiting: VecDeque<&'a str>,
-    /// Whether schemas are intersected anywhere, so that none may be narrowed on its own.
+    /// Set if `allOf` occurs anywhere. No object may be closed on its own then.
     combines: bool,
 }
 
-impl<'a> Guide<'a> {
-    /// `branch` is one of several that a property-bearing schema combines with itself.
+impl<'a> Deriver<'a> {
+    /// `branch`: the schema is combined with the properties of its parent.
     fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
-        let mut guided = Map::new();
+        let mut derived = Map::new();
         let detail = self.detail;
         for (keyword, value) in keywords.iter().filter(|(keyword, _)| detail.keeps(keyword)) {
             let value = match keyword.as_str() {
@@ -138,28 +138,28 @@ impl<'a> Guide<'a> {
                 "items" | "additionalProperties" | "additionalItems" => self.subschema(value, false),
                 "$ref" => self.reference(value),
                 "const" | "enum" if numbers::are_inexact(value) => {
-                    guided.entry("type").or_insert_with(|| numbers::types(value, keyword == "enum"));
+                    derived.entry("type").or_insert_with(|| numbers::types(value, keyword == "enum"));
                     continue;
                 }
                 "format" => {
-                    narrowed(value, &mut guided);
+                    narrowed(value, &mut derived);
                     continue;
                 }
                 _ => value.clone(),
             };
-            guided.insert(keyword.clone(), value);
+            derived.insert(keyword.clone(), value);
         }
-        numbers::bounded(&mut guided);
+        numbers::bounded(&mut derived);
         if !branch && !self.combines && detail.keeps("properties") && is_closed_by_intent(keywords) {
-            guided.insert("additionalProperties".to_owned(), Value::Bool(false));
+            derived.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
-        Value::Object(guided)
+        Value::Object(derived)
     }
 
     fn each_value(&mut self, schemas: &'a Value) -> Value {
         let Value::Object(schemas) = schemas else { return schemas.clone() };
-        let guided = schemas.iter().map(|(name, schema)| (name.clone(), self.subschema(schema, false)));
-        Value::Object(guided.collect())
+        let derived = schemas.iter().map(|(name, schema)| (name.clone(), self.subschema(schema, false)));
+        Value::Object(derived.collect())
     }
 
     fn each_item(&mut self, schemas: &'a Value, branches: bool) -> Value {
@@ -177,15 +177,16 @@ impl<'a> Guide<'a> {
         Value::String(format!("#/$defs/{name}"))
     }
 
-    /// What references point at. One after the other, the nearest first: a chain of them is as long as its author likes.
+    /// Derives the definitions in a loop, the nearest first. A chain of references can be
+    /// arbitrarily long.
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
         while let Some(key) = self.waiting.pop_front() {
-            let target = if depth < DEEPEST { resolve(self.root, key) } else { None };
-            let guided = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
-            depth += height(&guided);
-            definitions.insert(format!("d{}", definitions.len()), guided);
+            let target = if depth < MAX_DEPTH { resolve(self.root, key) } else { None };
+            let derived = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
+            depth += height(&derived);
+            definitions.insert(format!("d{}", definitions.len()), derived);
         }
         definitions
     }
@@ -199,7 +200,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Whether an object means to have the properties that it lists and no others, which few schemas spell out.
+/// Returns `true` if an object most likely has only the declared properties. Few schemas set
+/// `additionalProperties`.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);
@@ -209,7 +211,7 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
         && !OPENERS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Follows a reference within the document: a JSON pointer, percent-encoded, or an anchor.
+/// Resolves a reference within the document: a percent-encoded JSON pointer, or an anchor.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;

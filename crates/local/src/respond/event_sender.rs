@@ -1,4 +1,4 @@
-//! Where a reply goes, as it comes.
+//! The channel from the worker thread to the receiver of a reply.
 
 use haft_core::{
     ToolCall,
@@ -7,30 +7,31 @@ use haft_core::{
 use rand::Rng;
 use tokio::sync::mpsc;
 
-use crate::engine::Attention;
+use crate::engine::Next;
 
 /// The receiving end of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// The events of a reply that tell no text: what each call needs, its name and arguments, and the end.
-const OTHERS: usize = 4 * super::CALLS;
+/// The most events of a reply that carry no text: reasoning, name and arguments of each call, and
+/// the end.
+const OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
-/// The sending end of one reply. When the other end is dropped, the reply is given up.
-pub(crate) struct Outlet {
+/// The sending end of one reply. Dropping the receiver cancels the reply.
+pub(crate) struct EventSender {
     events: mpsc::Sender<Result<ChatEvent, ModelError>>,
 }
 
-impl Outlet {
-    /// Both ends, with room for every event of a reply: one for each token that the context holds, and the others.
-    /// The channel takes memory only for what is in it.
+impl EventSender {
+    /// Both ends, with a capacity for all events of a reply: one per token of the context, and the
+    /// others. The channel allocates memory only for the events in it.
     pub(crate) fn new(context: usize) -> (Self, Events) {
-        let (sender, events) = mpsc::channel(context + OTHERS);
+        let (sender, events) = mpsc::channel(context + OTHER_EVENTS);
         (Self { events: sender }, events)
     }
 
-    /// Whether somebody still waits for the reply.
-    pub(crate) fn attention(&self) -> Attention {
-        if self.events.is_closed() { Attention::Gone } else { Attention::Listening }
+    /// `Cancel` once the receiver is dropped.
+    pub(crate) fn next(&self) -> Next {
+        if self.events.is_closed() { Next::Cancel } else { Next::Continue }
     }
 
     pub(crate) fn text(&self, text: &str) {
@@ -53,14 +54,14 @@ impl Outlet {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
-    /// Never waits, as a whole reply fits into the channel: a reader that stands still must not hold up the others.
-    /// That nobody reads any more is noticed by [`attention`](Self::attention).
+    /// Never blocks: a whole reply fits into the channel, so that a slow reader does not delay
+    /// other requests. A dropped receiver is noticed by [`next`](Self::next).
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }
 }
 
-/// An id that no other call has, in this process or the next.
-pub(super) fn call_id() -> String {
+/// A random id, unique across processes.
+pub(crate) fn call_id() -> String {
     format!("call_{:016x}", rand::rng().random::<u64>())
 }

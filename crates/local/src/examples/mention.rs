@@ -1,9 +1,12 @@
-/// A result of so many words without a number only says that something was done.
+//! Detection of answers that leave out a tool result.
+
+/// A result of up to this many words without a number is an acknowledgement.
 const ACKNOWLEDGEMENT: usize = 3;
 
-/// Whether an answer has something of each of these results, unless they only say that something was done.
+/// Returns `true` if an answer has a word of each result. Acknowledgements such as `saved` are
+/// ignored.
 ///
-/// A small model that was asked for two things may stop behind the first.
+/// A small model that is asked for two things may stop behind the first.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let said: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
@@ -19,7 +22,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// Whether two words are one, as far as both go: 123 million is 123000000. One character says nothing of a longer word.
+/// Returns `true` if one word is a prefix of the other: 123 million is 123000000. A prefix has at
+/// least two characters.
 fn is_same(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

@@ -1,39 +1,40 @@
-//! Numbers that the grammar engine would write wrongly, as it reads every number as a double.
+//! Numbers that the grammar engine rounds: it reads all of them as 64-bit floats.
 
 use serde_json::{Map, Value, json};
 
-/// The whole numbers up to here are doubles, each of them.
+/// All integers up to this one are exact as 64-bit floats.
 const EXACT: u64 = 1 << 53;
 
-/// Stands for what is next to 0, which the engine takes for 0.
+/// The engine treats exclusive bounds at 0 as inclusive. This is the smallest bound that it
+/// distinguishes.
 const TINY: f64 = 1e-12;
 
-/// Gives the bounds of a guide in the way that the engine gets right.
-pub(super) fn bounded(guide: &mut Map<String, Value>) {
-    if guide.contains_key("multipleOf") {
-        // A number of many digits may be no multiple yet when it is long enough to end.
+/// Rewrites bounds so that the engine applies them correctly.
+pub(super) fn bounded(derived: &mut Map<String, Value>) {
+    if derived.contains_key("multipleOf") {
+        // Without bounds, a number may reach its maximal length before it is a multiple.
         for (keyword, exclusive, bound) in
             [("minimum", "exclusiveMinimum", -(EXACT as i64)), ("maximum", "exclusiveMaximum", EXACT as i64)]
         {
-            if !guide.contains_key(exclusive) {
-                guide.entry(keyword).or_insert(Value::from(bound));
+            if !derived.contains_key(exclusive) {
+                derived.entry(keyword).or_insert(Value::from(bound));
             }
         }
     }
-    if guide.get("type").and_then(Value::as_str) != Some("number") {
+    if derived.get("type").and_then(Value::as_str) != Some("number") {
         return;
     }
     for (exclusive, keyword, bound) in
         [("exclusiveMinimum", "minimum", TINY), ("exclusiveMaximum", "maximum", -TINY)]
     {
-        if guide.get(exclusive).and_then(Value::as_f64) == Some(0.0) && !guide.contains_key(keyword) {
-            guide.remove(exclusive);
-            guide.insert(keyword.to_owned(), Value::from(bound));
+        if derived.get(exclusive).and_then(Value::as_f64) == Some(0.0) && !derived.contains_key(keyword) {
+            derived.remove(exclusive);
+            derived.insert(keyword.to_owned(), Value::from(bound));
         }
     }
 }
 
-/// Whether the value holds a number that a double may round.
+/// Returns `true` if the value has a number that a 64-bit float may round.
 pub(super) fn are_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -46,7 +47,7 @@ pub(super) fn are_inexact(value: &Value) -> bool {
     }
 }
 
-/// The type of a constant, or the types of what an enumeration lists: all that can be said without its numbers.
+/// The type of a constant, or the types of an enumeration, in place of inexact values.
 pub(super) fn types(value: &Value, enumerates: bool) -> Value {
     let values = value.as_array().filter(|_| enumerates).map_or(std::slice::from_ref(value), Vec::as_slice);
     let mut names: Vec<_> = values.iter().map(type_name).collect();

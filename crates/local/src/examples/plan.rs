@@ -1,33 +1,33 @@
-//! What is needed next, and the tool for it.
+//! The model's decision on its next call.
 
 use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
-use crate::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
+use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 
-/// The next decision of the model.
+/// A decision of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// To call a tool for what is needed.
+    /// A call of a tool.
     Call { need: String, tool: String },
-    /// To answer without a tool; what is needed is only said where nothing is known yet.
+    /// An answer. It has a need if no results are there yet.
     Answer { need: Option<String> },
-    /// To make no further call in this reply.
+    /// No further call in this reply.
     Enough,
 }
 
-/// Where in a reply a decision is made.
+/// The position of a decision in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// At its beginning, behind a question.
+    /// At the beginning, behind a question.
     Question,
-    /// At its beginning, behind results.
+    /// At the beginning, behind results.
     Results,
     /// Behind a call.
     Call,
 }
 
-/// The forms that a decision can have, with the terminals of what is needed.
+/// The grammar of a decision. `terminals` define `NEED`.
 pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
@@ -49,7 +49,7 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> T
     ))
 }
 
-/// Reads what was written by the grammar.
+/// Parses the output of the grammar.
 pub(super) fn decision(written: &[u8]) -> Decision {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {

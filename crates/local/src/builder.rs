@@ -1,0 +1,183 @@
+//! Options for opening a model.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(feature = "progress")]
+use crate::ModelProgress;
+#[cfg(feature = "download")]
+use crate::OpenError;
+#[cfg(feature = "download")]
+use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, chosen_file};
+use crate::{LoadError, LocalModel, PromptProfile};
+
+/// Opens a [`LocalModel`] with options: an observer, a prompt profile, a store.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_local::{LocalModel, ModelEvent};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = LocalModel::builder()
+///     .on_event(|event| match event {
+///         ModelEvent::Loading { share, .. } => eprintln!("{:.0} %", share * 100.0),
+///         _ => {}
+///     })
+///     .open("model.gguf")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct LocalModelBuilder {
+    profile: Option<PromptProfile>,
+    observer: Option<Observer>,
+    #[cfg(feature = "progress")]
+    progress: Option<ModelProgress>,
+    #[cfg(feature = "download")]
+    store: Option<ModelStore>,
+    #[cfg(feature = "download")]
+    downloader: Option<Downloader>,
+}
+
+type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
+
+/// An event while a model is opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ModelEvent<'a> {
+    /// The download of its file.
+    #[cfg(feature = "download")]
+    Pull(PullEvent<'a>),
+    /// The weights are loaded.
+    Loading {
+        /// The model file.
+        file: &'a Path,
+        /// The share that is loaded, from 0 to 1.
+        share: f32,
+    },
+}
+
+impl LocalModelBuilder {
+    /// Creates a builder with the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how tools are presented to the model.
+    ///
+    /// The default is the profile of the catalogue's model with the same SHA-256, or
+    /// [`PromptProfile::template`] for any other file.
+    pub fn prompt_profile(mut self, profile: PromptProfile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Calls a function with each event of the download and of loading. It is called on several
+    /// threads, and must not block.
+    pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Shows a [progress bar](ModelProgress) on standard error.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(mut self) -> Self {
+        self.progress = Some(ModelProgress::new());
+        self
+    }
+
+    /// Sets the folder for downloads. The default is [`ModelStore::new`].
+    #[cfg(feature = "download")]
+    pub fn store(mut self, store: ModelStore) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Sets the downloader. The default is [`Downloader::new`].
+    #[cfg(feature = "download")]
+    pub fn downloader(mut self, downloader: Downloader) -> Self {
+        self.downloader = Some(downloader);
+        self
+    }
+
+    /// Opens a GGUF file.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
+    /// runs.
+    pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
+        let (observer, file) = (self.clone(), path.as_ref().to_owned());
+        let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, share });
+        let model = LocalModel::start(path.as_ref(), self.profile.clone(), progress).await;
+        #[cfg(feature = "progress")]
+        if let Some(bar) = &self.progress {
+            bar.finish();
+        }
+        model
+    }
+
+    /// Opens a model of the [catalogue](KnownModel::all) by name. Its file is downloaded if the
+    /// store does not have it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is not in the catalogue, or if the file cannot be downloaded or loaded.
+    #[cfg(feature = "download")]
+    pub async fn download(self, name: &str) -> Result<LocalModel, OpenError> {
+        let model =
+            KnownModel::find(name).ok_or_else(|| OpenError::UnknownModel { name: name.to_owned() })?;
+        let store = self.store.clone().map_or_else(ModelStore::new, Ok)?;
+        let downloader = self.downloader.clone().unwrap_or_default();
+        let pulled = downloader.pull(&store, model, &|event| self.emit(&ModelEvent::Pull(event))).await;
+        #[cfg(feature = "progress")]
+        if let (Err(_), Some(bar)) = (&pulled, &self.progress) {
+            bar.finish();
+        }
+        let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
+        self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
+            // The file was verified at download. A disk can change it without a new time of
+            // modification.
+            store.distrust(model);
+            OpenError::Fetched(error)
+        })
+    }
+
+    /// Opens the file in the environment variable `HAFT_MODEL`, or else the [default
+    /// model](KnownModel::default_model), which is downloaded if the store does not have it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be downloaded or loaded.
+    #[cfg(feature = "download")]
+    pub async fn open_default(self) -> Result<LocalModel, OpenError> {
+        match chosen_file() {
+            Some(file) => self.open(file).await.map_err(OpenError::Chosen),
+            None => self.download(KnownModel::default_model().name).await,
+        }
+    }
+
+    fn emit(&self, event: &ModelEvent<'_>) {
+        #[cfg(feature = "progress")]
+        if let Some(bar) = &self.progress {
+            bar.show(event);
+        }
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+}
+
+impl fmt::Debug for LocalModelBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("LocalModelBuilder");
+        builder.field("prompt_profile", &self.profile);
+        #[cfg(feature = "download")]
+        builder.field("store", &self.store).field("downloader", &self.downloader);
+        builder.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! Conversations as turns of a chat template.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
+use serde_json::{Value, json};
+
+use crate::template::{Role, Turn, TurnCall};
+
+/// Returns `true` if a conversation has tools, calls or results.
+pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
+    let is_traffic = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
+    !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
+}
+
+/// The turns of a conversation without tools.
+pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
+    turns(request, |message| match message.body() {
+        MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
+        _ => Turn::new(Role::User, message.text()),
+    })
+}
+
+/// The turns of a conversation for a template that knows tools.
+pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
+    let mut ids = CallIds::default();
+    turns(request, |message| match message.body() {
+        MessageBody::Assistant(reply) => {
+            let calls = reply.tool_calls.iter().map(|call| turn_call(call, &mut ids)).collect();
+            Turn { calls, ..Turn::new(Role::Assistant, reply.text()) }
+        }
+        MessageBody::Tool(result) => {
+            let role = Role::Tool { id: ids.of(&result.call_id), name: result.name.clone() };
+            Turn::new(role, result.model_text())
+        }
+        _ => Turn::new(Role::User, message.text()),
+    })
+}
+
+/// The turns of a conversation for a template that does not know tools: tools, calls and results
+/// are text in Hermes' format.
+pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
+    let mut turns = turns(request, |message| match message.body() {
+        MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
+        MessageBody::Tool(result) => {
+            let result = without_tags(&result.model_text());
+            Turn::new(Role::User, format!("<tool_response>\n{result}\n</tool_response>"))
+        }
+        _ => Turn::new(Role::User, without_tags(&message.text())),
+    });
+    if !request.tools.is_empty() {
+        let tools = tools_text(request);
+        match turns.first_mut() {
+            Some(first) if first.role == Role::System => {
+                first.content = format!("{}\n\n{tools}", first.content);
+            }
+            _ => turns.insert(0, Turn::new(Role::System, tools)),
+        }
+    }
+    turns
+}
+
+/// Moves the system turn into the first turn of the user, for templates that reject the role.
+pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
+    if turns.first().is_some_and(|first| first.role == Role::System) {
+        let system = turns.remove(0);
+        match turns.first_mut() {
+            Some(first) if first.role == Role::User => {
+                first.content = format!("{}\n\n{}", system.content, first.content);
+            }
+            _ => turns.insert(0, Turn::new(Role::User, system.content)),
+        }
+    }
+    turns
+}
+
+/// The tools of a request as function definitions in the format of Chat Completions, which
+/// templates expect.
+pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
+    request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
+}
+
+/// The id of the call with this index in its conversation: nine letters and digits, as Mistral's
+/// template requires.
+pub(crate) fn call_id(index: usize) -> String {
+    format!("call{index:05}")
+}
+
+/// The number of calls in a conversation.
+pub(crate) fn call_count(request: &ChatRequest) -> usize {
+    let calls = request.all_messages().map(|message| match message.body() {
+        MessageBody::Assistant(reply) => reply.tool_calls.len(),
+        _ => 0,
+    });
+    calls.sum()
+}
+
+fn definition(tool: &dyn Tool) -> Value {
+    let definition = tool.definition();
+    let function = json!({
+        "name": definition.name(),
+        "description": definition.description(),
+        "parameters": definition.input_schema().as_value(),
+    });
+    json!({"type": "function", "function": function})
+}
+
+/// A system turn of the leading instructions, then a turn per message. Adjacent turns of one role
+/// are joined, since most templates require alternation.
+fn turns(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
+    let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
+    let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
+    let system = (!system.is_empty()).then(|| Turn::new(Role::System, system.join("\n\n")));
+    joined(system.into_iter().chain(rest))
+}
+
+fn leading_instructions(request: &ChatRequest) -> impl Iterator<Item = &Message> {
+    let messages = request.all_messages().map(AsRef::as_ref);
+    messages.take_while(|message| matches!(message.body(), MessageBody::System { .. }))
+}
+
+fn joined(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
+    let mut joined: Vec<Turn> = Vec::new();
+    for turn in turns {
+        match joined.last_mut() {
+            Some(last) if last.role == turn.role && last.calls.is_empty() && turn.calls.is_empty() => {
+                last.content.push_str("\n\n");
+                last.content.push_str(&turn.content);
+            }
+            _ => joined.push(turn),
+        }
+    }
+    joined
+}
+
+/// Ids by their order in the conversation.
+#[derive(Default)]
+struct CallIds(HashMap<String, String>);
+
+impl CallIds {
+    fn of(&mut self, id: &str) -> String {
+        let next = call_id(self.0.len());
+        self.0.entry(id.to_owned()).or_insert(next).clone()
+    }
+}
+
+fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {
+    TurnCall { id: ids.of(&call.id), name: call.name.clone(), arguments: arguments(call) }
+}
+
+/// The arguments as JSON. Malformed arguments of another model are shown as text.
+fn arguments(call: &ToolCall) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(call.arguments.as_str()))
+}
+
+fn reply_with_calls(reply: &AssistantMessage) -> String {
+    let mut text = without_tags(&reply.text());
+    for call in &reply.tool_calls {
+        let name = Value::from(without_tags(&call.name));
+        let arguments = without_tags(&call.arguments);
+        let line = if text.is_empty() { "" } else { "\n" };
+        // Writing to a string cannot fail.
+        let _ =
+            write!(text, "{line}<tool_call>\n{{\"name\": {name}, \"arguments\": {arguments}}}\n</tool_call>");
+    }
+    text
+}
+
+fn tools_text(request: &ChatRequest) -> String {
+    let tools: Vec<_> = definitions(request).iter().map(|tool| without_tags(&tool.to_string())).collect();
+    format!(
+        "You can call tools. These are their definitions, one per line:\n\
+         <tools>\n{}\n</tools>\n\
+         To call a tool, write its name and arguments as JSON:\n\
+         <tool_call>\n{{\"name\": \"tool_name\", \"arguments\": {{\"argument\": \"value\"}}}}\n</tool_call>\n\
+         The result follows in <tool_response></tool_response>. Answer in plain text if no call is needed.",
+        tools.join("\n"),
+    )
+}
+
+/// Text from outside without the tags of the format, so that a result cannot forge a call.
+fn without_tags(text: &str) -> String {
+    text.replace("<tool", "< tool").replace("</tool", "< /tool")
+}

@@ -1,0 +1,39 @@
+//! The lexical state of generated JSON.
+
+/// The state between two bytes of JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JsonState {
+    /// Behind the opening quote of a string.
+    StringStart,
+    InString,
+    /// Behind a backslash in a string.
+    InEscape,
+    InNumber,
+    Between,
+}
+
+impl JsonState {
+    /// The state behind the last byte. Generated JSON is on one line; earlier lines are prose.
+    pub(super) fn behind(written: &[u8]) -> Self {
+        let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        line.iter().fold(Self::Between, |state, byte| state.after(*byte))
+    }
+
+    /// The state behind one more byte.
+    pub(super) fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::InEscape, _) => Self::InString,
+            (Self::StringStart | Self::InString, b'"') => Self::Between,
+            (Self::StringStart | Self::InString, b'\\') => Self::InEscape,
+            (Self::StringStart | Self::InString, _) => Self::InString,
+            (_, b'"') => Self::StringStart,
+            (Self::InNumber, b'-' | b'+' | b'.' | b'0'..=b'9' | b'e' | b'E') => Self::InNumber,
+            (Self::Between, b'-' | b'0'..=b'9') => Self::InNumber,
+            (Self::InNumber | Self::Between, _) => Self::Between,
+        }
+    }
+
+    pub(super) fn is_in_string(self) -> bool {
+        matches!(self, Self::StringStart | Self::InString | Self::InEscape)
+    }
+}

@@ -1,0 +1,73 @@
+//! Strings without a stray space in front.
+//!
+//! Byte-level vocabularies have most words twice, `word` and ` word`, and a small model chooses the
+//! second also behind the opening quote of a JSON string: `" Christianity"`. The tokens that begin
+//! a string with one space and a further character are therefore excluded.
+//!
+//! Three strings with leading white space are left to the model, because they carry meaning: `" "`
+//! and longer runs of white space (separators), and an indentation of two or more characters
+//! (source code). A stray space is also generated where the schema allows nothing else, as for
+//! `{"const": " x"}`.
+
+use llguidance::toktrie::SimpleVob;
+
+use super::json_state::JsonState;
+use crate::tokenizer::Tokenizer;
+
+/// Excludes the tokens that begin a string with a stray space, unless no others are allowed.
+pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
+    let candidates = match state {
+        JsonState::StringStart => tokenizer.spaced_tokens(),
+        _ => tokenizer.quoted_space_tokens(),
+    };
+    let mut bounded = allowed.clone();
+    for token in candidates {
+        if allowed.is_allowed(*token) && has_stray_space(state, tokenizer.bytes(*token)) {
+            bounded.disallow_token(*token);
+        }
+    }
+    if bounded.is_zero() { allowed } else { bounded }
+}
+
+/// Returns `true` if a token begins a string with one space that is followed by something else, or
+/// by the end of the token: the next token would decide then, and could no longer be excluded.
+fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
+    for (index, byte) in token.iter().enumerate() {
+        if state == JsonState::StringStart && *byte == b' ' {
+            let next = token.get(index + 1);
+            if next.is_none_or(|next| !matches!(next, b' ' | b'"')) {
+                return true;
+            }
+        }
+        state = state.after(*byte);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JsonState, has_stray_space};
+
+    fn check(state: JsonState, token: &str, expected: bool) {
+        assert_eq!(has_stray_space(state, token.as_bytes()), expected, "{token:?}");
+    }
+
+    #[test]
+    fn one_space_in_front_of_a_word_is_stray() {
+        for token in [" x", " ", " \\n", " \t"] {
+            check(JsonState::StringStart, token, true);
+        }
+        for token in ["x", "  x", "   ", " \"", "\"", "\\n x"] {
+            check(JsonState::StringStart, token, false);
+        }
+    }
+
+    #[test]
+    fn a_token_may_open_the_string_itself() {
+        check(JsonState::InString, "\": \" x", true);
+        check(JsonState::InString, "\", \" ", true);
+        check(JsonState::Between, "\"  x", false);
+        check(JsonState::InString, "a \", \"b c", false);
+        check(JsonState::InEscape, "\" x", false);
+    }
+}

@@ -1,0 +1,163 @@
+//! Replies of a small model that follows worked examples rather than a tool format.
+//!
+//! Every conversation with tools begins with a fixed demonstration. For each call the model writes
+//! what it needs, in words of the question, then the tool, then the arguments. The strategy and its
+//! figures are in ADR 4; its data is an [`ExampleProfile`].
+
+mod demonstration;
+mod dialogue;
+mod mention;
+mod plan;
+mod question;
+mod signature;
+
+use haft_core::{AssistantMessage, ChatRequest, ChatResponse, ModelError};
+
+pub(crate) use self::demonstration::turns as demonstration;
+use self::dialogue::{ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
+use self::mention::mentions_all;
+use self::plan::{Decision, Stage};
+use self::question::{FREE, OpenQuestion};
+use crate::engine::{Engine, EngineError, Written};
+use crate::profile::ExampleProfile;
+use crate::respond::{EventSender, Prose, Writer};
+
+/// Tokens that a prompt must leave for its reply. The demonstration is dropped otherwise.
+const MIN_ROOM: usize = 256;
+/// A bias above any logit.
+const NEVER: f32 = 1e6;
+
+/// Answers one request.
+pub(crate) fn respond(
+    engine: &mut Engine,
+    profile: &'static ExampleProfile,
+    request: &ChatRequest,
+    events: &EventSender,
+) -> Result<ChatResponse, ModelError> {
+    let mut dialogue = Dialogue::new(request, (profile.demonstration)());
+    let mut prompt = engine.prompt(&dialogue.turns)?;
+    if prompt.len() + MIN_ROOM > engine.context() {
+        dialogue.drop_demonstration();
+        prompt = engine.prompt(&dialogue.turns)?;
+    }
+    let stage = if dialogue.results.is_empty() { Stage::Question } else { Stage::Results };
+    let question = OpenQuestion::new(&dialogue.question);
+    let writer = Writer::new(engine, request, events, prompt);
+    ExampleReply { writer, profile, results: dialogue.results }.write(stage, question)
+}
+
+struct ExampleReply<'a> {
+    writer: Writer<'a>,
+    profile: &'static ExampleProfile,
+    /// The tool results that the answer is about.
+    results: Vec<String>,
+}
+
+impl ExampleReply<'_> {
+    /// Writes the next step of the conversation: calls, or the answer.
+    fn write(mut self, mut stage: Stage, mut question: OpenQuestion) -> Result<ChatResponse, ModelError> {
+        if !self.writer.may_call()? {
+            let lead = match stage {
+                Stage::Question => format!("{NEED}an answer\n{TOOL}{NO_TOOL}\n"),
+                Stage::Results | Stage::Call => String::new(),
+            };
+            return self.answer(&lead);
+        }
+        let mut tool_calls = Vec::new();
+        while tool_calls.len() < self.writer.max_calls() {
+            if stage == Stage::Call && !question.is_open() {
+                break;
+            }
+            let Some(decision) = self.decide(stage, &question)? else { return Ok(self.writer.truncated()) };
+            let (need, tool) = match decision {
+                Decision::Call { need, tool } => (need, tool),
+                Decision::Answer { need } if tool_calls.is_empty() => {
+                    let lead = need.as_deref().map(|need| format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+                    self.add_reasoning(need);
+                    return self.answer(&lead.unwrap_or_default());
+                }
+                Decision::Answer { .. } | Decision::Enough => break,
+            };
+            self.writer.prefill(&format!("{NEED}{need}\n{TOOL}{tool}"));
+            let Some(call) = self.writer.call(&tool, "(", ")\n")? else { return Ok(self.writer.truncated()) };
+            // A model that repeats a call goes on repeating it.
+            let is_same =
+                |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
+            if tool_calls.iter().any(is_same) {
+                break;
+            }
+            question.settle(&need);
+            self.add_reasoning(Some(need));
+            tool_calls.push(call);
+            stage = Stage::Call;
+        }
+        self.writer.calls(AssistantMessage::default(), tool_calls)
+    }
+
+    /// Lets the model decide on the next call. `None` if the limit was reached.
+    fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
+        let start = self.writer.prompt.len();
+        let quotes = self.profile.needs_quote_question && stage != Stage::Results;
+        let terminals = if quotes { question.terminals() } else { None };
+        let written = match terminals.map(|terminals| self.plan(stage, &terminals)) {
+            // A question that makes the grammar too large is not quoted.
+            None | Some(Err(EngineError::Constraint(_))) => self.plan(stage, FREE)?,
+            Some(written) => written?,
+        };
+        // The decision is tokenised again, together with what follows.
+        self.writer.prompt.truncate(start);
+        Ok(written.complete.then(|| plan::decision(&written.bytes)))
+    }
+
+    fn plan(&mut self, stage: Stage, terminals: &str) -> Result<Written, EngineError> {
+        let grammar = plan::grammar(self.writer.request, stage, terminals);
+        let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
+        let eos_bias = if stage == Stage::Call { self.profile.no_call_bias } else { 0.0 };
+        let job = self.writer.grammar_job(constraint, eos_bias);
+        self.writer.write(job)
+    }
+
+    /// Adds a line to the reasoning of the reply: what a call is needed for.
+    fn add_reasoning(&mut self, need: Option<String>) {
+        let Some(need) = need else { return };
+        let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
+        self.writer.reasoning.push_str(&line);
+        self.writer.events.reasoning(line);
+    }
+
+    fn answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
+        // The space behind it belongs to the first word.
+        self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
+        match self.writer.structured(" ")? {
+            Some(reply) => Ok(reply),
+            None => self.prose(),
+        }
+    }
+
+    /// Writes the answer as text. An answer that ends early is continued if results are missing in
+    /// it.
+    fn prose(&mut self) -> Result<ChatResponse, ModelError> {
+        let mut prose = Prose::new(self.writer.events, self.writer.stops(), dialogue::LINES.to_vec());
+        let start = self.writer.prompt.len();
+        let mut eos_bias = 0.0;
+        // The results of several calls belong to several parts of a question.
+        let mut continuations = match self.profile.completes_answers {
+            true => self.results.len().saturating_sub(1),
+            false => 0,
+        };
+        let written = loop {
+            let job = self.writer.free_job(eos_bias);
+            let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
+            let is_finished = prose.is_stopped() || mentions_all(prose.text(), &self.results);
+            if !written.complete || is_finished || continuations == 0 || self.writer.left == 0 {
+                break written;
+            }
+            continuations -= 1;
+            eos_bias = -NEVER;
+            self.writer.prompt.truncate(start);
+            let text = prose.resume().to_owned();
+            self.writer.prefill(&text);
+        };
+        self.writer.finish_text(prose.finish(), written.complete)
+    }
+}

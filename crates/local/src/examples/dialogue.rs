@@ -1,0 +1,179 @@
+//! A conversation with tools as turns of plain text.
+//!
+//! The demonstration in front shows all steps: what a question needs, the tool for it or `none`,
+//! the calls, their results, and the answer. It is the same for all conversations, so that it stays
+//! in the cache.
+//!
+//! ```text
+//! Need: How many people live in Japan
+//! Tool: get_population({"country": "Japan"})
+//! ```
+//!
+//! The need is written before the tool is chosen, once per call: without it a question with two
+//! parts gets the call for one. It is the reasoning of the reply. Each line ends before the next
+//! decision, so that the tokens of the history are those that were generated.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
+
+use super::signature::signature;
+use crate::template::{Role, Turn};
+
+/// Introduces the need of a call.
+pub(super) const NEED: &str = "Need: ";
+/// Introduces the tool for it.
+pub(super) const TOOL: &str = "Tool: ";
+/// The tool of a need that has none.
+pub(super) const NO_TOOL: &str = "none";
+/// Introduces the answer.
+pub(super) const ANSWER: &str = "Answer: ";
+
+/// Beginnings of lines that end an answer.
+pub(super) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
+
+pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
+
+/// Beginnings of the other lines of a conversation.
+const OTHER_LINES: [&str; 2] = ["\nInstructions:", "\nTools:"];
+
+/// A conversation with tools, calls or results.
+pub(super) struct Dialogue {
+    pub(super) turns: Vec<Turn>,
+    /// Number of turns of the demonstration, without the system turn.
+    demonstration: usize,
+    /// The last question, unless results follow it.
+    pub(super) question: String,
+    /// The results at the end of the conversation.
+    pub(super) results: Vec<String>,
+}
+
+impl Dialogue {
+    pub(super) fn new(request: &ChatRequest, mut turns: Vec<Turn>) -> Self {
+        let demonstration = turns.len().saturating_sub(1);
+        let mut pending = UserTurn { tools: Some(tools_text(request)), parts: Vec::new() };
+        let mut needs = HashMap::new();
+        let mut results = Vec::new();
+        let mut question = String::new();
+        for message in request.all_messages() {
+            if let MessageBody::Assistant(reply) = message.body() {
+                turns.extend(pending.take());
+                turns.push(assistant(reply, !results.is_empty()));
+                results.clear();
+                needs.extend(calls(reply).map(|(need, call)| (call.id.as_str(), need)));
+            } else {
+                match message.body() {
+                    MessageBody::Tool(result) => {
+                        question.clear();
+                        results.push(result.model_text().into_owned());
+                    }
+                    MessageBody::User { .. } => {
+                        question = message.text();
+                        results.clear();
+                    }
+                    _ => results.clear(),
+                }
+                pending.parts.push(user_line(message, &needs));
+            }
+        }
+        turns.extend(pending.take());
+        Self { turns, demonstration, question, results }
+    }
+
+    /// Removes the demonstration, for a context that is too small for it.
+    pub(super) fn drop_demonstration(&mut self) {
+        self.turns.drain(1..=std::mem::take(&mut self.demonstration));
+    }
+}
+
+fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
+    match message.body() {
+        MessageBody::System { .. } => format!("Instructions: {}", indented(&message.text())),
+        MessageBody::Tool(result) => {
+            let need = needs.get(result.call_id.as_str()).map_or(result.name.as_str(), String::as_str);
+            result_text(need, &result.model_text())
+        }
+        MessageBody::User { .. } | MessageBody::Assistant(_) => {
+            format!("Question: {}", indented(&message.text()))
+        }
+    }
+}
+
+/// Text from outside. Lines that look like lines of the conversation are indented, so that a result
+/// cannot ask a question.
+fn indented(text: &str) -> String {
+    let lines = LINES.iter().chain(&OTHER_LINES);
+    lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
+}
+
+/// A result with the need of its call. With the name of the tool alone, the model repeats the call.
+pub(super) fn result_text(need: &str, result: &str) -> String {
+    format!("Result for \"{}\": {}", indented(need), indented(result))
+}
+
+/// A reply in the format of the demonstration, also if another model wrote it.
+pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
+    let mut content = String::new();
+    for (need, call) in calls(reply) {
+        content.push_str(&format!(
+            "{NEED}{need}\n{TOOL}{}({})\n",
+            indented(&call.name),
+            indented(&call.arguments)
+        ));
+    }
+    if reply.tool_calls.is_empty() && !has_results {
+        let need = reply.reasoning.as_deref().filter(|need| !need.contains('\n')).unwrap_or("an answer");
+        content.push_str(&format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
+    }
+    if reply.tool_calls.is_empty() {
+        content.push_str(&format!("{ANSWER}{}", indented(&reply.text())));
+    }
+    Turn::new(Role::Assistant, content)
+}
+
+/// The calls of a message with their needs: the lines of the reasoning, if this strategy wrote it.
+fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
+    let reasoning = reply.reasoning.as_deref().unwrap_or_default();
+    let needs: Vec<_> = reasoning.lines().collect();
+    let ours = needs.len() == reply.tool_calls.len();
+    reply.tool_calls.iter().enumerate().map(move |(index, call)| {
+        let need = needs.get(index).filter(|_| ours).map(|need| (*need).to_owned());
+        (need.unwrap_or_else(|| format!("the result of {}", call.name)), call)
+    })
+}
+
+/// The messages between two turns of the model.
+struct UserTurn {
+    /// The list of tools, for the first turn.
+    tools: Option<String>,
+    parts: Vec<String>,
+}
+
+impl UserTurn {
+    fn take(&mut self) -> Option<Turn> {
+        if self.parts.is_empty() {
+            return None;
+        }
+        let tools = self.tools.take().map(|tools| format!("{tools}\n\n")).unwrap_or_default();
+        let content = format!("{tools}{}", std::mem::take(&mut self.parts).join("\n"));
+        Some(Turn::new(Role::User, content))
+    }
+}
+
+fn tools_text(request: &ChatRequest) -> String {
+    let lines: Vec<_> = request.tools.tools().iter().map(|tool| tool_line(tool.as_ref())).collect();
+    match lines.is_empty() {
+        true => "Tools: none".to_owned(),
+        false => format!("Tools:\n{}", lines.join("\n")),
+    }
+}
+
+fn tool_line(tool: &dyn Tool) -> String {
+    let definition = tool.definition();
+    let description: Vec<&str> = definition.description().split_whitespace().collect();
+    let signature = signature(definition.input_schema()).replace('\n', " ");
+    format!("- {}({signature}): {}", definition.name(), description.join(" "))
+}

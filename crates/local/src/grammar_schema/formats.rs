@@ -1,0 +1,39 @@
+//! Patterns for formats that the grammar engine does not support.
+
+use serde_json::{Map, Value};
+
+/// Formats that the engine supports.
+const KNOWN: [&str; 8] = ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
+
+/// An address with a local part and labels of bounded length. The engine's own rule has no bounds,
+/// and validation then rejects a long address.
+const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
+
+/// A pattern for a format. It may be narrower than the format.
+fn pattern(format: &str) -> Option<&'static str> {
+    Some(match format {
+        "uri" | "iri" => {
+            r"^(https?|file)://[a-z0-9]+(\.[a-z0-9]+)*(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*(\?[A-Za-z0-9=&_-]*)?$"
+        }
+        "uri-reference" | "iri-reference" => r"^(https?://[a-z0-9]+(\.[a-z0-9]+)*)?(/[A-Za-z0-9._~-]*)*$",
+        "uri-template" => r"^(https?://[a-z0-9]+(\.[a-z0-9]+)*)?(/[A-Za-z0-9._~-]*|/\{[a-z]+\})*$",
+        "email" | "idn-email" => EMAIL,
+        "idn-hostname" => r"^[a-z0-9]+(\.[a-z0-9]+)*$",
+        "json-pointer" => r"^(/([A-Za-z0-9_. -]|~[01])*)*$",
+        "relative-json-pointer" => r"^(0|[1-9][0-9]{0,3})(#|(/([A-Za-z0-9_. -]|~[01])*)*)$",
+        "regex" => r"^[A-Za-z0-9 _.^$-]*$",
+        _ => return None,
+    })
+}
+
+/// Adds a format to a derived schema. Unknown formats are ignored, as JSON Schema requires.
+pub(super) fn narrowed(format: &Value, derived: &mut Map<String, Value>) {
+    let name = format.as_str().unwrap_or_default();
+    if KNOWN.contains(&name) {
+        derived.insert("format".to_owned(), format.clone());
+    } else if let Some(pattern) = pattern(name)
+        && !derived.contains_key("pattern")
+    {
+        derived.insert("pattern".to_owned(), Value::from(pattern));
+    }
+}

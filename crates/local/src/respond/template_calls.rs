@@ -1,0 +1,314 @@
+//! Replies with tool calls in the format of the chat template.
+//!
+//! Text is free until the model opens a call: by a special token (`<tool_call>`, `[TOOL_CALLS]`),
+//! by a text, or by the beginning of a call at the beginning of the reply. From there on the
+//! decoding is constrained: the name is one of the request's tools, the arguments match its schema,
+//! and the fixed texts of the format are prefilled. Free text is never parsed for calls, so that no
+//! invalid call can come out.
+
+use haft_core::{
+    AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolCall,
+    ToolChoice,
+};
+use llguidance::api::TopLevelGrammar;
+use tracing::debug;
+
+use super::json::quoted;
+use super::prose::{Prose, ProseEnd};
+use super::{EventSender, Writer};
+use crate::conversation::{self, call_id};
+use crate::engine::{Engine, EngineError, Job, Written};
+use crate::template::CallFormat;
+
+/// Llama 3 puts this token in front of some calls.
+const PYTHON_TAG: &str = "<|python_tag|>";
+/// Texts in front of a call without its tag.
+const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
+/// Tokens after which a JSON reply is known to be no call.
+const PEEK: usize = 24;
+
+pub(super) fn respond(
+    engine: &mut Engine,
+    request: &ChatRequest,
+    events: &EventSender,
+) -> Result<ChatResponse, ModelError> {
+    let (format, is_native, prompt) = match native_prompt(engine, request)? {
+        Some((format, prompt)) => (format, true, prompt),
+        None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
+    };
+    let writer = Writer::new(engine, request, events, prompt);
+    let first = conversation::call_count(request);
+    let mut reply = TemplateCalls { writer, format, is_native, first };
+    match reply.writer.may_call()? {
+        true => reply.write(),
+        // The tools are in the prompt also if none may be called: the cached prefix of the
+        // conversation is kept.
+        false => {
+            let opening = reply.opening();
+            reply.writer.text(opening.tokens)
+        }
+    }
+}
+
+/// The prompt in the format of the template. `None` if the template does not know tools, or rejects
+/// this conversation: Llama's allows one call per turn, and another model may have made two.
+fn native_prompt(
+    engine: &Engine,
+    request: &ChatRequest,
+) -> Result<Option<(CallFormat, Vec<u32>)>, EngineError> {
+    let Some(format) = engine.call_format() else { return Ok(None) };
+    let tools = conversation::definitions(request);
+    match engine.prompt_with_tools(&conversation::with_tools(request), &tools) {
+        Ok(prompt) => Ok(Some((format.clone(), prompt))),
+        Err(EngineError::Template(reason)) => {
+            debug!(reason, "tools are presented as text");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The prompt with tools as text.
+fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
+    let turns = conversation::with_tools_as_text(request);
+    match engine.prompt(&turns) {
+        Err(EngineError::Template(_)) => engine.prompt(&conversation::without_system(turns)),
+        prompt => prompt,
+    }
+}
+
+struct TemplateCalls<'a> {
+    writer: Writer<'a>,
+    format: CallFormat,
+    /// Set if the format is the template's own, with its special tokens.
+    is_native: bool,
+    /// Index of the first call of this reply in the conversation.
+    first: usize,
+}
+
+/// The text in front of the first call.
+enum Lead {
+    /// The model opened a call behind this text.
+    Call(AssistantMessage),
+    /// The model answered without a call.
+    Answer(Box<ChatResponse>),
+}
+
+/// The ways in which a model opens a call.
+struct Opening {
+    tokens: Vec<u32>,
+    /// A text anywhere in the reply.
+    marker: Option<String>,
+    /// Texts at the beginning of the reply, without white space.
+    leading: Vec<String>,
+}
+
+impl TemplateCalls<'_> {
+    fn write(mut self) -> Result<ChatResponse, ModelError> {
+        let message = match self.writer.request.tool_choice {
+            ToolChoice::Auto => match self.lead()? {
+                Lead::Answer(reply) => return Ok(*reply),
+                Lead::Call(message) => message,
+            },
+            _ => AssistantMessage::default(),
+        };
+        let open = self.with_ids(&self.format.open, self.first);
+        self.prefill(&open);
+        let mut calls = Vec::new();
+        loop {
+            let Some(call) = self.call()? else { return Ok(self.truncated(message)) };
+            // A model that repeats a call goes on repeating it.
+            let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
+            if calls.iter().any(is_same) {
+                break;
+            }
+            calls.push(call);
+            if calls.len() >= self.writer.max_calls() {
+                break;
+            }
+            match self.continues(calls.len())? {
+                Some(true) => {}
+                Some(false) => break,
+                None => return Ok(self.truncated(message)),
+            }
+        }
+        self.writer.calls(message, calls)
+    }
+
+    /// Writes free text up to the first call.
+    fn lead(&mut self) -> Result<Lead, ModelError> {
+        let opening = self.opening();
+        let is_text = self.writer.request.response_format == ResponseFormat::Text;
+        let start = self.writer.prompt.len();
+        let markers = opening.marker.iter().map(String::as_str).collect();
+        let mut prose = Prose::new(self.writer.events, self.writer.stops(), markers)
+            .with_leading_markers(opening.leading.clone());
+        let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
+        if !is_text {
+            // A reply that is no call is written again, as JSON.
+            prose = prose.muted();
+            job.limit = job.limit.min(PEEK);
+        }
+        let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
+        let is_bare = prose.end() == Some(ProseEnd::LeadingMarker);
+        let is_call = is_bare || written.stopped_at.is_some() || prose.end() == Some(ProseEnd::Marker);
+        if !is_call && is_text {
+            let text = prose.finish();
+            return Ok(Lead::Answer(Box::new(self.writer.finish_text(text, written.complete)?)));
+        }
+        self.writer.prompt.truncate(start);
+        if !is_call {
+            let reply = self.writer.structured("")?;
+            return Ok(Lead::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated()))));
+        }
+        if is_text && !prose.text().trim().is_empty() {
+            self.writer.prefill(prose.text());
+        }
+        let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
+        self.writer.prompt.extend(written.stopped_at.filter(is_other));
+        if is_bare {
+            // In the tag that it left out, the model would write further calls.
+            let start = self.format.open.find('{').unwrap_or_default();
+            self.format.open.drain(..start);
+            self.format.next = None;
+        }
+        let text = if is_text { prose.finish() } else { String::new() };
+        Ok(Lead::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
+    }
+
+    /// Writes the name and the arguments of a call. `None` if the limit was reached.
+    fn call(&mut self) -> Result<Option<ToolCall>, ModelError> {
+        let middle = self.format.middle.clone();
+        // White space in front of the arguments is part of their first token.
+        let (gap, space) = match middle.trim_end() {
+            "" => (middle.as_str(), ""),
+            gap => middle.split_at(gap.len()),
+        };
+        let gap = self.encode(gap);
+        let names = self.writer.callable();
+        let alternatives: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+        let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.pattern(&gap));
+        let written = self.write_grammar(grammar)?;
+        if !written.complete {
+            return Ok(None);
+        }
+        let behind = self.bytes(&gap);
+        let name = names.iter().find(|name| [name.as_bytes(), &behind].concat() == written.bytes);
+        let Some(name) = name else {
+            return Err(ModelError::InvalidResponse("the model wrote no name of a tool".to_owned()));
+        };
+        self.writer.call(name, space, "")
+    }
+
+    /// Returns `true` if another call follows the one with this number. `None` if the limit was
+    /// reached.
+    fn continues(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
+        let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
+        let index = self.first + written - 1;
+        let next = self.encode(&self.with_ids(&next, index));
+        let close = self.encode(&self.with_ids(&self.format.close, index));
+        let common = next.iter().zip(&close).take_while(|(next, close)| next == close).count();
+        let (shared, next) = next.split_at(common);
+        let close = close.get(common..).unwrap_or_default();
+        if next.is_empty() {
+            return Ok(Some(false));
+        }
+        self.writer.prompt.extend(shared);
+        let grammar = match close {
+            [] => format!("start: ({})?", self.pattern(next)),
+            close => format!("start: ({}) | ({})", self.pattern(next), self.pattern(close)),
+        };
+        let written = self.write_grammar(grammar)?;
+        let (specials, bytes) = (self.specials(next), self.bytes(next));
+        let is_next = written.bytes == bytes && self.specials(&written.tokens) == specials;
+        Ok(written.complete.then_some(is_next && !written.tokens.is_empty()))
+    }
+
+    fn write_grammar(&mut self, grammar: String) -> Result<Written, ModelError> {
+        let grammar = TopLevelGrammar::from_lark(grammar);
+        let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
+        let job = self.writer.grammar_job(constraint, 0.0);
+        Ok(self.writer.write(job)?)
+    }
+
+    fn opening(&self) -> Opening {
+        let open = self.format.open.trim_start();
+        let mut opening = Opening { tokens: Vec::new(), marker: None, leading: self.bare_calls() };
+        if self.is_native {
+            let tokenizer = self.writer.engine.tokenizer();
+            let first = self.encode(open).first().copied();
+            opening.tokens.extend(first.filter(|token| tokenizer.is_special(*token)));
+            match tokenizer.encode_markup(PYTHON_TAG)[..] {
+                [tag] if tokenizer.is_special(tag) && !opening.tokens.contains(&tag) => {
+                    opening.tokens.push(tag);
+                }
+                _ => {}
+            }
+        }
+        let end = open.find(|letter: char| letter.is_whitespace() || letter == '{');
+        let marker = end.and_then(|end| open.get(..end)).unwrap_or(open);
+        opening.marker = Some(marker.to_owned()).filter(|marker| marker.contains(|it| !"[{".contains(it)));
+        opening
+    }
+
+    /// The beginning of the JSON of a call of each tool. Llama's format begins with it, and models
+    /// of other formats leave the tag in front of it out, or write a code fence in its place.
+    fn bare_calls(&self) -> Vec<String> {
+        let open: String = self.format.open.split_whitespace().collect();
+        let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
+        let quote = self.format.middle.trim_start().chars().next().map(String::from).unwrap_or_default();
+        let names = self.writer.callable();
+        let calls = names
+            .iter()
+            .flat_map(|name| BEFORE_BARE_CALL.map(|before| format!("{before}{object}{name}{quote}")));
+        calls.collect()
+    }
+
+    /// Returns `true` if the format does not begin with a special token.
+    fn opens_with_text(&self) -> bool {
+        let tokenizer = self.writer.engine.tokenizer();
+        let first = self.encode(self.format.open.trim_start()).first().copied();
+        !first.is_some_and(|token| tokenizer.is_special(token))
+    }
+
+    fn truncated(&self, message: AssistantMessage) -> ChatResponse {
+        self.writer.response(message, FinishReason::Length)
+    }
+
+    fn with_ids(&self, text: &str, index: usize) -> String {
+        CallFormat::with_ids(text, &call_id(index), &call_id(index + 1))
+    }
+
+    fn prefill(&mut self, text: &str) {
+        match self.is_native {
+            true => self.writer.prefill_markup(text),
+            false => self.writer.prefill(text),
+        }
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        let tokenizer = self.writer.engine.tokenizer();
+        if self.is_native { tokenizer.encode_markup(text) } else { tokenizer.encode_content(text) }
+    }
+
+    /// Tokens as an expression of the grammar language.
+    fn pattern(&self, tokens: &[u32]) -> String {
+        let tokenizer = self.writer.engine.tokenizer();
+        let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));
+        let runs = runs.map(|run| match run {
+            [token] if tokenizer.is_special(*token) => format!("<[{token}]>"),
+            run => quoted(&String::from_utf8_lossy(&self.bytes(run))),
+        });
+        runs.collect::<Vec<_>>().join(" ")
+    }
+
+    fn bytes(&self, tokens: &[u32]) -> Vec<u8> {
+        let tokenizer = self.writer.engine.tokenizer();
+        tokens.iter().flat_map(|token| tokenizer.bytes(*token)).copied().collect()
+    }
+
+    fn specials(&self, tokens: &[u32]) -> Vec<u32> {
+        let tokenizer = self.writer.engine.tokenizer();
+        tokens.iter().copied().filter(|token| tokenizer.is_special(*token)).collect()
+    }
+}

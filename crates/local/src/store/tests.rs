@@ -1,0 +1,28 @@
+use std::fs::File;
+
+use super::*;
+
+/// An empty file of this size, with the stamp of a verified file.
+fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
+    let path = folder.join("renamed.gguf");
+    File::create(&path).unwrap().set_len(size).unwrap();
+    Stamp::of(&path, model).unwrap().write_beside(&path).unwrap();
+    path
+}
+
+#[test]
+fn catalogue_file_is_identified_under_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for model in KnownModel::all() {
+        let path = verified_file(folder.path(), model, model.size);
+        assert_eq!(identify(&path), Some(model));
+    }
+}
+
+#[test]
+fn other_files_are_not_identified() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = KnownModel::default_model();
+    assert_eq!(identify(&verified_file(folder.path(), model, model.size - 1)), None);
+    assert_eq!(identify(&folder.path().join("missing.gguf")), None);
+}
