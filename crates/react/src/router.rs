@@ -19,7 +19,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::run::{conversation, date};
+use crate::run::{conversation, set_timestamps};
 
 pub use classifier::{Choice, Classifier};
 pub use keywords::Keywords;
@@ -122,7 +122,7 @@ impl Router {
     async fn open(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Course), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
-                date(messages);
+                set_timestamps(messages);
                 let conversation = conversation(transcript, messages.clone())?;
                 let choice = self.choose(&conversation, &input.context).await;
                 // Nobody has taken the conversation yet: whoever goes on from the error must have it.

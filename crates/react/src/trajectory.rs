@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     FINISH, QueuedResults,
-    run::{is_said, is_unusable, steps},
+    run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
 /// What the observation after the end says.
@@ -87,9 +87,12 @@ impl Trajectory {
     }
 }
 
-/// What came after the last thing that a person said.
+/// The messages after the last input. Messages that were enqueued during the run are no input.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
-    let start = messages.iter().rposition(|message| is_said(message)).unwrap_or_default();
+    let start = messages
+        .iter()
+        .rposition(|message| is_from_user(message) && !is_enqueued(message))
+        .unwrap_or_default();
     messages.get(start..).unwrap_or_default()
 }
 

@@ -34,7 +34,7 @@ pub enum BuildError {
         state: &'static str,
     },
     /// The inputs are not an object.
-    #[error("the inputs cannot be taken")]
+    #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
     /// The outputs are not an object.
     #[error("the outputs cannot be asked for")]
@@ -113,6 +113,7 @@ impl ReactAgentBuilder {
             config,
             state,
             hooks: self.hooks.into(),
+            prices: self.prices,
             traces_content: self.traces_content,
             has_queue,
             transfers: BTreeSet::new(),

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use haft_core::{AgentError, Message, MessageBody, Usage, async_trait};
 
-use super::RouteTable;
-use crate::run::{is_clarification, is_said};
+use super::{RouteTable, clarify::is_clarification};
+use crate::run::is_from_user;
 
 /// Decides which route a task takes.
 #[async_trait]
@@ -44,7 +44,7 @@ pub struct Choice {
 /// What a person wants now: what was said since the last answer that was one, answers to questions back included.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
-    let said = conversation.iter().skip(since).filter(|message| is_said(message));
+    let said = conversation.iter().skip(since).filter(|message| is_from_user(message));
     said.map(|message| message.text()).collect()
 }
 
@@ -52,9 +52,9 @@ pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
 pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
-    let asked = earlier.iter().rfind(|message| is_said(message));
+    let asked = earlier.iter().rfind(|message| is_from_user(message));
     let since = conversation.iter().skip(answer.unwrap_or_default());
-    let is_part = |message: &&Arc<Message>| is_said(message) || is_reply(message);
+    let is_part = |message: &&Arc<Message>| is_from_user(message) || is_reply(message);
     asked.into_iter().chain(since.filter(is_part))
 }
 

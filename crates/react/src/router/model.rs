@@ -10,7 +10,7 @@ use super::{
     Choice, Classifier, RouteTable,
     classifier::{exchange, task},
 };
-use crate::{dialect::json_object, run::is_said};
+use crate::{dialect::json_object, run::is_from_user};
 
 /// What a model says where no route fits.
 const UNCLEAR: &str = "unclear";
@@ -89,12 +89,12 @@ fn unclear(table: &RouteTable) -> String {
 fn question(conversation: &[Arc<Message>]) -> String {
     let said: Vec<_> = exchange(conversation).collect();
     let said = said.get(said.len().saturating_sub(LATEST)..).unwrap_or_default();
-    if said.iter().all(|message| is_said(message)) {
+    if said.iter().all(|message| is_from_user(message)) {
         return task(conversation).join("\n");
     }
-    let last = said.iter().rposition(|message| !is_said(message)).unwrap_or_default();
+    let last = said.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
     let lines = said.iter().enumerate().map(|(place, message)| {
-        let who = if is_said(message) { "user" } else { "assistant" };
+        let who = if is_from_user(message) { "user" } else { "assistant" };
         let text = message.text();
         let most = if place > last { text.len() } else { PIECE };
         let start = text.get(..text.floor_char_boundary(most)).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! The answer as data.
+//! Answers as data.
 
 use haft_core::{Content, RepairPolicy, Schema, Value, schema::repair};
 
 use crate::dialect::json_object;
 
-/// Reads an answer that must be an object of a schema; the error is for the model.
+/// Parses an answer that must be an object of a schema. The error is for the model.
 pub(super) fn read(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),

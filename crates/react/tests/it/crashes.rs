@@ -201,6 +201,7 @@ impl<'p> Lives<'p> {
                 continue;
             }
             match effect {
+                Effect::Prepare => {}
                 Effect::Chat(request) if self.overflows() => {
                     assert_request_paired(&request);
                     let too_long = ModelError::ContextTooLong("too long".to_owned());

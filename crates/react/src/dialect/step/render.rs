@@ -6,7 +6,7 @@ use haft_core::{AssistantMessage, Content, Message, MessageBody, ToolResult};
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, Form};
-use crate::run::{arguments, is_rejected, is_unusable, thought};
+use crate::run::{arguments, is_rejected, is_unusable, reasoning};
 
 /// A message as it is sent, kept in the slot of the one that it is made of.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
@@ -28,7 +28,7 @@ fn keep<F: Form>(message: &Message, write: impl FnOnce(&Message) -> Message) -> 
 
 /// A reply as the steps that this dialect would have had for it; what is no step stays as it was said.
 fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
-    let thought = thought(reply).unwrap_or_default();
+    let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
         let steps = reply.tool_calls.iter().map(|call| F::write(&thought, &call.name, &arguments(call)));
         return steps.collect::<Vec<_>>().join("\n");
