@@ -43,8 +43,7 @@ pub use config::{AtLimit, OutputsBy, RunConfig};
 pub use context::ContextConfig;
 pub use conversation::{conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step};
-pub use enqueue::When;
-pub(crate) use enqueue::check as check_enqueued;
+pub use enqueue::{When, check_enqueued};
 pub use error::RunError;
 pub use marks::{
     call_results, call_results_note, hint, is_enqueued, is_hint, is_rejected, is_unusable, summarized,

@@ -103,7 +103,7 @@ async fn stream_reply(
         if let ChatEvent::TextDelta { text: delta } = &event {
             text.push_str(delta);
         }
-        for delta in listener.hear(&event) {
+        for delta in listener.push(&event) {
             events.emit(|| delta.into()).await;
         }
         if let ChatEvent::Finished(response) = event {

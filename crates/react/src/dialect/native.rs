@@ -112,7 +112,7 @@ fn finish(outputs: &Schema) -> DynamicTool {
 struct Native;
 
 impl Listener for Native {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
             ChatEvent::TextDelta { text } => vec![Delta::Text(text.clone())],
             ChatEvent::ReasoningDelta { text } => vec![Delta::Thought(text.clone())],

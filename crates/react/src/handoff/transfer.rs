@@ -116,7 +116,7 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
     results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
 }
 
-/// The message that tells the next agent's model about the hand-off.
+/// The message about the hand-off for the next agent's model.
 pub(super) fn note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();

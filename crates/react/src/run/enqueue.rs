@@ -64,7 +64,7 @@ impl Run {
             return Err(RunError::Over);
         }
         let message = message.into();
-        check(&message)?;
+        check_enqueued(&message)?;
         if self.head.enqueued.len() >= Self::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Self::MAX_ENQUEUED));
         }
@@ -85,7 +85,7 @@ impl Run {
     /// Fails in other states, and if the message is not from a user or the system.
     pub fn append(&mut self, message: impl Into<Message>) -> Result<(), RunError> {
         let message = message.into();
-        check(&message)?;
+        check_enqueued(&message)?;
         let state = self.state();
         match state {
             RunState::ReadyToRequest | RunState::Preparing => {
@@ -128,8 +128,12 @@ impl Run {
     }
 }
 
-/// Returns an error for messages that would break the pairs of calls and results.
-pub(crate) fn check(message: &Message) -> Result<(), RunError> {
+/// Checks that a message can be [enqueued](Run::enqueue): that it does not break the pairs of calls and results.
+///
+/// # Errors
+///
+/// Fails with [`RunError::NotEnqueueable`] for messages of the model and results of tools.
+pub fn check_enqueued(message: &Message) -> Result<(), RunError> {
     match message.body() {
         MessageBody::User { .. } | MessageBody::System { .. } => Ok(()),
         _ => Err(RunError::NotEnqueueable),

@@ -47,7 +47,7 @@ impl Output {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The model is told the problem and answers again, at most
+    /// The model reads the problem and answers again, at most
     /// [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) times in a row.
     #[error("{0}")]
     Retry(String),

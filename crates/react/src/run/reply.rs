@@ -120,7 +120,7 @@ impl Run {
         (next, result)
     }
 
-    /// The problems that the model was told about replies from index `message` on. Each of these replies is in the
+    /// The problems that the model read about its replies from index `message` on. Each of these replies is in the
     /// transcript, marked as [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();

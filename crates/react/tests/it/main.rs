@@ -1,6 +1,7 @@
 //! Behaviour of runs and agents.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod added_calls;
 mod agent;
 mod answers;
 mod blocking;

@@ -33,7 +33,7 @@ impl JsonListener {
         }
     }
 
-    fn hear_text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         for written in text.chars() {
             let Some((path, said)) = self.strings.take(written) else { continue };
             let ends = self.tool_name == FINISH && self.outputs.is_none();
@@ -50,9 +50,9 @@ impl JsonListener {
 }
 
 impl Listener for JsonListener {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
-            ChatEvent::TextDelta { text } => self.hear_text(text),
+            ChatEvent::TextDelta { text } => self.push_text(text),
             ChatEvent::ReasoningDelta { text } => self.told.reasoning(text),
             ChatEvent::Finished(response) => self.told.rest::<Json>(response, self.outputs.as_ref()),
             _ => {}

@@ -34,7 +34,7 @@ impl TextListener {
         }
     }
 
-    fn hear_parts(&mut self) {
+    fn emit_parts(&mut self) {
         let parts = self.sections.parts();
         self.told.thought(more(&parts.thought, &mut self.thought));
         if self.outputs.is_some() {
@@ -51,16 +51,16 @@ impl TextListener {
 }
 
 impl Listener for TextListener {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
             ChatEvent::TextDelta { text } => {
                 self.sections.take(text);
-                self.hear_parts();
+                self.emit_parts();
             }
             ChatEvent::ReasoningDelta { text } => self.told.reasoning(text),
             ChatEvent::Finished(response) => {
                 self.sections.end();
-                self.hear_parts();
+                self.emit_parts();
                 self.told.rest::<Text>(response, self.outputs.as_ref());
             }
             _ => {}

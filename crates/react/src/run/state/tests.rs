@@ -49,3 +49,16 @@ fn no_transition_is_listed_twice() {
         assert!(!TRANSITIONS[..index].contains(transition), "{transition:?}");
     }
 }
+
+/// A driver outside of the crate can do whatever ours does.
+#[test]
+fn the_run_keeps_nothing_for_drivers_of_this_crate() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file()).chain([format!("{folder}.rs").into()]);
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("pub(crate)"), "{}", path.display());
+        assert!(path.ends_with("state.rs") || !text.contains("Machine {"), "{}", path.display());
+    }
+}
