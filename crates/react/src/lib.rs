@@ -21,7 +21,7 @@ pub use router::{
     Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,
 };
 pub use run::{
-    AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputsBy, Run, RunConfig, RunError,
+    AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputStrategy, Run, RunConfig, RunError,
     RunHead, Step, When, is_hint, is_unusable,
 };
 pub use trajectory::{Trajectory, TrajectoryStep};

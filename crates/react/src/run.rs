@@ -39,7 +39,7 @@ use head::Head;
 use ids::CallIds;
 use state::State;
 
-pub use config::{AtLimit, OutputsBy, RunConfig};
+pub use config::{AtLimit, OutputStrategy, RunConfig};
 pub use context::ContextConfig;
 pub use conversation::{conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step};
@@ -206,7 +206,7 @@ impl Run {
 
     fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
         let config = &self.head.config;
-        let is_requested = config.outputs_by == OutputsBy::Finish || purpose.must_answer();
+        let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
         config.outputs.as_ref().filter(|_| is_requested)
     }
 

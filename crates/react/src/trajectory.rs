@@ -11,7 +11,7 @@ use crate::{
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// What the observation after the end says.
+/// The observation after the answer.
 const COMPLETED: &str = "Completed.";
 
 /// The way to an answer: one step for each call, and one for the answer.
@@ -58,18 +58,18 @@ pub struct Trajectory {
 /// One step of a [`Trajectory`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// What the model thought or said before the call; empty where it said nothing.
+    /// The reasoning or text before the call; empty if there is none.
     pub thought: String,
     /// The tool, or [`FINISH`] for the answer.
     pub tool_name: String,
-    /// The arguments; those of the answer are the outputs, or its text as `answer`.
+    /// The arguments; for the answer the outputs, or its text as `answer`.
     pub tool_args: Value,
-    /// What the model read of the result.
+    /// The text of the result that the model read.
     pub observation: String,
 }
 
 impl Trajectory {
-    /// The trajectory of the last run in a conversation, whether it came to an answer or not.
+    /// The trajectory of the last run in a conversation, with or without an answer.
     pub fn of(transcript: &Transcript) -> Self {
         let results = QueuedResults::of(transcript);
         let shown = |message: &Arc<Message>| {
@@ -127,7 +127,7 @@ impl Serialize for Trajectory {
     }
 }
 
-/// Four lines a step, for people.
+/// Four lines for each step.
 impl fmt::Display for Trajectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {

@@ -21,7 +21,7 @@ use super::{
 ///     at_limit: AtLimit::Answer,
 ///     ..RunConfig::default()
 /// };
-/// assert_eq!(config.unusable_replies, 2);
+/// assert_eq!(config.max_output_retries, 2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -38,7 +38,7 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
     /// The request that returns the outputs. Default: the last step.
-    pub outputs_by: OutputsBy,
+    pub output_strategy: OutputStrategy,
     /// The tool choice of requests. A model that must call a tool has to do so once in a run. Default:
     /// [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
@@ -55,16 +55,16 @@ pub struct RunConfig {
     pub context: ContextConfig,
     /// Maximum number of identical calls in a row. The model is warned at the last one, and the next one ends the run.
     /// `None` is unlimited. Default: [`limits::IDENTICAL_CALLS`].
-    pub identical_calls: Option<u32>,
+    pub max_repeated_calls: Option<u32>,
     /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong form, or rejected by a
     /// validator. Default: 2.
-    pub unusable_replies: u32,
+    pub max_output_retries: u32,
 }
 
 /// The request that returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OutputsBy {
+pub enum OutputStrategy {
     /// The last step: the outputs are the arguments of the call that finishes the run.
     #[default]
     Finish,
@@ -92,14 +92,14 @@ impl Default for RunConfig {
             at_limit: AtLimit::default(),
             inputs: None,
             outputs: None,
-            outputs_by: OutputsBy::default(),
+            output_strategy: OutputStrategy::default(),
             tool_choice: ToolChoice::Auto,
             stop_on: BTreeSet::new(),
             check_outputs: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
-            identical_calls: Some(limits::IDENTICAL_CALLS),
-            unusable_replies: 2,
+            max_repeated_calls: Some(limits::IDENTICAL_CALLS),
+            max_output_retries: 2,
         }
     }
 }

@@ -139,14 +139,14 @@ impl Run {
             return self.reach_limit(purpose, limit);
         }
         self.head.rejected_replies += 1;
-        let is_too_many = self.head.rejected_replies > self.head.config.unusable_replies;
+        let is_too_many = self.head.rejected_replies > self.head.config.max_output_retries;
         (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
     }
 
     /// The limit that forbids calls, where `total` is the number of calls of the run with them.
     pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
         let Head { config, repeated_calls, .. } = &self.head;
-        let repeats = config.identical_calls.filter(|limit| repeated_calls > limit);
+        let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);
         let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
         purpose.limit().or(repeats.map(Limit::IdenticalCalls)).or(too_many.map(Limit::ToolCalls))
     }

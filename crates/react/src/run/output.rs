@@ -48,7 +48,7 @@ impl Output {
 #[non_exhaustive]
 pub enum OutputError {
     /// The model reads the problem and answers again, at most
-    /// [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) times in a row.
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row.
     #[error("{0}")]
     Retry(String),
     /// The validation failed: the run ends.

@@ -112,7 +112,7 @@ impl Run {
 
     /// Tells the model what to correct, unless that happened too often in a row.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
-        let limit = Limit::UnusableReplies(self.head.config.unusable_replies.saturating_add(1));
+        let limit = Limit::UnusableReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
         if result.is_ok() {
             self.push(marks::hint(problem));
@@ -132,7 +132,7 @@ impl Run {
     /// The number of times in a row that the model made its last calls. The model is warned before the run is stopped,
     /// even if a single reply repeats a call more often than the limit.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
-        let Some(limit) = self.head.config.identical_calls else { return 1 };
+        let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);
         self.history.update(own.unwrap_or_default());
         let times = self.history.repetitions(latest, limit);

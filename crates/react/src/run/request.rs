@@ -54,7 +54,7 @@ impl Run {
     /// Reports the reply to [`Effect::Chat`], as the dialect [folds](crate::Dialect::fold) it.
     ///
     /// After an error the request can be made again. An empty, unreadable or truncated reply is tolerated as often as
-    /// [`RunConfig::unusable_replies`](super::RunConfig::unusable_replies) allows. Nothing of such a reply is kept,
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) allows. Nothing of such a reply is kept,
     /// and none of its calls is executed.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ pub(super) enum Purpose {
     /// The next step: tool calls, or the answer.
     #[default]
     Step,
-    /// The declared outputs, after the work is done ([`OutputsBy::Extraction`](super::OutputsBy::Extraction)).
+    /// The declared outputs, after the work is done ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
         /// The limit after which this is the last request.
         limit: Option<Limit>,

@@ -29,7 +29,7 @@ impl Run {
         }
         let used = self.head.tool_retries.get(&call.name).copied().unwrap_or_default();
         guard::limit_retries(&mut result, used, budget);
-        let is_last = self.head.config.identical_calls == Some(self.head.repeated_calls);
+        let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
         if is_last && *source == CallSource::Reply {
             guard::warn_of_repetition(&mut result, self.head.repeated_calls);
         }

@@ -64,8 +64,8 @@ fn plays() -> impl Strategy<Value = Play> {
             config: RunConfig {
                 check_outputs,
                 stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
-                identical_calls: None,
-                unusable_replies: 10,
+                max_repeated_calls: None,
+                max_output_retries: 10,
                 context: ContextConfig { compaction, ..ContextConfig::default() },
                 ..RunConfig::default()
             },

@@ -15,7 +15,8 @@ use haft_core::{
     testing::ScriptedModel,
 };
 use haft_react::{
-    AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputsBy, ReactAgent, Run, RunConfig, Step,
+    AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig,
+    Step,
 };
 
 use crate::{
@@ -266,7 +267,7 @@ async fn usage_and_cost_are_those_of_all_who_work() {
             Toolset::new().with(child.into_tool("child", "Adds.")).with(fails.into_tool("fails", "Fails.")),
         )
         .outputs(haft_core::Schema::new(schema).unwrap())
-        .outputs_by(OutputsBy::Extraction)
+        .output_strategy(OutputStrategy::Extraction)
         .compactor(compactor)
         .context(ContextConfig { tokens: Some(10), ..ContextConfig::default() })
         .prices(prices())

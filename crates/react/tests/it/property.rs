@@ -7,8 +7,8 @@ use haft_core::{
     Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, Transcript, Usage, View, json,
 };
 use haft_react::{
-    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, QueuedResults, Run, RunConfig, Step,
-    TextReact, When, is_hint, queue::Placeholders, run::is_enqueued,
+    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputStrategy, QueuedResults, Run, RunConfig,
+    Step, TextReact, When, is_hint, queue::Placeholders, run::is_enqueued,
 };
 use proptest::{
     collection::vec,
@@ -57,7 +57,7 @@ fn plays() -> impl Strategy<Value = Play> {
     (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Play {
         replies: replies.into_iter().map(Said::Calls).collect(),
         order,
-        config: RunConfig { identical_calls: None, ..RunConfig::default() },
+        config: RunConfig { max_repeated_calls: None, ..RunConfig::default() },
         in_text: false,
         earlier: Transcript::new(),
         summaries: Vec::new(),
@@ -93,8 +93,8 @@ fn long_plays() -> impl Strategy<Value = Play> {
     (plays(), vec(said, 0..10), setting, vec(any::<bool>(), 0..4)).prop_map(
         |(play, replies, (context, extracts, in_text, follows), summaries)| {
             let outputs = Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
-            let outputs_by = OutputsBy::Extraction;
-            let config = RunConfig { context, outputs_by, unusable_replies: 20, ..play.config };
+            let output_strategy = OutputStrategy::Extraction;
+            let config = RunConfig { context, output_strategy, max_output_retries: 20, ..play.config };
             let config = RunConfig { outputs: extracts.then_some(outputs), ..config };
             let earlier = if follows { earlier() } else { Transcript::new() };
             Play { replies, config, in_text, earlier, summaries, ..play }

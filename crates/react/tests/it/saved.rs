@@ -252,7 +252,7 @@ fn configs() -> impl Strategy<Value = RunConfig> {
             stop_on: stop_on.into_iter().collect(),
             tool_choice: ToolChoice::None,
             check_outputs: true,
-            identical_calls: None,
+            max_repeated_calls: None,
             ..RunConfig::default()
         })
 }

@@ -17,8 +17,8 @@ use haft_core::{
     ToolExt as _, ToolList, Toolset, Usage, json, testing::ScriptedModel,
 };
 use haft_react::{
-    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputsBy, ReactAgent, ReactAgentBuilder,
-    Run, RunConfig, Step, TextReact, is_hint, is_unusable,
+    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputStrategy, ReactAgent,
+    ReactAgentBuilder, Run, RunConfig, Step, TextReact, is_hint, is_unusable,
 };
 
 use crate::{
@@ -144,7 +144,7 @@ async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
 async fn extracted_outputs_are_checked_and_extracted_again() {
     let model =
         ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
-    let agent = even(ReactAgent::builder(model)).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let agent = even(ReactAgent::builder(model)).output_strategy(OutputStrategy::Extraction).build().unwrap();
     let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(2), 3));
 }

@@ -1,4 +1,4 @@
-//! Hears the thought and the answer in a JSON object that is still being written.
+//! Parser for the thought and the answer in an incomplete JSON object.
 
 mod strings;
 
@@ -14,12 +14,12 @@ use super::{
 
 pub(in super::super) use strings::Strings;
 
-/// Listens to one reply.
+/// The parser for one reply.
 pub(super) struct JsonListener {
     strings: Strings,
     tool_name: String,
     told: Told,
-    /// An answer that is data has no text of its own.
+    /// The schema of the answer, if it is data. Such an answer emits no text.
     outputs: Option<Schema>,
 }
 
