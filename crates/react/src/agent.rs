@@ -35,8 +35,8 @@ pub(crate) use {
 
 use hook::Hooks;
 
-/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls of the replies, until
-/// there is an answer. Cheap to clone.
+/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls of
+/// the replies, until there is an answer. Cheap to clone.
 ///
 /// Needs a tokio runtime. Calls run in parallel, on tasks of their own.
 ///
@@ -150,8 +150,8 @@ impl ReactAgent {
         Run::new(&self.0.config, input)
     }
 
-    /// Drives a run that the caller owns. If the stream is dropped, the run keeps its state, and [`Run::cancel`] closes its
-    /// calls.
+    /// Drives a run that the caller owns. If the stream is dropped, the run keeps its state, and
+    /// [`Run::cancel`] closes its calls.
     ///
     /// A run that another driver left is [recovered](Run::recover) first.
     pub fn drive<'r>(

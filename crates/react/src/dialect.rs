@@ -106,8 +106,8 @@ impl Delta {
     }
 }
 
-/// Removes the calls of [`FINISH`] from a reply, and returns the arguments of one without other calls. Beside other calls it
-/// is too early: those are executed, and the model calls it again.
+/// Removes the calls of [`FINISH`] from a reply, and returns the arguments of one without other
+/// calls. Beside other calls it is too early: those are executed, and the model calls it again.
 fn take_finish(message: &mut AssistantMessage) -> Option<String> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -116,8 +116,8 @@ fn take_finish(message: &mut AssistantMessage) -> Option<String> {
     finish.map(|call| call.arguments)
 }
 
-/// The default dialect for a model: function calling if it has it, else JSON if replies can be constrained, else plain
-/// text.
+/// The default dialect for a model: function calling if it has it, else JSON if replies can be
+/// constrained, else plain text.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.native_tools, profile.json_schema) {
         (true, _) => Arc::new(NativeCalls),

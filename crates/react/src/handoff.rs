@@ -1,7 +1,7 @@
 //! Hand-offs between agents.
 //!
-//! Built on public items of [`run`](crate::run): a hand-off is a tool call, detected at the step boundary, after which
-//! [`Run::reconfigure`] lets the other agent continue the run.
+//! Built on public items of [`run`](crate::run): a hand-off is a tool call, detected at the step
+//! boundary, after which [`Run::reconfigure`] lets the other agent continue the run.
 
 mod transfer;
 
@@ -23,13 +23,15 @@ use transfer::{Transfer, Turn};
 
 /// Agents that can hand the conversation to one another, with tools `transfer_to_NAME`.
 ///
-/// The first route of the table starts. The next agent continues the same run: it has the conversation, the limits of the
-/// run hold, and usage is summed. Other calls of the reply with the hand-off are executed first. Of two hand-offs in one
-/// reply the first one counts. The next question goes to the agent that had the conversation last. The speaker is
-/// reported as [`RunEvent::Routed`], and the answering agent in
+/// The first route of the table starts. The next agent continues the same run: it has the
+/// conversation, the limits of the run hold, and usage is summed. Other calls of the reply with the
+/// hand-off are executed first. Of two hand-offs in one reply the first one counts. The next
+/// question goes to the agent that had the conversation last. The speaker is reported as
+/// [`RunEvent::Routed`], and the answering agent in
 /// [`RunAnswer::agent`](haft_core::RunAnswer::agent).
 ///
-/// A [`Router`](crate::Router) decides once, before the work. Here the agents decide during the work.
+/// A [`Router`](crate::Router) decides once, before the work. Here the agents decide during the
+/// work.
 ///
 /// # Examples
 ///
@@ -64,7 +66,8 @@ struct Parts {
     limit: u32,
 }
 
-/// The part of the conversation that the next agent's model is shown. The transcript always has everything.
+/// The part of the conversation that the next agent's model is shown. The transcript always has
+/// everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -72,7 +75,8 @@ pub enum Carried {
     /// The whole conversation, with the steps of the other agents.
     #[default]
     Everything,
-    /// The earlier conversation, the input of this run, and the reason of the hand-off, without the steps of the other agents.
+    /// The earlier conversation, the input of this run, and the reason of the hand-off, without the
+    /// steps of the other agents.
     Question,
 }
 
@@ -109,13 +113,13 @@ struct HandoffState {
 }
 
 impl Handoffs {
-    /// Creates an agent of several agents, each of which may hand off to each other one. The models read the descriptions of
-    /// the routes.
+    /// Creates an agent of several agents, each of which may hand off to each other one. The models
+    /// read the descriptions of the routes.
     ///
     /// # Errors
     ///
-    /// Fails if the table does not fit the agents, if an agent has a tool with the name of a hand-off, or if an agent takes
-    /// named inputs.
+    /// Fails if the table does not fit the agents, if an agent has a tool with the name of a
+    /// hand-off, or if an agent takes named inputs.
     pub fn new(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
@@ -157,8 +161,8 @@ impl Handoffs {
         self
     }
 
-    /// Sets the maximum number of hand-offs of a run. Further ones are denied, and the agent answers itself. Default:
-    /// [`limits::HAND_OFFS`].
+    /// Sets the maximum number of hand-offs of a run. Further ones are denied, and the agent
+    /// answers itself. Default: [`limits::HAND_OFFS`].
     #[must_use]
     pub fn with_limit(mut self, times: u32) -> Self {
         Arc::make_mut(&mut self.0).limit = times;

@@ -184,7 +184,8 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Makes calls of idempotent tools that are under way ready again. The others get an unconfirmed result.
+    /// Makes calls of idempotent tools that are under way ready again. The others get an
+    /// unconfirmed result.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };

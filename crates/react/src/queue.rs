@@ -1,7 +1,8 @@
 //! Calls from synchronous code, executed later. Their results replace placeholders.
 //!
-//! Built on public items of [`run`](crate::run): [`Run::add_calls`](crate::Run::add_calls) executes the calls,
-//! and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) that shows their results.
+//! Built on public items of [`run`](crate::run): [`Run::add_calls`](crate::Run::add_calls) executes
+//! the calls, and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) that shows their
+//! results.
 
 mod call_queues;
 mod handle;
@@ -34,16 +35,18 @@ pub use results::{Queued, QueuedResults};
 
 /// A queue of calls from code that cannot await them: a template, a script, a plain function.
 ///
-/// [`QueueHandle::push`] validates a call and returns a placeholder, a short text that cannot be guessed. The queue is
-/// [executed](Self::execute) later, through the pipeline of the tools, and the program
-/// [replaces](QueuedResults::in_text) the placeholders by the results or failures. The arguments of a call may contain
-/// placeholders of earlier calls: it is executed after them, with their results.
+/// [`QueueHandle::push`] validates a call and returns a placeholder, a short text that cannot be
+/// guessed. The queue is [executed](Self::execute) later, through the pipeline of the tools, and
+/// the program [replaces](QueuedResults::in_text) the placeholders by the results or failures. The
+/// arguments of a call may contain placeholders of earlier calls: it is executed after them, with
+/// their results.
 ///
-/// An agent has a queue for each run: a tool that takes a [`QueueHandle`] as its state pushes calls of the agent's tools.
-/// They are executed before the next request, and the model reads their results.
+/// An agent has a queue for each run: a tool that takes a [`QueueHandle`] as its state pushes calls
+/// of the agent's tools. They are executed before the next request, and the model reads their
+/// results.
 ///
-/// A queue is data: it serializes, and continues in another process. A call that was under way when its process ended is
-/// [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
+/// A queue is data: it serializes, and continues in another process. A call that was under way when
+/// its process ended is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
 ///
 /// # Examples
 ///
@@ -98,14 +101,17 @@ impl PendingQueue {
         QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes all calls, also those pushed meanwhile. A call is executed after the calls whose results it needs.
+    /// Executes all calls, also those pushed meanwhile. A call is executed after the calls whose
+    /// results it needs.
     ///
-    /// Returns the calls that wait for a decision. After [`on_answer`](Self::on_answer), execute the queue again.
+    /// Returns the calls that wait for a decision. After [`on_answer`](Self::on_answer), execute
+    /// the queue again.
     ///
     /// # Cancellation
     ///
-    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped, calls under way are
-    /// unconfirmed the next time, or are executed again if their tools are idempotent.
+    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped,
+    /// calls under way are unconfirmed the next time, or are executed again if their tools are
+    /// idempotent.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&listing(&run)).await;
         self.recover(&list);
@@ -131,8 +137,8 @@ impl PendingQueue {
         self.pending()
     }
 
-    /// Returns the calls that can be executed now, for another driver. Each is returned once: to survive a crash, save the
-    /// queue before the calls are executed.
+    /// Returns the calls that can be executed now, for another driver. Each is returned once: to
+    /// survive a crash, save the queue before the calls are executed.
     pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
@@ -197,8 +203,8 @@ impl PendingQueue {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Continues a queue whose driver is gone: calls of idempotent tools that were under way are executed again, and the
-    /// others are [unconfirmed](FailureKind::Unconfirmed).
+    /// Continues a queue whose driver is gone: calls of idempotent tools that were under way are
+    /// executed again, and the others are [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
             open.recover(Timestamp::now(), tools);
@@ -213,8 +219,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// The calls that were pushed and not handed out, for a driver that [adds](crate::Run::add_calls) them to its run.
-    /// Closes the handles of the queue.
+    /// The calls that were pushed and not handed out, for a driver that
+    /// [adds](crate::Run::add_calls) them to its run. Closes the handles of the queue.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
@@ -241,8 +247,8 @@ impl PendingQueue {
         self.results().in_text(text)
     }
 
-    /// A message with the results for a conversation. An agent shows them to its model in place of the placeholders in this
-    /// conversation, also in earlier messages.
+    /// A message with the results for a conversation. An agent shows them to its model in place of
+    /// the placeholders in this conversation, also in earlier messages.
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }

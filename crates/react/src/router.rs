@@ -29,8 +29,9 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// An agent that routes each task to one of several agents, with the conversation so far.
 ///
 /// If the route is not clear, the answer is a clarifying question, with
-/// [`StopReason::Clarification`](haft_core::StopReason::Clarification), or a [fallback](Self::with_fallback) takes the task.
-/// Each decision is reported with its reason, as [`RunEvent::Routed`]. A suspended run is resumed by its agent.
+/// [`StopReason::Clarification`](haft_core::StopReason::Clarification), or a
+/// [fallback](Self::with_fallback) takes the task. Each decision is reported with its reason, as
+/// [`RunEvent::Routed`]. A suspended run is resumed by its agent.
 ///
 /// # Examples
 ///
@@ -83,8 +84,8 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails if the table is empty, a route has no agent, an agent has no route, two routes or two agents have the same name,
-    /// or a keyword can never match.
+    /// Fails if the table is empty, a route has no agent, an agent has no route, two routes or two
+    /// agents have the same name, or a keyword can never match.
     pub fn new<A: Agent + 'static>(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, A)>,
@@ -172,7 +173,8 @@ impl Router {
         Ok((routed, Course::Agent { agent, input: Box::new(input), origin }))
     }
 
-    /// Replaces the state of the router by that of its agent. Returns the route and the usage of the classifier.
+    /// Replaces the state of the router by that of its agent. Returns the route and the usage of
+    /// the classifier.
     fn take_up(&self, parked: &mut Parked) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("what is parked was not parked by this router".to_owned());

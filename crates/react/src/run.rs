@@ -58,15 +58,16 @@ pub use steps::{arguments, reasoning, steps};
 
 /// One run of an agent: a serializable, sans-I/O state machine.
 ///
-/// [`next`](Self::next) returns the next [`Effect`]. The driver performs it and reports the outcome with the method
-/// that the effect names. A run has no clock, no randomness and no handle: what cannot be saved is passed to `next` as
-/// a [`Step`]. A run can therefore be saved between any two steps, moved to another process, replayed, or driven by
-/// code without a runtime.
+/// [`next`](Self::next) returns the next [`Effect`]. The driver performs it and reports the outcome
+/// with the method that the effect names. A run has no clock, no randomness and no handle: what
+/// cannot be saved is passed to `next` as a [`Step`]. A run can therefore be saved between any two
+/// steps, moved to another process, replayed, or driven by code without a runtime.
 ///
 /// # Errors
 ///
-/// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript closed. The state
-/// remains valid: after the limit was raised, or the model's server is back, `next` may be called again.
+/// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript
+/// closed. The state remains valid: after the limit was raised, or the model's server is back,
+/// `next` may be called again.
 ///
 /// # Examples
 ///
@@ -117,12 +118,14 @@ pub struct Run {
 impl Run {
     /// Starts a run, or resumes a suspended one with the decisions of `input`.
     ///
-    /// Limits, tool choice and stopping tools of `input` override `config`. The context of `input` is for the driver.
+    /// Limits, tool choice and stopping tools of `input` override `config`. The context of `input`
+    /// is for the driver.
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if calls in the transcript have no
-    /// result, or if the decisions do not fit the suspended run. The error contains the conversation.
+    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if calls in the
+    /// transcript have no result, or if the decisions do not fit the suspended run. The error
+    /// contains the conversation.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -157,7 +160,8 @@ impl Run {
         self.head.state.state().name()
     }
 
-    /// The conversation so far. Results of open calls are not in it, and neither is an output under validation.
+    /// The conversation so far. Results of open calls are not in it, and neither is an output under
+    /// validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -183,12 +187,14 @@ impl Run {
         self.head.usage
     }
 
-    /// Number of requests for a step. Requests for summaries are not included, but count for the limit.
+    /// Number of requests for a step. Requests for summaries are not included, but count for the
+    /// limit.
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
-    /// Number of the current step, from 0: that of the next request, or of the request whose calls are open.
+    /// Number of the current step, from 0: that of the next request, or of the request whose calls
+    /// are open.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -218,13 +224,13 @@ impl Run {
 
     /// Returns the next effect.
     ///
-    /// [`Effect::Prepare`] asks for fresh inputs, which are passed to the next call. For [`Effect::Call`] the inputs are
-    /// those of the request that the model replied to.
+    /// [`Effect::Prepare`] asks for fresh inputs, which are passed to the next call. For
+    /// [`Effect::Call`] the inputs are those of the request that the model replied to.
     ///
     /// # Errors
     ///
-    /// Fails if the run ends without an answer, and with [`AgentErrorKind::OutOfTurn`] if the outcome of the last
-    /// effect was not reported.
+    /// Fails if the run ends without an answer, and with [`AgentErrorKind::OutOfTurn`] if the
+    /// outcome of the last effect was not reported.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -287,11 +293,11 @@ impl Run {
         self.head.state.cancel();
     }
 
-    /// Continues a run whose driver is gone, with freshly prepared inputs: `tools` are those that the next call of
-    /// [`next`](Self::next) is given.
+    /// Continues a run whose driver is gone, with freshly prepared inputs: `tools` are those that
+    /// the next call of [`next`](Self::next) is given.
     ///
-    /// A request in flight is made again. So are [interrupted calls](Self::interrupted) of idempotent tools; the others
-    /// get an [unconfirmed](FailureKind::Unconfirmed) result.
+    /// A request in flight is made again. So are [interrupted calls](Self::interrupted) of
+    /// idempotent tools; the others get an [unconfirmed](FailureKind::Unconfirmed) result.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
         self.head.clock.stop();

@@ -16,7 +16,8 @@ const COMPLETED: &str = "Completed.";
 
 /// The way to an answer: one step for each call, and one for the answer.
 ///
-/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and so on.
+/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and
+/// so on.
 ///
 /// # Examples
 ///

@@ -1,7 +1,8 @@
 //! A driver for runs, outside of haft-react.
 //!
-//! A run decides what is next, and the driver performs it. All that a driver needs is public: this one executes tools in
-//! parallel, asks for approvals, lets agents hand the run to one another, and keeps limits, deadlines and cancellation.
+//! A run decides what is next, and the driver performs it. All that a driver needs is public: this
+//! one executes tools in parallel, asks for approvals, lets agents hand the run to one another, and
+//! keeps limits, deadlines and cancellation.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -60,7 +61,8 @@ impl Team {
         self.members.get(name).ok_or_else(unknown)
     }
 
-    /// Drives a run to its answer, beginning with the member `name`. Returns the member that answered.
+    /// Drives a run to its answer, beginning with the member `name`. Returns the member that
+    /// answered.
     ///
     /// The run stays with the caller. After an error or a crash it can be driven again.
     pub async fn drive(
@@ -118,7 +120,8 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript. While it exists, an addition copies the list.
+                    // The request shares the transcript. While it exists, an addition copies the
+                    // list.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -141,7 +144,8 @@ impl Team {
                         run.on_answer(&call.call.id, decide(call))?;
                     }
                 }
-                // This driver has no validators, and no model for summaries: the oldest step is omitted instead.
+                // This driver has no validators, and no model for summaries: the oldest step is
+                // omitted instead.
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),
@@ -151,7 +155,8 @@ impl Team {
     }
 }
 
-/// A tool that hands the run to the member `name`. It only records the wish: [`handed_to`] reads it at the step boundary.
+/// A tool that hands the run to the member `name`. It only records the wish: [`handed_to`] reads it
+/// at the step boundary.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::from_foreign(&format!("{TRANSFER}{name}"));
     // Nothing happens in the call, so that it can be repeated after a crash.

@@ -55,9 +55,9 @@ impl ReactAgentBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that is missing, if the outputs
-    /// are not an object, or if they do not allow the requested reasoning. Tools that a source lists later are withheld
-    /// instead.
+    /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
+    /// is missing, if the outputs are not an object, or if they do not allow the requested
+    /// reasoning. Tools that a source lists later are withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);

@@ -67,22 +67,24 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the state of the tools. A value of the same type in the [context](haft_core::RunInput::with_context) of a run has
-    /// precedence. Default: none.
+    /// Sets the state of the tools. A value of the same type in the
+    /// [context](haft_core::RunInput::with_context) of a run has precedence. Default: none.
     pub fn state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
 
-    /// Declares that each run has a value of this type in its [context](haft_core::RunInput::with_context). Without it, the
-    /// tools that need it are not offered.
+    /// Declares that each run has a value of this type in its
+    /// [context](haft_core::RunInput::with_context). Without it, the tools that need it are not
+    /// offered.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
     }
 
-    /// Adds a [queue](crate::PendingQueue) to each run, with its [handle](crate::QueueHandle) as state of the tools. Default:
-    /// if one of the agent's own tools takes the handle. Tools of sources are not known here.
+    /// Adds a [queue](crate::PendingQueue) to each run, with its [handle](crate::QueueHandle) as
+    /// state of the tools. Default: if one of the agent's own tools takes the handle. Tools of
+    /// sources are not known here.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -106,8 +108,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the prices of its models, for the [cost](haft_core::Usage::cost) of a run and its [limit](RunLimits::cost). A model
-    /// may have [its own prices](haft_core::ChatModelExt::priced) as well.
+    /// Sets the prices of its models, for the [cost](haft_core::Usage::cost) of a run and its
+    /// [limit](RunLimits::cost). A model may have [its own prices](haft_core::ChatModelExt::priced)
+    /// as well.
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
@@ -119,8 +122,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the input: an object, as [JSON content](Content::json) of the first message. The instructions
-    /// describe the fields. Invalid input is an error before the run starts.
+    /// Sets the schema of the input: an object, as [JSON content](Content::json) of the first
+    /// message. The instructions describe the fields. Invalid input is an error before the run
+    /// starts.
     ///
     /// # Examples
     ///
@@ -169,22 +173,24 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds a `reasoning` before the other outputs, or before an `answer` if none are declared: a chain of thought, for models
-    /// without reasoning.
+    /// Adds a `reasoning` before the other outputs, or before an `answer` if none are declared: a
+    /// chain of thought, for models without reasoning.
     pub fn chain_of_thought(mut self) -> Self {
         self.chain_of_thought = true;
         self
     }
 
-    /// Sets the tool choice, unless the input of a run overrides it. A model that must call a tool has to do so once in a run.
-    /// A named tool that is not offered is an error of the run. Default: [`ToolChoice::Auto`].
+    /// Sets the tool choice, unless the input of a run overrides it. A model that must call a tool
+    /// has to do so once in a run. A named tool that is not offered is an error of the run.
+    /// Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
-    /// Sets return-direct tools, unless the input of a run overrides them: a successful call ends the run with its result, and
-    /// [`StopReason::Tool`](haft_core::StopReason::Tool). Calls beside it are executed, too. Default: none.
+    /// Sets return-direct tools, unless the input of a run overrides them: a successful call ends
+    /// the run with its result, and [`StopReason::Tool`](haft_core::StopReason::Tool). Calls beside
+    /// it are executed, too. Default: none.
     ///
     /// # Examples
     ///
@@ -211,8 +217,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds content to the spans of its runs: instructions, messages, arguments and results, under OpenTelemetry's names.
-    /// Default: `false`, since traces are often read by other people.
+    /// Adds content to the spans of its runs: instructions, messages, arguments and results, under
+    /// OpenTelemetry's names. Default: `false`, since traces are often read by other people.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
@@ -224,27 +230,29 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the part of the conversation that is sent to the model. Default: all. If that is too long, the oldest step is
-    /// omitted, up to three times in a row.
+    /// Sets the part of the conversation that is sent to the model. Default: all. If that is too
+    /// long, the oldest step is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
-    /// Sets the model for [summaries](ContextConfig::compaction), and turns them on. Default: no summaries, or by the agent's
-    /// own model if [`context`](Self::context) turns them on.
+    /// Sets the model for [summaries](ContextConfig::compaction), and turns them on. Default: no
+    /// summaries, or by the agent's own model if [`context`](Self::context) turns them on.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
-    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that are polled. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
+    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that are
+    /// polled. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self
     }
 
-    /// Sets the maximum number of consecutive replies that are rejected before a run fails. Default: 2.
+    /// Sets the maximum number of consecutive replies that are rejected before a run fails.
+    /// Default: 2.
     pub fn max_output_retries(mut self, retries: u32) -> Self {
         self.config.max_output_retries = retries;
         self

@@ -43,8 +43,8 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports the reply to the run. Emits an event if the reply is broken and the request is made again: the deltas so far
-    /// do not count.
+    /// Reports the reply to the run. Emits an event if the reply is broken and the request is made
+    /// again: the deltas so far do not count.
     pub(super) async fn finish_chat(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
@@ -113,8 +113,8 @@ async fn stream_reply(
     Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
 }
 
-/// A server error in the middle of a stream is a truncated reply, which the run requests again. Before the first event the
-/// model itself would have retried.
+/// A server error in the middle of a stream is a truncated reply, which the run requests again.
+/// Before the first event the model itself would have retried.
 fn broken_off(error: ModelError, received: Option<String>) -> ModelError {
     match (error, received) {
         (

@@ -10,7 +10,8 @@ const PIECE: (usize, usize) = (2_000, 200);
 /// Maximum number of bytes of a record, for a model without a known context window.
 const RECORD: usize = 100_000;
 
-/// Bytes of a record for each token of the context window. Text has at least three, and the summary needs room.
+/// Bytes of a record for each token of the context window. Text has at least three, and the summary
+/// needs room.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \
@@ -26,8 +27,9 @@ pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<Chat
     model.chat(&request).await
 }
 
-/// The conversation as text of about `size` bytes. It contains an earlier summary as a whole, since that ends with what is
-/// still to do. Other messages are truncated, and the oldest are omitted if necessary.
+/// The conversation as text of about `size` bytes. It contains an earlier summary as a whole, since
+/// that ends with what is still to do. Other messages are truncated, and the oldest are omitted if
+/// necessary.
 fn record(part: &View, size: usize) -> String {
     let count: usize = part.iter().map(|message| 1 + message.tool_calls().len()).sum();
     let (most, least) = PIECE;

@@ -41,8 +41,8 @@ impl ReactAgent {
         output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
     }
 
-    /// Drives a run until it ends, is suspended, or `until` holds at a step boundary; there is no output then. Cancelled
-    /// by its token, it closes the open calls.
+    /// Drives a run until it ends, is suspended, or `until` holds at a step boundary; there is no
+    /// output then. Cancelled by its token, it closes the open calls.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -125,7 +125,8 @@ impl ReactAgent {
                 Effect::Chat(request) => {
                     let left = run.time_left();
                     let reply = within(left, pin!(self.chat(run, &inputs, &request, events))).await?;
-                    // The request shares the transcript. While it exists, an addition copies the list.
+                    // The request shares the transcript. While it exists, an addition copies the
+                    // list.
                     drop(request);
                     match reply {
                         Some(reply) => Self::finish_chat(run, reply, events).await?,
@@ -169,7 +170,8 @@ impl ReactAgent {
         }
     }
 
-    /// Adds a closed queue to the state while sources are listed, so that they offer tools that need one.
+    /// Adds a closed queue to the state while sources are listed, so that they offer tools that
+    /// need one.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;

@@ -34,9 +34,11 @@ impl Events {
         self.0.is_some()
     }
 
-    /// Sends an event, and waits while the buffer is full. Does not create the event of a run that is not observed.
+    /// Sends an event, and waits while the buffer is full. Does not create the event of a run that
+    /// is not observed.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
-        // The event stream owns the driver, so that a send can only fail while both are being dropped.
+        // The event stream owns the driver, so that a send can only fail while both are being
+        // dropped.
         if let Some(reader) = &self.0
             && let Ok(place) = reader.reserve().await
         {
@@ -65,8 +67,8 @@ impl ProgressSink for ProgressRelay {
     }
 }
 
-/// The events of a driver, then its end. Nothing is spawned: polling the stream drives the run, and dropping it drops
-/// everything.
+/// The events of a driver, then its end. Nothing is spawned: polling the stream drives the run, and
+/// dropping it drops everything.
 pub(crate) fn observe<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
 where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,

@@ -119,7 +119,8 @@ impl HookError {
     }
 }
 
-/// Runs a hook on a task of its own, on the runtime of the calls. A hook that panics or blocks does not affect the driver.
+/// Runs a hook on a task of its own, on the runtime of the calls. A hook that panics or blocks does
+/// not affect the driver.
 async fn within<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,

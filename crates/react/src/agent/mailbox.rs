@@ -13,11 +13,12 @@ use crate::{
     run::{RunState, When, check_enqueued},
 };
 
-/// Sends messages to a run of an agent while it is under way, from another task or from a tool. Cheap to clone.
+/// Sends messages to a run of an agent while it is under way, from another task or from a tool.
+/// Cheap to clone.
 ///
-/// A handle belongs to one run: that whose [input](Self::bind) it is bound to, not those of agents that are tools.
-/// Messages are delivered at step boundaries, in order, see [`Run::enqueue`]. Messages sent before the run starts are
-/// delivered in its first step.
+/// A handle belongs to one run: that whose [input](Self::bind) it is bound to, not those of agents
+/// that are tools. Messages are delivered at step boundaries, in order, see [`Run::enqueue`].
+/// Messages sent before the run starts are delivered in its first step.
 ///
 /// # Examples
 ///
@@ -74,8 +75,8 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// The same as [`Run::enqueue`]. [`RunError::Over`] is returned after the run ended, failed, was cancelled or was
-    /// suspended. A suspended run is resumed with a new handle.
+    /// The same as [`Run::enqueue`]. [`RunError::Over`] is returned after the run ended, failed,
+    /// was cancelled or was suspended. A suspended run is resumed with a new handle.
     pub fn enqueue(&self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
         let message = message.into();
         check_enqueued(&message)?;
@@ -90,8 +91,9 @@ impl RunHandle {
         Ok(())
     }
 
-    /// The messages that the model did not get. After the run ended, these are final, for example because a limit or a
-    /// cancellation ended it. The messages of a suspended run are saved with it.
+    /// The messages that the model did not get. After the run ended, these are final, for example
+    /// because a limit or a cancellation ended it. The messages of a suspended run are saved with
+    /// it.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -115,7 +117,8 @@ impl fmt::Debug for RunHandle {
 pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
-    /// Takes the handle in the context, unless another run has it: agents that are tools get the context of their caller.
+    /// Takes the handle in the context, unless another run has it: agents that are tools get the
+    /// context of their caller.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
@@ -128,8 +131,8 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// The next effect of the run, with all messages enqueued before. The lock is held meanwhile, so that no message is
-    /// accepted after the run decided to end.
+    /// The next effect of the run, with all messages enqueued before. The lock is held meanwhile,
+    /// so that no message is accepted after the run decided to end.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
@@ -146,7 +149,8 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle. It keeps the messages that the run did not deliver, unless they are saved with it.
+    /// Closes the handle. It keeps the messages that the run did not deliver, unless they are saved
+    /// with it.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

@@ -12,8 +12,8 @@ use crate::Reply;
 
 /// Function calling, for models whose API has it.
 ///
-/// The answer is the text of a reply without calls. Declared [outputs](Prompt::outputs) are the arguments of [`FINISH`], an
-/// additional tool that is never executed.
+/// The answer is the text of a reply without calls. Declared [outputs](Prompt::outputs) are the
+/// arguments of [`FINISH`], an additional tool that is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 

@@ -37,7 +37,8 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // Sequential, so that the first hand-off of a reply counts. Idempotent, since the hand-off happens after the calls.
+        // Sequential, so that the first hand-off of a reply counts. Idempotent, since the hand-off
+        // happens after the calls.
         let policy = Policy { sequential: true, idempotent: true, ..Policy::default() };
         let name = &route.name;
         let description =
@@ -92,7 +93,8 @@ impl Turn {
     }
 }
 
-/// The result of a hand-off that was not completed yet: of the first successful call of `transfers` in the last step.
+/// The result of a hand-off that was not completed yet: of the first successful call of `transfers`
+/// in the last step.
 ///
 /// A tool that ends the run has precedence: there is no hand-off beside it.
 pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {

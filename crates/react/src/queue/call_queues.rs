@@ -6,8 +6,8 @@ use haft_core::{CallOutcome, Pipeline, State, ToolCall, ToolList};
 
 use super::{Pushed, QueueHandle, Quota};
 
-/// The calls that each call of a batch pushes, by its id. Only those of successful calls count: a failed call may be made
-/// again, and a suspended one starts again.
+/// The calls that each call of a batch pushes, by its id. Only those of successful calls count: a
+/// failed call may be made again, and a suspended one starts again.
 pub(crate) struct CallQueues(BTreeMap<String, Arc<Pushed>>);
 
 impl CallQueues {

@@ -12,10 +12,12 @@ use serde::Serialize;
 
 use super::results::{PREFIX, is_mentioned};
 
-/// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot await their results. Cheap to clone.
+/// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot await their
+/// results. Cheap to clone.
 ///
-/// In an agent each call has its own handle. The calls it pushes are executed if the call succeeds. If it fails, is
-/// abandoned or waits for a decision, they are discarded: a call that is executed again pushes once.
+/// In an agent each call has its own handle. The calls it pushes are executed if the call succeeds.
+/// If it fails, is abandoned or waits for a decision, they are discarded: a call that is executed
+/// again pushes once.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<Pushed>,
@@ -28,13 +30,13 @@ impl QueueHandle {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
-    /// Pushes a call and returns the placeholder of its result. Texts in `arguments` may contain placeholders of earlier
-    /// calls.
+    /// Pushes a call and returns the placeholder of its result. Texts in `arguments` may contain
+    /// placeholders of earlier calls.
     ///
     /// # Errors
     ///
-    /// Fails with the text for a model if there is no such tool or the arguments are invalid. Fails with a
-    /// [`QueueError`] as its source if the queue is full or closed.
+    /// Fails with the text for a model if there is no such tool or the arguments are invalid. Fails
+    /// with a [`QueueError`] as its source if the queue is full or closed.
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;

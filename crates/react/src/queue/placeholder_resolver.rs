@@ -11,14 +11,15 @@ use super::{
     results::{LENGTH, PREFIX, placeholder_at},
 };
 
-/// Maximum number of bytes inserted into one text or value: a placeholder may occur any number of times.
+/// Maximum number of bytes inserted into one text or value: a placeholder may occur any number of
+/// times.
 pub(super) const INSERTED: usize = 1 << 20;
 
 /// Maximum depth of results within results.
 pub(super) const DEPTH: usize = 8;
 
-/// Replaces placeholders in one message or text. Memoizes each resolved result per nesting depth, so that the work is linear
-/// in the size of the results.
+/// Replaces placeholders in one message or text. Memoizes each resolved result per nesting depth,
+/// so that the work is linear in the size of the results.
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
     /// Number of bytes that can still be inserted.
@@ -26,7 +27,8 @@ pub(super) struct PlaceholderResolver<'r> {
     texts: HashMap<(&'r str, usize), String>,
     /// Resolved values with their sizes as text.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Set if a placeholder has no result, or its result was omitted: other results may change the text.
+    /// Set if a placeholder has no result, or its result was omitted: other results may change the
+    /// text.
     is_open: bool,
 }
 
@@ -81,8 +83,8 @@ impl<'r> PlaceholderResolver<'r> {
         left.is_some()
     }
 
-    /// Replaces placeholders in a value. Returns `false` if it has none. A string that is a placeholder becomes the value of
-    /// its result.
+    /// Replaces placeholders in a value. Returns `false` if it has none. A string that is a
+    /// placeholder becomes the value of its result.
     pub(super) fn value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {

@@ -18,7 +18,8 @@ use crate::run::{Output, Resolver, Selection, call_results};
 /// Shows the results of queued calls in place of their placeholders, for the [`Resolver`] of a
 /// [`Step`](crate::Step).
 ///
-/// Derived from the transcript, never saved. It reads only the messages that are new since the last step.
+/// Derived from the transcript, never saved. It reads only the messages that are new since the last
+/// step.
 ///
 /// # Examples
 ///
@@ -50,7 +51,8 @@ impl Placeholders {
         Self::default()
     }
 
-    /// Returns `true` if a call with this id can be queued: only placeholders can be found in a text.
+    /// Returns `true` if a call with this id can be queued: only placeholders can be found in a
+    /// text.
     pub fn is_placeholder(id: &str) -> bool {
         is_placeholder(id)
     }

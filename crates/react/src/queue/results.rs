@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::placeholder_resolver::{DEPTH, INSERTED, PlaceholderResolver};
 use crate::run::{call_results, call_results_note};
 
-/// The prefix of a placeholder. Templates, JSON, HTML and URLs do not escape letters, digits and `_`.
+/// The prefix of a placeholder. Templates, JSON, HTML and URLs do not escape letters, digits and
+/// `_`.
 pub(super) const PREFIX: &str = "pending_";
 
 /// The length of a placeholder in bytes.
@@ -16,7 +17,8 @@ pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
 /// Results of queued calls, by placeholder.
 ///
-/// From a [queue](super::PendingQueue::results), or from the [messages](super::PendingQueue::note) of a conversation.
+/// From a [queue](super::PendingQueue::results), or from the [messages](super::PendingQueue::note)
+/// of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueuedResults(BTreeMap<String, Queued>);
@@ -108,13 +110,14 @@ impl QueuedResults {
         PlaceholderResolver::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The value with outcomes in place of placeholders, or `None` if it has none. A string that is a placeholder becomes
-    /// the value of the result.
+    /// The value with outcomes in place of placeholders, or `None` if it has none. A string that is
+    /// a placeholder becomes the value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
         PlaceholderResolver::new(self, INSERTED).filled(value)
     }
 
-    /// The message with outcomes in place of placeholders, or `None` if it has none. Tool calls are unchanged.
+    /// The message with outcomes in place of placeholders, or `None` if it has none. Tool calls are
+    /// unchanged.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }

@@ -5,7 +5,8 @@ use haft_core::{ToolCall, Value};
 use super::{QueuedResults, results::mentioned};
 use crate::run::Selection;
 
-/// Selects the calls whose arguments need no result but those in `results`, and resolves their arguments.
+/// Selects the calls whose arguments need no result but those in `results`, and resolves their
+/// arguments.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

@@ -41,14 +41,16 @@ pub struct Choice {
     pub usage: Usage,
 }
 
-/// The current task: the user messages since the last answer, including replies to clarifying questions.
+/// The current task: the user messages since the last answer, including replies to clarifying
+/// questions.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
     let said = conversation.iter().skip(since).filter(|message| is_from_user(message));
     said.map(|message| message.text()).collect()
 }
 
-/// The current task with its context: the last answer, the message before it, and the clarifying questions.
+/// The current task with its context: the last answer, the message before it, and the clarifying
+/// questions.
 pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();

@@ -24,8 +24,8 @@ const LATEST: usize = 12;
 /// Maximum number of requests for one choice.
 const TRIES: u32 = 2;
 
-/// A classifier that asks a model. The reply is constrained to the known routes, if the model supports that. An unknown route
-/// is requested once more.
+/// A classifier that asks a model. The reply is constrained to the known routes, if the model
+/// supports that. An unknown route is requested once more.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 

@@ -8,21 +8,25 @@ use super::{Resolver, Run, RunError, RunState, Selection, marks};
 use crate::open_calls::{OpenCalls, not_run};
 
 impl Run {
-    /// Adds calls that no reply asked for, for example those of a [`PendingQueue`](crate::PendingQueue).
+    /// Adds calls that no reply asked for, for example those of a
+    /// [`PendingQueue`](crate::PendingQueue).
     ///
-    /// They are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary: after the calls of the
-    /// reply, before the next request. They count for the limits, and each has exactly one result, also after a
-    /// cancellation. A tool in [`stop_on`](super::RunConfig::stop_on) does not end the run here.
+    /// They are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary: after
+    /// the calls of the reply, before the next request. They count for the limits, and each has
+    /// exactly one result, also after a cancellation. A tool in
+    /// [`stop_on`](super::RunConfig::stop_on) does not end the run here.
     ///
-    /// The results are recorded in one message of the transcript, which [`call_results`](super::call_results) reads.
-    /// Without a [`Resolver`], the model is shown this message.
+    /// The results are recorded in one message of the transcript, which
+    /// [`call_results`](super::call_results) reads. Without a [`Resolver`], the model is shown this
+    /// message.
     ///
-    /// A driver that adds calls for a tool adds them before it reports the tool's result, so that a saved run has both.
+    /// A driver that adds calls for a tool adds them before it reports the tool's result, so that a
+    /// saved run has both.
     ///
     /// # Errors
     ///
-    /// Fails, and adds none of the calls, if the run is over, if there are too many, and if an id is empty or was used
-    /// before.
+    /// Fails, and adds none of the calls, if the run is over, if there are too many, and if an id
+    /// is empty or was used before.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -47,7 +51,8 @@ impl Run {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }
 
-    /// Opens the added calls that can be executed now. Returns `true` if the state may have changed.
+    /// Opens the added calls that can be executed now. Returns `true` if the state may have
+    /// changed.
     pub(super) fn open_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,

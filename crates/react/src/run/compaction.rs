@@ -5,8 +5,8 @@ use haft_core::{AgentErrorKind, ChatResponse, FinishReason, ModelError, Usage};
 use super::{Effect, Resolver, Run, RunError, marks, state::State};
 
 impl Run {
-    /// Starts a summary of all but the last step, if there is more than that. A summary is a request, which the limits
-    /// must allow.
+    /// Starts a summary of all but the last step, if there is more than that. A summary is a
+    /// request, which the limits must allow.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
         if window.is_summarized || self.exhausted().is_some() {
@@ -30,8 +30,8 @@ impl Run {
         Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
     }
 
-    /// Reports the summary for [`Effect::Compact`](super::Effect::Compact). If it failed or was truncated, the oldest
-    /// turn or step is omitted instead, where that is allowed.
+    /// Reports the summary for [`Effect::Compact`](super::Effect::Compact). If it failed or was
+    /// truncated, the oldest turn or step is omitted instead, where that is allowed.
     ///
     /// # Errors
     ///

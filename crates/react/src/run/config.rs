@@ -30,8 +30,8 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// The behaviour at a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// The schema of the input: an object, as [JSON content](haft_core::Content::json) of the new message. Default: any
-    /// message.
+    /// The schema of the input: an object, as [JSON content](haft_core::Content::json) of the new
+    /// message. Default: any message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
     /// The schema of the answer: an object. Default: the answer is text.
@@ -39,25 +39,27 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// The request that returns the outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
-    /// The tool choice of requests. A model that must call a tool has to do so once in a run. Default:
-    /// [`ToolChoice::Auto`].
+    /// The tool choice of requests. A model that must call a tool has to do so once in a run.
+    /// Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// Return-direct tools: a successful call ends the run, and its result is the answer. Default: none.
+    /// Return-direct tools: a successful call ends the run, and its result is the answer. Default:
+    /// none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// Set if the output is [validated](super::Effect::Check) before it is accepted. Default: `false`.
+    /// Set if the output is [validated](super::Effect::Check) before it is accepted. Default:
+    /// `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
     /// The settings of requests.
     pub settings: ChatSettings,
     /// The part of the conversation that is sent to the model.
     pub context: ContextConfig,
-    /// Maximum number of identical calls in a row. The model is warned at the last one, and the next one ends the run.
-    /// `None` is unlimited. Default: [`limits::IDENTICAL_CALLS`].
+    /// Maximum number of identical calls in a row. The model is warned at the last one, and the
+    /// next one ends the run. `None` is unlimited. Default: [`limits::IDENTICAL_CALLS`].
     pub max_repeated_calls: Option<u32>,
-    /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong form, or rejected by a
-    /// validator. Default: 2.
+    /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong
+    /// form, or rejected by a validator. Default: 2.
     pub max_output_retries: u32,
 }
 
@@ -68,8 +70,8 @@ pub enum OutputStrategy {
     /// The last step: the outputs are the arguments of the call that finishes the run.
     #[default]
     Finish,
-    /// A separate request after the work is done, with all steps in its context. For models that do one thing at a time
-    /// better.
+    /// A separate request after the work is done, with all steps in its context. For models that do
+    /// one thing at a time better.
     Extraction,
 }
 

@@ -9,24 +9,25 @@ use super::{Resolver, Run, marks::summarized, segments};
 
 /// The part of a conversation that is sent to the model.
 ///
-/// Messages are omitted in whole segments: a turn of an earlier run with all its calls, or a step of this run. A step is
-/// a reply with calls, their results, and messages without calls after them. The input of the run and its last step are
-/// always sent. Only the latest summary is sent, in place of what it summarizes; a later run of the conversation
-/// continues from it.
+/// Messages are omitted in whole segments: a turn of an earlier run with all its calls, or a step
+/// of this run. A step is a reply with calls, their results, and messages without calls after them.
+/// The input of the run and its last step are always sent. Only the latest summary is sent, in
+/// place of what it summarizes; a later run of the conversation continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
     /// Maximum number of turns and steps, counted from the latest. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// Number of tokens of a request with its reply after which the next request is made shorter. Default: none.
+    /// Number of tokens of a request with its reply after which the next request is made shorter.
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Maximum number of times in a row that the oldest segment is omitted because the context is too long. With 0
-    /// nothing is omitted, with or without summaries. Default: 3.
+    /// Maximum number of times in a row that the oldest segment is omitted because the context is
+    /// too long. With 0 nothing is omitted, with or without summaries. Default: 3.
     pub omissions: u32,
-    /// Set if all but the last step is [summarized](super::Effect::Compact) when the context is too long, once in a
-    /// row, before the oldest segment is omitted. A summary is a request, which the
+    /// Set if all but the last step is [summarized](super::Effect::Compact) when the context is too
+    /// long, once in a row, before the oldest segment is omitted. A summary is a request, which the
     /// [limits](super::RunConfig::limits) must allow. Default: `false`.
     pub compaction: bool,
 }
@@ -59,8 +60,8 @@ pub(super) struct ContextWindow {
 }
 
 impl ContextWindow {
-    /// The window at the start of a run: its input and everything before, or the last summary and what that does not
-    /// cover.
+    /// The window at the start of a run: its input and everything before, or the last summary and
+    /// what that does not cover.
     pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
         let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
@@ -68,7 +69,8 @@ impl ContextWindow {
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// The window for another model: that at the start of the run, with the steps from index `steps` on.
+    /// The window for another model: that at the start of the run, with the steps from index
+    /// `steps` on.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }

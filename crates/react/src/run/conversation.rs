@@ -8,8 +8,8 @@ use super::ids;
 ///
 /// # Errors
 ///
-/// Fails where a provider would: if the conversation is empty, or a call has no result. The error contains the
-/// conversation without the new messages.
+/// Fails where a provider would: if the conversation is empty, or a call has no result. The error
+/// contains the conversation without the new messages.
 pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));

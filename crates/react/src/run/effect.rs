@@ -22,7 +22,8 @@ pub struct Step<'a> {
     pub instructions: Option<&'a Arc<Message>>,
     /// The tool choice of the next request. Default: that of the [run](super::Run::tool_choice).
     pub tool_choice: Option<&'a ToolChoice>,
-    /// The settings of the next request. Default: those of the [configuration](super::RunConfig::settings).
+    /// The settings of the next request. Default: those of the
+    /// [configuration](super::RunConfig::settings).
     pub settings: Option<&'a ChatSettings>,
     /// Resolves references to results of [added calls](super::Run::add_calls). Default: none.
     pub resolver: Option<&'a dyn Resolver>,
@@ -51,21 +52,25 @@ impl fmt::Debug for Step<'_> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// List the tools, run the hooks, and pass the results to the next call of [`Run::next`](super::Run::next).
+    /// List the tools, run the hooks, and pass the results to the next call of
+    /// [`Run::next`](super::Run::next).
     ///
-    /// This is the step boundary: all calls have results, and messages can be [appended](super::Run::append).
+    /// This is the step boundary: all calls have results, and messages can be
+    /// [appended](super::Run::append).
     Prepare,
     /// Send this request, and report the reply with [`Run::on_chat`](super::Run::on_chat).
     Chat(Box<ChatRequest>),
-    /// Execute these calls. Report the outcome of each with [`Run::on_result`](super::Run::on_result) or
-    /// [`Run::on_pending`](super::Run::on_pending), in any order.
+    /// Execute these calls. Report the outcome of each with
+    /// [`Run::on_result`](super::Run::on_result) or [`Run::on_pending`](super::Run::on_pending), in
+    /// any order.
     Call(CallBatch),
-    /// The context is too long: summarize this part of the conversation, and report the summary with
-    /// [`Run::on_compact`](super::Run::on_compact).
+    /// The context is too long: summarize this part of the conversation, and report the summary
+    /// with [`Run::on_compact`](super::Run::on_compact).
     Compact(View),
     /// Validate this output, and report the verdict with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
-    /// Wait until at least one of these calls has a decision, reported with [`Run::on_answer`](super::Run::on_answer).
+    /// Wait until at least one of these calls has a decision, reported with
+    /// [`Run::on_answer`](super::Run::on_answer).
     Wait(Vec<PendingCall>),
     /// The run is finished, with this answer.
     Done(Box<RunAnswer>),

@@ -30,18 +30,20 @@ impl Run {
     /// Maximum number of messages that wait for their delivery.
     pub const MAX_ENQUEUED: usize = 64;
 
-    /// Enqueues a message for the model, for example a correction by the user while tools are running.
+    /// Enqueues a message for the model, for example a correction by the user while tools are
+    /// running.
     ///
-    /// It is delivered at a step boundary, never between calls and their results, in the order of the calls of this
-    /// method. It is saved with the run. The limits hold: a message that a limit leaves no request for is not
-    /// delivered, see [`undelivered`](Self::undelivered).
+    /// It is delivered at a step boundary, never between calls and their results, in the order of
+    /// the calls of this method. It is saved with the run. The limits hold: a message that a limit
+    /// leaves no request for is not delivered, see [`undelivered`](Self::undelivered).
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
     /// # Errors
     ///
-    /// Fails if the run is [over](RunError::Over), if [too many messages](RunError::TooManyMessages) wait, and if the
-    /// message is [not from a user or the system](RunError::NotEnqueueable).
+    /// Fails if the run is [over](RunError::Over), if [too many
+    /// messages](RunError::TooManyMessages) wait, and if the message is [not from a user or the
+    /// system](RunError::NotEnqueueable).
     ///
     /// # Examples
     ///
@@ -77,8 +79,8 @@ impl Run {
         self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
     }
 
-    /// Appends a message at a step boundary: while the run is [ready to request](RunState::ReadyToRequest) or
-    /// [preparing](RunState::Preparing).
+    /// Appends a message at a step boundary: while the run is [ready to
+    /// request](RunState::ReadyToRequest) or [preparing](RunState::Preparing).
     ///
     /// # Errors
     ///
@@ -119,8 +121,8 @@ impl Run {
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that has an answer. A limit is not exceeded for them: the
-    /// answer is worth more than an error.
+    /// Returns `true` if enqueued messages continue a run that has an answer. A limit is not
+    /// exceeded for them: the answer is worth more than an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
@@ -128,7 +130,8 @@ impl Run {
     }
 }
 
-/// Checks that a message can be [enqueued](Run::enqueue): that it does not break the pairs of calls and results.
+/// Checks that a message can be [enqueued](Run::enqueue): that it does not break the pairs of calls
+/// and results.
 ///
 /// # Errors
 ///

@@ -2,7 +2,8 @@ use haft_core::{AgentErrorKind, WrongAnswer};
 
 use super::RunState;
 
-/// Misuse of a run, such as an outcome that does not belong to the last effect. The run is unchanged.
+/// Misuse of a run, such as an outcome that does not belong to the last effect. The run is
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

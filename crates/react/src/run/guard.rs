@@ -11,8 +11,8 @@ use canonical::{CanonicalHash, hash};
 /// Maximum length of a detected cycle of calls, unless one reply has more calls.
 const ROUND: usize = 4;
 
-/// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if name and arguments are equal as
-/// JSON. Derived from the transcript, never saved.
+/// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if name
+/// and arguments are equal as JSON. Derived from the transcript, never saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
@@ -35,8 +35,8 @@ impl CallHistory {
         self.read = messages.len();
     }
 
-    /// Number of times in a row that the last calls are the same: one call, or a cycle such as A, B, A, B. At most one more
-    /// than `limit`. The last reply has `latest` calls.
+    /// Number of times in a row that the last calls are the same: one call, or a cycle such as A,
+    /// B, A, B. At most one more than `limit`. The last reply has `latest` calls.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let rounds = (1..=ROUND).chain([latest]);
         rounds.map(|length| self.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
@@ -53,7 +53,8 @@ impl CallHistory {
         most
     }
 
-    /// Returns `true` if the call at this index, counted from the last one, equals the one a cycle later.
+    /// Returns `true` if the call at this index, counted from the last one, equals the one a cycle
+    /// later.
     fn repeats(&self, index: usize, length: usize) -> bool {
         let fingerprint = |index| self.fingerprints.iter().rev().nth(index);
         let later = index.checked_sub(length).and_then(fingerprint);
@@ -92,7 +93,8 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     }
 }
 
-/// Counts the retries that the results of one reply request, at most one per tool. A success resets the count of its tool.
+/// Counts the retries that the results of one reply request, at most one per tool. A success resets
+/// the count of its tool.
 pub(super) fn count_retries<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,

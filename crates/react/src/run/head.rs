@@ -10,11 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{RunConfig, context::ContextWindow, enqueue::Enqueued, limits::RunClock, state::Machine};
 
-/// The saved part of a run besides its transcript. Its size does not depend on the length of the conversation.
+/// The saved part of a run besides its transcript. Its size does not depend on the length of the
+/// conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) config: RunConfig,
-    /// Settings from the [`RunInput`](haft_core::RunInput) that override each configuration of this run.
+    /// Settings from the [`RunInput`](haft_core::RunInput) that override each configuration of this
+    /// run.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(super) overrides: Overrides,
     /// Index of the first message of this run in the transcript.

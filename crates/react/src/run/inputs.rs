@@ -6,8 +6,8 @@ use haft_core::{AgentErrorKind, Content, Message, MessageBody, Schema, Value};
 
 use super::segments::is_from_user;
 
-/// Validates the JSON content of the last message from index `start` on against the declared inputs. If there is no such
-/// message, that of the last user message.
+/// Validates the JSON content of the last message from index `start` on against the declared
+/// inputs. If there is no such message, that of the last user message.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],

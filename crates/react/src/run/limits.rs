@@ -15,7 +15,8 @@ use super::{
 /// The state to enter, and the error that ends the run for its driver.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// The time of a run: that of its steps. Time without a driver and while the run is suspended is not counted.
+/// The time of a run: that of its steps. Time without a driver and while the run is suspended is
+/// not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
     /// The time of the last step.
@@ -67,7 +68,8 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// The time that the run has left, if it is limited. The final request after a limit is not limited.
+    /// The time that the run has left, if it is limited. The final request after a limit is not
+    /// limited.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
@@ -81,8 +83,9 @@ impl Run {
 
     /// Reports that the [time](Self::time_left) was up before the last effect was performed.
     ///
-    /// A request is abandoned. Open calls get a [timed out](haft_core::FailureKind::TimedOut) result. The next call of
-    /// [`next`](Self::next) applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
+    /// A request is abandoned. Open calls get a [timed out](haft_core::FailureKind::TimedOut)
+    /// result. The next call of [`next`](Self::next) applies
+    /// [`RunConfig::at_limit`](super::RunConfig::at_limit).
     pub fn on_time_up(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
             self.head.clock.expire(limit);
@@ -111,7 +114,8 @@ impl Run {
         self.head.clock.tick(now);
     }
 
-    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). A model that had to answer has no second chance.
+    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). A model that had to answer has
+    /// no second chance.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.at_limit, purpose.limit()) {
             (AtLimit::Fail, _) => {

@@ -18,7 +18,8 @@ const SUMMARY: &str = "summary";
 /// Set on results of added calls: the results by call id.
 const CALL_RESULTS: &str = "queued";
 
-/// Creates a message from the run to the model, such as a problem with its reply. [`is_hint`] recognizes it.
+/// Creates a message from the run to the model, such as a problem with its reply. [`is_hint`]
+/// recognizes it.
 pub fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
 }
@@ -29,20 +30,21 @@ pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// The number of messages right before a summary that it does not cover, or `None` if the message is no summary.
+/// The number of messages right before a summary that it does not cover, or `None` if the message
+/// is no summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates the message that records results of calls that no reply asked for. `results` is an object by call id, which
-/// [`call_results`] returns.
+/// Creates the message that records results of calls that no reply asked for. `results` is an
+/// object by call id, which [`call_results`] returns.
 pub fn call_results_note(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }
 
-/// The results of [added calls](super::Run::add_calls) in a message, as an object by call id. Each is
-/// `{"executed": result}`.
+/// The results of [added calls](super::Run::add_calls) in a message, as an object by call id. Each
+/// is `{"executed": result}`.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS).filter(|_| is_hint(message))
 }
@@ -78,7 +80,8 @@ pub fn is_rejected(message: &Message) -> bool {
     is_marked(message, REJECTED)
 }
 
-/// Returns `true` for a message that was [enqueued](super::Run::enqueue) while the run was under way.
+/// Returns `true` for a message that was [enqueued](super::Run::enqueue) while the run was under
+/// way.
 pub fn is_enqueued(message: &Message) -> bool {
     is_marked(message, ENQUEUED)
 }
@@ -90,8 +93,8 @@ pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Returns `true` for a message of the model that is neither calls nor an accepted answer. It is followed by a
-/// [hint](is_hint), or by the end of a failed run.
+/// Returns `true` for a message of the model that is neither calls nor an accepted answer. It is
+/// followed by a [hint](is_hint), or by the end of a failed run.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)
 }

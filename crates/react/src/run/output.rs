@@ -74,8 +74,8 @@ impl OutputError {
 impl Run {
     /// Reports the verdict on the output of [`Effect::Check`](super::Effect::Check).
     ///
-    /// A changed output must still fit the declared schema. The transcript keeps the message of the model. If only the
-    /// data was changed, the text follows the data.
+    /// A changed output must still fit the declared schema. The transcript keeps the message of the
+    /// model. If only the data was changed, the text follows the data.
     ///
     /// # Errors
     ///

@@ -5,9 +5,10 @@ use super::{Run, RunConfig, context::ContextWindow};
 impl Run {
     /// Replaces the configuration, for example because another agent takes over.
     ///
-    /// The limits of the run and the overrides of its input stay. The model is shown the conversation from the
-    /// beginning again: what was omitted or summarised was so for the other model. Counters of rejected replies and
-    /// retries start again, and the next effect before a request is [`Effect::Prepare`](super::Effect::Prepare).
+    /// The limits of the run and the overrides of its input stay. The model is shown the
+    /// conversation from the beginning again: what was omitted or summarised was so for the other
+    /// model. Counters of rejected replies and retries start again, and the next effect before a
+    /// request is [`Effect::Prepare`](super::Effect::Prepare).
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
@@ -18,7 +19,8 @@ impl Run {
         head.state.discard_inputs();
     }
 
-    /// Hides the steps of this run so far from the model. Its input and what follows are still shown.
+    /// Hides the steps of this run so far from the model. Its input and what follows are still
+    /// shown.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());
     }

@@ -120,8 +120,8 @@ impl Run {
         (next, result)
     }
 
-    /// The problems that the model read about its replies from index `message` on. Each of these replies is in the
-    /// transcript, marked as [unusable](super::is_unusable).
+    /// The problems that the model read about its replies from index `message` on. Each of these
+    /// replies is in the transcript, marked as [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -129,8 +129,8 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// The number of times in a row that the model made its last calls. The model is warned before the run is stopped,
-    /// even if a single reply repeats a call more often than the limit.
+    /// The number of times in a row that the model made its last calls. The model is warned before
+    /// the run is stopped, even if a single reply repeats a call more often than the limit.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);

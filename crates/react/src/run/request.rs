@@ -6,7 +6,8 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::{Prompt, Reply};
 
 impl Run {
-    /// Completes the step: added calls, then enqueued messages. Then the inputs of the next request are prepared.
+    /// Completes the step: added calls, then enqueued messages. Then the inputs of the next request
+    /// are prepared.
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
@@ -53,9 +54,10 @@ impl Run {
 
     /// Reports the reply to [`Effect::Chat`], as the dialect [folds](crate::Dialect::fold) it.
     ///
-    /// After an error the request can be made again. An empty, unreadable or truncated reply is tolerated as often as
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) allows. Nothing of such a reply is kept,
-    /// and none of its calls is executed.
+    /// After an error the request can be made again. An empty, unreadable or truncated reply is
+    /// tolerated as often as
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) allows. Nothing of
+    /// such a reply is kept, and none of its calls is executed.
     ///
     /// # Errors
     ///
@@ -91,7 +93,8 @@ impl Run {
                 }
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
-            // No request follows the last one: the partial reply is worth more than the name of the limit.
+            // No request follows the last one: the partial reply is worth more than the name of the
+            // limit.
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
@@ -103,7 +106,8 @@ impl Run {
     }
 }
 
-/// Returns `true` if the model replied, but the reply is empty, unreadable or truncated. Another request may succeed.
+/// Returns `true` if the model replied, but the reply is empty, unreadable or truncated. Another
+/// request may succeed.
 pub fn is_broken_reply(error: &ModelError) -> bool {
     let error = last_error(error);
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })

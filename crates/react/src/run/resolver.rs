@@ -8,8 +8,8 @@ use super::{Output, Run};
 
 /// Resolves references to the results of [added calls](Run::add_calls), where a run shows them.
 ///
-/// The transcript itself is never rewritten. [`PendingQueue`](crate::PendingQueue) implements it for placeholders, as
-/// [`Placeholders`](crate::queue::Placeholders).
+/// The transcript itself is never rewritten. [`PendingQueue`](crate::PendingQueue) implements it
+/// for placeholders, as [`Placeholders`](crate::queue::Placeholders).
 ///
 /// # Examples
 ///
@@ -52,8 +52,8 @@ pub trait Resolver: Debug + Send + Sync {
     /// The result of a call with its references resolved, or `None` if it has none.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
-    /// Selects the added calls that can be executed now, with the references in their arguments resolved. `waiting` is
-    /// not empty.
+    /// Selects the added calls that can be executed now, with the references in their arguments
+    /// resolved. `waiting` is not empty.
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
@@ -85,7 +85,8 @@ impl Run {
         let RunAnswer { text, outputs, stop_reason, .. } = answer;
         let output = resolver.output(&self.transcript, Output { text, outputs, stop_reason });
         (answer.text, answer.outputs) = (output.text, output.outputs);
-        // The list of steps is made when it is read first, and most runs are asked for the answer only.
+        // The list of steps is made when it is read first, and most runs are asked for the answer
+        // only.
         if self.transcript.messages().iter().any(|message| super::call_results(message).is_some()) {
             let steps = answer.steps.iter().map(|step| {
                 let result = resolver.result(&self.transcript, &step.result);

@@ -13,8 +13,8 @@ impl Run {
     /// The version of the JSON form.
     pub const VERSION: u32 = 1;
 
-    /// The run without its transcript, for programs that store messages separately and only append new ones. Its size
-    /// does not depend on the length of the conversation.
+    /// The run without its transcript, for programs that store messages separately and only append
+    /// new ones. Its size does not depend on the length of the conversation.
     ///
     /// # Examples
     ///
@@ -50,7 +50,8 @@ impl Run {
     }
 }
 
-/// A [`Run`] without its transcript, for [`Run::with_head`]. The JSON form has the version of the run.
+/// A [`Run`] without its transcript, for [`Run::with_head`]. The JSON form has the version of the
+/// run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
     /// Number of messages of the transcript.

@@ -6,15 +6,15 @@ use haft_core::{Message, MessageBody};
 
 use super::marks::{call_results, is_hint, summarized};
 
-/// The steps among the messages in `range`. A step is a reply with calls and everything up to the next such reply.
-/// Messages before the first reply with calls belong to the first step.
+/// The steps among the messages in `range`. A step is a reply with calls and everything up to the
+/// next such reply. Messages before the first reply with calls belong to the first step.
 pub(super) fn steps(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let calls = |index: &usize| messages.get(*index).is_some_and(|message| !message.tool_calls().is_empty());
     split(range.clone(), range.filter(calls).skip(1))
 }
 
-/// The turns among the messages in `range`. A turn begins with a user message after another message. The first one may
-/// be the rest of a turn.
+/// The turns among the messages in `range`. A turn begins with a user message after another
+/// message. The first one may be the rest of a turn.
 pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let is_user = |index: usize| messages.get(index).is_some_and(|message| is_from_user(message));
     let begins = |index: &usize| is_user(*index) && !is_user(index.saturating_sub(1));
@@ -36,7 +36,8 @@ pub(super) fn without_notes(
         .filter(|it| !it.is_empty())
 }
 
-/// Returns `true` for a message of a user. Hints of a run are user messages for the model, but not for a program.
+/// Returns `true` for a message of a user. Hints of a run are user messages for the model, but not
+/// for a program.
 pub fn is_from_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }

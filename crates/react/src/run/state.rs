@@ -1,7 +1,7 @@
 //! The states of a run, and all transitions between them.
 //!
-//! [`Machine`] is the only code that assigns a state. [`TRANSITIONS`] lists the allowed pairs; debug builds assert
-//! each transition, and a test compares the list with the diagram in the book.
+//! [`Machine`] is the only code that assigns a state. [`TRANSITIONS`] lists the allowed pairs;
+//! debug builds assert each transition, and a test compares the list with the diagram in the book.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,8 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call of `next` makes the request.
+    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call of `next` makes the
+    /// request.
     Preparing {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
@@ -70,7 +71,8 @@ pub(super) enum Purpose {
     /// The next step: tool calls, or the answer.
     #[default]
     Step,
-    /// The declared outputs, after the work is done ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
+    /// The declared outputs, after the work is done
+    /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
         /// The limit after which this is the last request.
         limit: Option<Limit>,
@@ -128,7 +130,8 @@ pub(super) struct Answer {
 
 /// The name of a run's state.
 ///
-/// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has the state diagram.
+/// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has the state
+/// diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunState {
@@ -160,7 +163,8 @@ pub enum RunState {
     Cancelled,
 }
 
-/// All transitions between different states, except to [`RunState::Cancelled`], which every state allows.
+/// All transitions between different states, except to [`RunState::Cancelled`], which every state
+/// allows.
 #[cfg(any(test, debug_assertions))]
 pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
     use RunState::*;
@@ -271,7 +275,8 @@ impl Machine {
         }
     }
 
-    /// Changes the purpose of the next request, since a limit was reached. The state stays the same.
+    /// Changes the purpose of the next request, since a limit was reached. The state stays the
+    /// same.
     pub(super) fn change_purpose(&mut self, purpose: Purpose) {
         match &mut self.state {
             State::ReadyToRequest { purpose: current } | State::Preparing { purpose: current } => {
@@ -414,7 +419,8 @@ impl Machine {
         self.enter(State::Cancelled);
     }
 
-    /// `LimitReached → ReadyToRequest`, and requests are no longer the last one: the limits were changed.
+    /// `LimitReached → ReadyToRequest`, and requests are no longer the last one: the limits were
+    /// changed.
     pub(super) fn lift_limit(&mut self) {
         match &mut self.state {
             State::ReadyToRequest { purpose }
@@ -435,7 +441,8 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a driver takes over with fresh inputs.
+    /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a driver takes
+    /// over with fresh inputs.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),

@@ -49,8 +49,8 @@ impl Run {
         }
     }
 
-    /// Reports the decision for a waiting call. Decisions may come one by one: calls with a decision continue, the
-    /// others keep waiting.
+    /// Reports the decision for a waiting call. Decisions may come one by one: calls with a
+    /// decision continue, the others keep waiting.
     ///
     /// # Errors
     ///
@@ -115,7 +115,8 @@ impl Run {
                 match batch.calls.position_of_success(&self.head.config.stop_on) {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
-                        // An answer by a tool may be rejected, and then counts as one more rejected reply.
+                        // An answer by a tool may be rejected, and then counts as one more rejected
+                        // reply.
                         self.head.rejected_replies = 0;
                         AfterCalls::Request(Purpose::Step)
                     }
@@ -137,8 +138,8 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Appends the results to the transcript, in call order. Those of added calls are a single message, since they
-    /// belong to no reply.
+    /// Appends the results to the transcript, in call order. Those of added calls are a single
+    /// message, since they belong to no reply.
     fn record(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);

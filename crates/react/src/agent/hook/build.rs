@@ -8,12 +8,13 @@ use crate::{Output, OutputError, ReactAgentBuilder};
 
 /// Hooks.
 impl ReactAgentBuilder {
-    /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A rejected answer goes back to
-    /// the model with the reason.
+    /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
+    /// rejected answer goes back to the model with the reason.
     ///
-    /// Validators run in order, each with the output of the one before, on tasks of their own. One that panics or exceeds its
-    /// [timeout](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::AgentErrorKind::Hook). They run
-    /// again if the run was interrupted meanwhile.
+    /// Validators run in order, each with the output of the one before, on tasks of their own. One
+    /// that panics or exceeds its [timeout](Self::hook_timeout) ends the run with
+    /// [`AgentErrorKind::Hook`](haft_core::AgentErrorKind::Hook). They run again if the run was
+    /// interrupted meanwhile.
     ///
     /// # Examples
     ///
@@ -44,17 +45,19 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the timeout of each hook, such as an [output validator](Self::output_validator). Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
+    /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
+    /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
         self.hooks.timeout = timeout;
         self
     }
 
-    /// Adds instructions that depend on the run, its state or its principal, after the [instructions](Self::instructions) of
-    /// the agent. Empty text is ignored.
+    /// Adds instructions that depend on the run, its state or its principal, after the
+    /// [instructions](Self::instructions) of the agent. Empty text is ignored.
     ///
-    /// The hook runs before each request. Its text is not part of the conversation. Text that changes at every step, such as
-    /// the time, defeats the prompt cache of a provider. An error, a panic or a [timeout](Self::hook_timeout) ends the run.
+    /// The hook runs before each request. Its text is not part of the conversation. Text that
+    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
+    /// panic or a [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///
@@ -87,11 +90,12 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this step, and the
-    /// [model](StepRequest::use_model).
+    /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this
+    /// step, and the [model](StepRequest::use_model).
     ///
-    /// It runs before each request, and once when a run is resumed, for the open calls: these are executed with the tools that
-    /// the hook left. An error, a panic or a [timeout](Self::hook_timeout) ends the run.
+    /// It runs before each request, and once when a run is resumed, for the open calls: these are
+    /// executed with the tools that the hook left. An error, a panic or a
+    /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///

@@ -33,8 +33,8 @@ impl StepInputs {
 }
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. If the instructions equal those of the last request, the
-    /// same message is used, which keeps its cached rendering.
+    /// Lists the tools and runs the hooks for the next request. If the instructions equal those of
+    /// the last request, the same message is used, which keeps its cached rendering.
     pub(in super::super) async fn prepare_step(
         &self,
         run: &Run,
@@ -81,7 +81,8 @@ impl ReactAgent {
 }
 
 impl StepInputs {
-    /// The agent's own dialect was checked when the agent was built. That of a step may reserve another tool name.
+    /// The agent's own dialect was checked when the agent was built. That of a step may reserve
+    /// another tool name.
     fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {

@@ -73,8 +73,8 @@ impl StepRequest {
         }
     }
 
-    /// Changes the definition of the tool of this name, if it is offered. Calls are validated against the changed one. If the
-    /// new name is that of another tool, the tool is hidden.
+    /// Changes the definition of the tool of this name, if it is offered. Calls are validated
+    /// against the changed one. If the new name is that of another tool, the tool is hidden.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -83,9 +83,10 @@ impl StepRequest {
 
     /// Sends this request to another model, for example a cheap one for simple steps.
     ///
-    /// The request uses the [dialect of that model](crate::dialect_for), unless [`use_dialect`](Self::use_dialect) sets
-    /// another. The [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the agent's model
-    /// again.
+    /// The request uses the [dialect of that model](crate::dialect_for), unless
+    /// [`use_dialect`](Self::use_dialect) sets another. The
+    /// [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the
+    /// agent's model again.
     ///
     /// # Examples
     ///

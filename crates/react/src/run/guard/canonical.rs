@@ -10,7 +10,8 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 
-/// A canonical form of a JSON value for hashing: key order does not matter, nested values are replaced by their hash.
+/// A canonical form of a JSON value for hashing: key order does not matter, nested values are
+/// replaced by their hash.
 #[derive(Hash)]
 pub(super) enum CanonicalHash {
     Null,

@@ -98,7 +98,8 @@ proptest! {
         check_heard(&written, cuts)?;
     }
 
-    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is read.
+    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is
+    /// read.
     #[test]
     fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
         check_heard(&text, cuts)?;
