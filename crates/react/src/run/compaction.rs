@@ -30,12 +30,12 @@ impl Run {
         Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
     }
 
-    /// Reports the summary for [`Effect::Compact`](super::Effect::Compact). If it failed or was
+    /// Reports the summary for [`Effect::Compact`]. If it failed or was
     /// truncated, the oldest turn or step is omitted instead, where that is allowed.
     ///
     /// # Errors
     ///
-    /// Fails if the last effect was not [`Effect::Compact`](super::Effect::Compact).
+    /// Fails if the last effect was not [`Effect::Compact`].
     pub fn on_compact(&mut self, summary: Result<ChatResponse, ModelError>) -> Result<(), AgentErrorKind> {
         let State::Compacting { until, .. } = *self.head.state.state() else {
             return Err(RunError::NoCompaction.into());
