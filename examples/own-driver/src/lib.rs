@@ -155,8 +155,8 @@ impl Team {
     }
 }
 
-/// A tool that hands the run to the member `name`. It only records the wish: [`handed_to`] reads it
-/// at the step boundary.
+/// A tool that hands the run to the member `name`. The driver reads the call at the
+/// step boundary.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::from_foreign(&format!("{TRANSFER}{name}"));
     // Nothing happens in the call, so that it can be repeated after a crash.
