@@ -1,11 +1,14 @@
 //! Calls that the host adds to a run.
 
+use std::collections::BTreeSet;
+
 use haft_core::{
-    Answer, AssistantMessage, ChatResponse, FailureKind, Limit, Pending, PendingCall, PendingKind, RunLimits,
-    Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult, json,
+    Answer, AssistantMessage, ChatResponse, FailureKind, Limit, ModelError, Pending, PendingCall,
+    PendingKind, RunLimits, StopReason, Timestamp, ToolCall, ToolError, ToolList, ToolOutput, ToolResult,
+    json,
 };
 use haft_react::{
-    Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step,
+    AtLimit, Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step,
     run::{RunState, call_results},
 };
 
@@ -107,4 +110,91 @@ fn limits_hold_for_added_calls_and_each_has_a_result() {
     run.cancel();
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
     assert_eq!(run.add_calls([call("y")]), Err(RunError::Over));
+}
+
+/// Calls that are added while the inputs are prepared come before the request.
+#[test]
+fn calls_added_while_preparing_come_before_the_request() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = started(RunLimits::default());
+    assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
+    run.add_calls([call("x")]).unwrap();
+    assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
+    done(&mut run, "x");
+    // The inputs are prepared again.
+    assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
+    assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+}
+
+/// A run whose final request was made, since its only request is used up.
+fn in_final_request(step: &Step<'_>) -> Run {
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let config = RunConfig { limits, at_limit: AtLimit::Answer, ..RunConfig::default() };
+    let mut run = Run::new(&config, "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
+    reply(&mut run, &["a"]);
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Call(_)));
+    done(&mut run, "a");
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
+    run
+}
+
+#[test]
+fn calls_added_during_the_final_request_are_denied() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = in_final_request(&step);
+    run.add_calls([call("x")]).unwrap();
+    assert!(run.on_chat(Err(ModelError::ContextTooLong("too much".to_owned()))).is_err());
+    for _ in 0..2 {
+        let error = advance(&mut run, &step).unwrap_err().to_string();
+        assert_eq!(error, Limit::Requests(1).to_string());
+        assert_eq!(run.state(), RunState::LimitReached);
+    }
+    let results = call_results(run.transcript().messages().last().unwrap()).unwrap();
+    assert_eq!(results["x"]["executed"]["outcome"]["failed"]["kind"], json!(FailureKind::Denied));
+}
+
+#[test]
+fn a_broken_reply_to_the_final_request_is_the_limit() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = in_final_request(&step);
+    let error = run.on_chat(Err(ModelError::EmptyResponse)).unwrap_err().to_string();
+    assert_eq!(error, Limit::Requests(1).to_string());
+    assert_eq!(run.state(), RunState::LimitReached);
+
+    // With more requests the run continues.
+    run.set_limits(RunLimits::default());
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+}
+
+/// An added call that waits beside the result that ends the run: cancelled, both have their results.
+#[test]
+fn a_stopped_run_with_a_waiting_call_can_be_cancelled() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let stop_on = BTreeSet::from(["look".to_owned()]);
+    let mut run = Run::new(&RunConfig { stop_on, ..RunConfig::default() }, "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    reply(&mut run, &["a"]);
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    run.add_calls([call("x")]).unwrap();
+    done(&mut run, "a");
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    let pending = Pending::new(PendingKind::External);
+    run.on_pending(PendingCall { call: call("x"), pending }).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
+    let mut answered = run.clone();
+    run.cancel();
+    assert_paired(run.transcript());
+    assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
+
+    // With its answer, the run ends with the result of the tool.
+    answered.on_answer("x", Answer::output("given")).unwrap();
+    assert!(matches!(advance(&mut answered, &step).unwrap(), Effect::Call(_)));
+    done(&mut answered, "x");
+    let Effect::Done(answer) = advance(&mut answered, &step).unwrap() else { panic!("it is done") };
+    assert_eq!((&*answer.text, answer.stop_reason), ("seen", StopReason::Tool));
 }
