@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
+use haft_core::{
+    Message, Tool, ToolCall,
+    message::{AssistantMessage, MessageBody},
+    model::ChatRequest,
+};
 use serde_json::{Value, json};
 
 use crate::template::{Role, Turn, TurnCall};

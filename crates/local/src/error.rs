@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 #[cfg(feature = "download")]
-use haft_core::WithCauses;
+use haft_core::text::WithCauses;
 
 #[cfg(feature = "download")]
 use crate::{KnownModel, NoHome, PullError};

@@ -11,7 +11,10 @@ mod plan;
 mod question;
 mod signature;
 
-use haft_core::{AssistantMessage, ChatRequest, ChatResponse, ModelError};
+use haft_core::{
+    message::AssistantMessage,
+    model::{ChatRequest, ChatResponse, ModelError},
+};
 
 pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, Dialogue, NEED, NO_TOOL, TOOL};

@@ -5,7 +5,10 @@ use std::path::Path;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use haft_core::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_core::{
+    ChatModel,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+};
 
 #[cfg(feature = "download")]
 use crate::OpenError;
@@ -34,15 +37,15 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// # Settings
 ///
 /// The default temperature is 0 (greedy). A reply has at most 2,048 tokens if
-/// [`max_tokens`](haft_core::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024
+/// [`max_tokens`](haft_core::model::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024
 /// tokens is then closed by the shortest way that its schema allows, without cutting a string or a
 /// number. A reply that reaches the limit ends with
-/// [`FinishReason::Length`](haft_core::FinishReason::Length) and has no call.
+/// [`FinishReason::Length`](haft_core::model::FinishReason::Length) and has no call.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// use haft_core::{ChatModel, ChatRequest, Message};
+/// use haft_core::{ChatModel, Message, model::ChatRequest};
 /// use haft_local::LocalModel;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

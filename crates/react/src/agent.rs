@@ -1,16 +1,17 @@
-//! The driver of runs on tokio.
+//! Agents: drivers of runs on tokio.
 
-mod ask;
 mod build;
 mod builder;
+mod chat;
 mod clock;
 mod compact;
 mod content;
 mod deprecated;
 mod drive;
+mod events;
 mod hook;
+mod mailbox;
 mod signature;
-mod watch;
 mod woken;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -20,22 +21,28 @@ use haft_core::{
     Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Tool, Toolset,
     agent::{AgentError, RunStart},
     export::async_trait,
+    model::ChatModelExt as _,
     tool::{RunContext, State},
+    usage::Prices,
 };
 
-use crate::{BlockingAgent, Dialect, Run, RunConfig, run::date};
+use crate::{BlockingAgent, Dialect, Run, RunConfig, run::set_timestamps};
 
 pub use build::BuildError;
 pub use builder::ReactAgentBuilder;
 pub use hook::{StepContext, StepRequest};
-pub(crate) use watch::{Events, watch};
+pub use mailbox::RunHandle;
+pub(crate) use {
+    events::{Events, observe},
+    mailbox::Mailbox,
+};
 
 use hook::Hooks;
 
-/// An agent that reasons and acts: it asks its model, makes the calls that the model wants, tells it the results, and
-/// so on until there is an answer. Cheap to clone.
+/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls of
+/// the replies, until there is an answer. Cheap to clone.
 ///
-/// Needs a tokio runtime; calls run in parallel on tasks of their own.
+/// Needs a tokio runtime. Calls run in parallel, on tasks of their own.
 ///
 /// # Examples
 ///
@@ -66,7 +73,7 @@ pub struct ReactAgent(Arc<Parts>);
 #[derive(Clone)]
 struct Parts {
     model: Arc<dyn ChatModel>,
-    /// Who summarises.
+    /// The model for summaries.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -74,16 +81,17 @@ struct Parts {
     config: RunConfig,
     state: State,
     hooks: Arc<Hooks>,
-    /// Whether spans hold what is said.
+    prices: Option<Prices>,
+    /// Set if spans contain messages.
     traces_content: bool,
-    /// Whether its tools may push calls.
+    /// Set if tools may push calls.
     has_queue: bool,
-    /// The tools by which it hands a run to another agent.
+    /// The tools that hand a run to another agent.
     transfers: BTreeSet<String>,
 }
 
 impl ReactAgent {
-    /// Makes an agent with default limits, and the dialect that fits the model.
+    /// Creates an agent with default limits and the dialect of its model.
     ///
     /// # Errors
     ///
@@ -92,7 +100,7 @@ impl ReactAgent {
         Self::builder(model).tools(tools).build()
     }
 
-    /// Begins to make an agent.
+    /// Creates a builder.
     pub fn builder(model: impl ChatModel + 'static) -> ReactAgentBuilder {
         ReactAgentBuilder::new(Arc::new(model))
     }
@@ -102,12 +110,13 @@ impl ReactAgent {
         &self.0.tools
     }
 
-    /// How the agent speaks to its model.
+    /// The dialect for the agent's model.
     pub fn dialect(&self) -> &dyn Dialect {
         &*self.0.dialect
     }
 
-    pub(crate) fn config(&self) -> &RunConfig {
+    /// The configuration of its runs.
+    pub fn config(&self) -> &RunConfig {
         &self.0.config
     }
 
@@ -115,7 +124,7 @@ impl ReactAgent {
         &self.0.transfers
     }
 
-    /// The same agent with tools that end its part of a run, for another agent to go on.
+    /// The agent with tools that hand its runs to other agents.
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
@@ -129,24 +138,24 @@ impl ReactAgent {
         Ok(Self(Arc::new(parts)))
     }
 
-    /// The same agent for code that is not asynchronous.
+    /// The agent for synchronous code.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }
 
-    /// Begins a run, or takes up a parked one, without driving it.
+    /// Starts a run, or resumes a parked one, without driving it.
     ///
     /// # Errors
     ///
     /// The same as [`Run::new`].
     pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
         if let RunStart::New { messages, .. } = &mut input.start {
-            date(messages);
+            set_timestamps(messages);
         }
         Run::new(&self.0.config, input)
     }
 
-    /// Drives a run that stays with the caller: when the stream is dropped, the run is where it was, and
+    /// Drives a run that the caller owns. If the stream is dropped, the run keeps its state, and
     /// [`Run::cancel`] closes its calls.
     ///
     /// A run that another driver left is [recovered](Run::recover) first.
@@ -156,7 +165,17 @@ impl ReactAgent {
         context: RunContext,
     ) -> BoxStream<'r, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        watch(|events| async move { agent.drive_to_end(run, context, &events).await })
+        observe(|events| async move { agent.drive_to_end(run, context, &events).await })
+    }
+}
+
+impl Parts {
+    /// The model with the prices of the agent.
+    fn priced(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
+        match &self.prices {
+            Some(prices) => Arc::new(model.priced(prices.clone())),
+            None => model,
+        }
     }
 }
 
@@ -164,17 +183,17 @@ impl ReactAgent {
 impl Agent for ReactAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        watch(|events| async move {
+        observe(|events| async move {
             let context = input.context.clone();
             let mut run = agent.begin(input)?;
             agent.drive_to_end(&mut run, context, &events).await
         })
     }
 
-    /// Runs to the end. Nobody watches, so the model is asked for [whole replies](ChatModel::chat).
+    /// Runs to the end. Requests [whole replies](ChatModel::chat), since nobody reads deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
         let mut run = self.begin(input)?;
-        self.drive_to_end(&mut run, context, &Events::unwatched()).await
+        self.drive_to_end(&mut run, context, &Events::unobserved()).await
     }
 }

@@ -1,4 +1,4 @@
-//! How a model is spoken to.
+//! Dialects: the formats of requests and replies.
 
 mod json;
 mod native;
@@ -21,26 +21,26 @@ pub(crate) use json::json_object;
 pub use native::NativeCalls;
 pub use text::TextReact;
 
-/// The name by which a model ends a run, where the dialect has it call something to do so.
+/// The name of the call that finishes a run, in dialects with one.
 pub const FINISH: &str = "finish";
 
-/// How a model is spoken to: renders a request and reads the reply, whole or as it comes.
+/// The format of requests and replies of a model.
 ///
-/// The transcript knows nothing of it: what one dialect said, another goes on with.
+/// The transcript does not depend on it: a conversation can continue in another dialect.
 pub trait Dialect: Send + Sync {
-    /// Names the dialect, such as `native`.
+    /// The name of the dialect, such as `native`.
     fn name(&self) -> &'static str;
 
-    /// Puts a request together.
+    /// Builds a request.
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
-    /// Reads a whole reply; `outputs` is that of the [`Prompt`].
+    /// Parses a complete reply. `outputs` is that of the [`Prompt`].
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
-    /// Listens to one reply as it comes; `outputs` is that of the [`Prompt`].
+    /// Creates a parser for one streamed reply. `outputs` is that of the [`Prompt`].
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
-    /// The name that no tool of the user may have, if there is one.
+    /// The tool name that the dialect reserves, if there is one.
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
 }
 
@@ -66,37 +66,37 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
     }
 }
 
-/// What a model is asked, whatever the dialect.
+/// The content of a request, independent of the dialect.
 pub struct Prompt<'a> {
-    /// The conversation, as the model is to see it.
+    /// The conversation, as the model is shown it.
     pub messages: View,
-    /// The tools on offer.
+    /// The tools that are offered.
     pub tools: &'a ToolList,
-    /// What comes before the conversation.
+    /// The system message before the conversation.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The form of the answer, where it is data.
+    /// The schema of the answer, if it is data.
     pub outputs: Option<&'a Schema>,
-    /// Whether the model must answer now, without a call, whatever `tool_choice` says.
+    /// Set if the model must answer without a call. Overrides `tool_choice`.
     pub must_answer: bool,
-    /// Whether the model may, must or must not call. A tool that is named is on offer.
+    /// The tool choice. A named tool is offered.
     pub tool_choice: &'a ToolChoice,
-    /// How the reply is made.
+    /// The settings of the request.
     pub settings: &'a ChatSettings,
 }
 
-/// Tells the words of a reply from the protocol around them, while it comes.
+/// A parser for a streamed reply: separates the text from the protocol around it.
 pub trait Listener: Send {
-    /// Takes one event, and gives what a person may see of it.
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta>;
+    /// Parses one event, and returns the new text for a user.
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta>;
 }
 
-/// A piece of a reply for whoever watches.
+/// A part of a reply for a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta {
     /// More of the answer.
     Text(String),
-    /// More of what the model thinks.
+    /// More of the reasoning.
     Thought(String),
 }
 
@@ -108,8 +108,8 @@ impl Delta {
     }
 }
 
-/// Takes the calls of [`FINISH`] out of a reply, and gives the arguments of one that stands alone. Beside other calls it
-/// came too early: those run, and it is made again.
+/// Removes the calls of [`FINISH`] from a reply, and returns the arguments of one without other
+/// calls. Beside other calls it is too early: those are executed, and the model calls it again.
 fn take_finish(message: &mut AssistantMessage) -> Option<String> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -118,7 +118,7 @@ fn take_finish(message: &mut AssistantMessage) -> Option<String> {
     finish.map(|call| call.arguments)
 }
 
-/// The dialect for a model, by what it says that it can do: function calling where it has it, JSON where that can be
+/// The default dialect for a model: function calling if it has it, else JSON if replies can be
 /// constrained, else plain text.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.native_tools, profile.json_schema) {

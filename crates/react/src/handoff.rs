@@ -1,4 +1,7 @@
-//! Agents that hand a conversation to one another.
+//! Hand-offs between agents.
+//!
+//! Built on public items of [`run`](crate::run): a hand-off is a tool call, detected at the step
+//! boundary, after which [`Run::reconfigure`] lets the other agent continue the run.
 
 mod transfer;
 
@@ -6,7 +9,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures::stream::BoxStream;
 use haft_core::{
-    Agent, Message, RunEvent, RunInput, RunOutput,
+    Agent, RunEvent, RunInput, RunOutput,
     agent::{AgentError, AgentErrorKind, Parked, RunStart},
     export::async_trait,
     limits,
@@ -17,19 +20,21 @@ use serde_json::{Value, json};
 
 use crate::{
     BuildError, ReactAgent, RouteTable, RouterError, Run,
-    agent::{Events, watch},
-    run::handed_to,
+    agent::{Events, Mailbox, observe},
 };
 use transfer::{Transfer, Turn};
 
-/// Agents of which each can hand the conversation to another, by a tool `transfer_to_NAME` that it is offered.
+/// Agents that can hand the conversation to one another, with tools `transfer_to_NAME`.
 ///
-/// The first route of the table begins. Who takes over goes on with the same run: the conversation goes along, the limits are
-/// those that the run began with, and what it cost is summed. Other calls of the reply that hands off are answered first; of two hand-offs in one
-/// reply the first counts. The next question of the conversation goes to whom it was handed last. Who speaks is told as
-/// [`RunEvent::Routed`], and who answered stands in [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
+/// The first route of the table starts. The next agent continues the same run: it has the
+/// conversation, the limits of the run hold, and usage is summed. Other calls of the reply with the
+/// hand-off are executed first. Of two hand-offs in one reply the first one counts. The next
+/// question goes to the agent that had the conversation last. The speaker is reported as
+/// [`RunEvent::Routed`], and the answering agent in
+/// [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
 ///
-/// Where a [`Router`](crate::Router) decides once, before anybody works, here the agents decide while they do.
+/// A [`Router`](crate::Router) decides once, before the work. Here the agents decide during the
+/// work.
 ///
 /// # Examples
 ///
@@ -65,57 +70,60 @@ struct Parts {
     limit: u32,
 }
 
-/// What goes along with a hand-off. The transcript always has everything; this is what the model of the agent that takes over is shown.
+/// The part of the conversation that the next agent's model is shown. The transcript always has
+/// everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Carried {
-    /// The whole conversation, with what the others have called and found.
+    /// The whole conversation, with the steps of the other agents.
     #[default]
     Everything,
-    /// What was said before and the question of this run, without the steps that the others have made since; and the reason of
-    /// the hand-off.
+    /// The earlier conversation, the input of this run, and the reason of the hand-off, without the
+    /// steps of the other agents.
     Question,
 }
 
-/// Why agents cannot hand off to one another.
+/// The reason for which hand-offs cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
     /// The table does not fit the agents.
     #[error(transparent)]
     Table(#[from] RouterError),
-    /// An agent cannot be given its tools for hand-offs.
+    /// An agent cannot have the tools for its hand-offs.
     #[error("the agent {agent:?} cannot hand off")]
     Agent {
-        /// Its name.
+        /// The name of the agent.
         agent: String,
-        /// Why.
+        /// The cause.
         source: BuildError,
     },
-    /// An agent takes a question as data, which a conversation is not.
+    /// An agent takes its input as data, which a conversation does not have.
     #[error("nobody can hand off to {0:?}: it takes named inputs, and a conversation has none")]
     Inputs(String),
 }
 
-/// Who has the conversation, besides what its run knows: what is saved of a run that waits.
+/// The state of hand-offs, saved with a suspended run.
 #[derive(Serialize, Deserialize)]
-struct Held {
+struct HandoffState {
+    /// The agent that has the conversation.
     agent: String,
-    /// How often it was handed off in this run.
-    handed: u32,
+    /// Number of hand-offs in this run.
+    count: u32,
+    /// The state of the run.
     #[serde(default)]
     state: Value,
 }
 
 impl Handoffs {
-    /// Makes an agent of several, of which each may hand off to each other one. What a route's description says, the model that may hand off
-    /// reads.
+    /// Creates an agent of several agents, each of which may hand off to each other one. The models
+    /// read the descriptions of the routes.
     ///
     /// # Errors
     ///
-    /// Fails when the table does not fit the agents, when an agent has a tool of the name that it would be given, and when one
-    /// takes named inputs.
+    /// Fails if the table does not fit the agents, if an agent has a tool with the name of a
+    /// hand-off, or if an agent takes named inputs.
     pub fn new(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
@@ -123,7 +131,7 @@ impl Handoffs {
         Self::along(table, agents, |_, _| true)
     }
 
-    /// The same where only some hand-offs may be: `may` is asked for each pair, who hands off first.
+    /// The same with only some hand-offs: those for which `may(from, to)` returns `true`.
     ///
     /// # Errors
     ///
@@ -138,34 +146,34 @@ impl Handoffs {
         if let Some((name, _)) = agents.iter().find(|(_, agent)| agent.config().inputs.is_some()) {
             return Err(HandoffError::Inputs(name.clone()));
         }
-        let lend = |(name, agent): (String, ReactAgent)| {
+        let with_transfers = |(name, agent): (String, ReactAgent)| {
             let others = table.routes.iter().filter(|route| route.name != name && may(&name, &route.name));
             match agent.with_transfers(others.map(Transfer::to)) {
                 Ok(agent) => Ok((name, agent)),
                 Err(source) => Err(HandoffError::Agent { agent: name, source }),
             }
         };
-        let agents = agents.into_iter().map(lend).collect::<Result<_, _>>()?;
+        let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
         let parts = Parts { table, agents, carried: Carried::default(), limit: limits::HAND_OFFS };
         Ok(Self(Arc::new(parts)))
     }
 
-    /// Sets what goes along. Default: everything.
+    /// Sets the part of the conversation that the next agent's model is shown. Default: everything.
     #[must_use]
     pub fn carrying(mut self, carried: Carried) -> Self {
         Arc::make_mut(&mut self.0).carried = carried;
         self
     }
 
-    /// Sets how often a run may be handed off; an agent that wants to all the same is told to answer itself. Default:
-    /// [`limits::HAND_OFFS`].
+    /// Sets the maximum number of hand-offs of a run. Further ones are denied, and the agent
+    /// answers itself. Default: [`limits::HAND_OFFS`].
     #[must_use]
     pub fn with_limit(mut self, times: u32) -> Self {
         Arc::make_mut(&mut self.0).limit = times;
         self
     }
 
-    /// The agents, by their names.
+    /// The routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
@@ -175,63 +183,89 @@ impl Handoffs {
         self.0.agents.get(name).ok_or_else(unknown)
     }
 
-    /// Takes up a run, or begins one with the agent that has the conversation.
-    fn begin(&self, mut input: RunInput) -> Result<(Held, Run), AgentError> {
-        let held = match &mut input.start {
-            RunStart::New { transcript, .. } => self.holder(transcript.messages()),
+    /// Starts a run with the agent that has the conversation, or resumes one.
+    fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
+        let handoff = match &mut input.start {
+            RunStart::New { transcript, .. } => {
+                let routes = &self.0.table.routes;
+                let known = |name: &&str| routes.iter().any(|route| route.name == *name);
+                let last = transcript.messages().iter().rev().find_map(|it| transfer::handed_to(it));
+                let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
+                let agent = last.filter(known).unwrap_or_else(first).to_owned();
+                HandoffState { agent, count: 0, state: Value::Null }
+            }
             RunStart::Resume { parked, .. } => {
                 let foreign = |_| {
                     AgentErrorKind::InvalidInput("what is parked was not parked by these agents".to_owned())
                 };
-                let mut held = Held::deserialize(parked.state.take()).map_err(foreign)?;
-                parked.state = held.state.take();
-                held
+                let mut handoff = HandoffState::deserialize(parked.state.take()).map_err(foreign)?;
+                parked.state = handoff.state.take();
+                handoff
             }
         };
-        let run = self.agent(&held.agent)?.begin(input)?;
-        Ok((held, run))
+        let run = self.agent(&handoff.agent)?.begin(input)?;
+        Ok((handoff, run))
     }
 
-    /// Who has a conversation: whom it was handed last, or the first.
-    fn holder(&self, messages: &[Arc<Message>]) -> Held {
-        let routes = &self.0.table.routes;
-        let known = |name: &&str| routes.iter().any(|route| route.name == *name);
-        let handed = messages.iter().rev().find_map(|message| handed_to(message)).filter(known);
-        let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
-        Held { agent: handed.unwrap_or_else(first).to_owned(), handed: 0, state: Value::Null }
-    }
-
-    /// Whom a call of this tool hands the conversation to.
-    fn handed_by(&self, tool: &str) -> Option<&str> {
+    /// The agent that a tool hands the conversation to.
+    fn target(&self, tool: &str) -> Option<&str> {
         let routes = self.0.table.routes.iter().map(|route| &*route.name);
         routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
     }
 
     async fn drive(self, input: RunInput, events: Events) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
-        let (mut held, mut run) = self.begin(input)?;
+        let (handoff, mut run) = self.begin(input)?;
+        let mailbox = Mailbox::attach(&context);
+        let output = self.drive_agents(&mut run, handoff, &context, (&events, &mailbox)).await;
+        mailbox.close(&run);
+        output
+    }
+
+    async fn drive_agents(
+        &self,
+        run: &mut Run,
+        mut handoff: HandoffState,
+        context: &RunContext,
+        (events, mailbox): (&Events, &Mailbox),
+    ) -> Result<RunOutput, AgentError> {
         let mut reason = "it has the conversation".to_owned();
         loop {
-            tracing::info!(agent = held.agent, reason, "an agent speaks");
-            events.tell(|| RunEvent::Routed { route: Some(held.agent.clone()), reason }).await;
-            let agent = self.agent(&held.agent)?;
-            let turn = Turn::new(self.0.limit, held.handed);
+            tracing::info!(agent = handoff.agent, reason, "an agent speaks");
+            events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
+            let agent = self.agent(&handoff.agent)?;
+            let turn = Turn::new(self.0.limit, handoff.count);
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
-            let output = agent.drive_to_end(&mut run, context, &events).await?;
-            let Some(result) = run.handed_off(agent.transfers()) else { return Ok(self.end(held, output)) };
-            let to = self.handed_by(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
-            reason = transfer::reason(&held.agent, run.transcript(), &result);
-            run.hand_over(&to, self.agent(&to)?.config(), self.0.carried, &reason);
-            held = Held { agent: to, handed: held.handed + 1, state: Value::Null };
+            let is_handed_off = |run: &Run| transfer::result(run, agent.transfers()).is_some();
+            let output = agent.drive_until(run, context, (events, mailbox), &is_handed_off).await?;
+            if let Some(output) = output {
+                return Ok(handoff.finish(output));
+            }
+            let result = transfer::result(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
+            let to = self.target(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
+            reason = transfer::reason(&handoff.agent, run.transcript(), &result);
+            self.hand_over(run, &to, &reason)?;
+            handoff = HandoffState { agent: to, count: handoff.count + 1, state: Value::Null };
         }
     }
 
-    /// Says who answered, or whose run waits.
-    fn end(&self, held: Held, output: RunOutput) -> RunOutput {
+    fn hand_over(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
+        run.reconfigure(self.agent(to)?.config());
+        if self.0.carried == Carried::Question {
+            run.hide_steps();
+        }
+        run.append(transfer::note(to, reason))?;
+        Ok(())
+    }
+}
+
+impl HandoffState {
+    /// Adds the answering agent, or the agent of the suspended run.
+    fn finish(self, output: RunOutput) -> RunOutput {
         match output {
-            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&held.agent))),
+            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),
             RunOutput::Parked(Parked { pending, state }) => {
-                RunOutput::Parked(Parked { pending, state: json!(Held { state, ..held }) })
+                RunOutput::Parked(Parked { pending, state: json!(Self { state, ..self }) })
             }
         }
     }
@@ -241,11 +275,11 @@ impl Handoffs {
 impl Agent for Handoffs {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agents = self.clone();
-        watch(|events| agents.drive(input, events))
+        observe(|events| agents.drive(input, events))
     }
 
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        self.clone().drive(input, Events::unwatched()).await
+        self.clone().drive(input, Events::unobserved()).await
     }
 }
 

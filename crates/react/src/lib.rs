@@ -4,13 +4,14 @@ mod agent;
 mod blocking;
 mod dialect;
 mod handoff;
-mod queue;
+mod open_calls;
+pub mod queue;
 mod reply;
 mod router;
-mod run;
+pub mod run;
 mod trajectory;
 
-pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, StepContext, StepRequest};
+pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, RunHandle, StepContext, StepRequest};
 pub use blocking::{BlockingAgent, BlockingEvents};
 pub use dialect::{Delta, Dialect, FINISH, JsonReact, Listener, NativeCalls, Prompt, TextReact, dialect_for};
 pub use handoff::{Carried, HandoffError, Handoffs};
@@ -20,7 +21,7 @@ pub use router::{
     Choice, Classifier, Keyword, Keywords, ModelClassifier, Route, RouteTable, Router, RouterError,
 };
 pub use run::{
-    AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputsBy, Run, RunConfig, RunError,
-    RunHead, Step, is_hint, is_unusable,
+    AtLimit, CallBatch, ContextConfig, Effect, Output, OutputError, OutputStrategy, Run, RunConfig, RunError,
+    RunHead, Step, When, is_hint, is_unusable,
 };
 pub use trajectory::{Trajectory, TrajectoryStep};

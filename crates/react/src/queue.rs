@@ -1,11 +1,16 @@
-//! Calls from code that cannot wait for them: executed later, with their results in the place of what stood for them.
+//! Calls from synchronous code, executed later. Their results replace placeholders.
+//!
+//! Built on public items of [`run`](crate::run): [`Run::add_calls`](crate::Run::add_calls) executes
+//! the calls, and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) that shows their
+//! results.
 
-mod calls;
-mod filling;
+mod call_queues;
 mod handle;
+mod placeholder_resolver;
+mod placeholders;
 mod results;
-mod rounds;
 mod saved;
+mod selection;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -20,28 +25,31 @@ use haft_core::{
 
 use crate::{
     CallBatch, RunError,
-    run::{OpenCalls, queued},
+    open_calls::{OpenCalls, not_run},
+    run::Selection,
 };
+use selection::select;
 
-pub(crate) use calls::Queues;
-pub(crate) use handle::{Pushed, Room};
+pub(crate) use call_queues::CallQueues;
+pub(crate) use handle::{Pushed, Quota};
 pub use handle::{QueueError, QueueHandle};
-pub(crate) use results::{Learned, is_placeholder};
+pub use placeholders::Placeholders;
 pub use results::{Queued, QueuedResults};
-pub(crate) use rounds::{Round, next_round};
 
-/// Calls that synchronous code makes and cannot wait for: a template, a script, a plain function.
+/// A queue of calls from code that cannot await them: a template, a script, a plain function.
 ///
-/// Each call that is [pushed](QueueHandle::push) is validated at once and gives a placeholder, a short text that nobody can
-/// guess. The queue is [executed](Self::execute) later, through the pipeline of the tools, and whoever shows the text puts the
-/// results, or the failures, [in the places](QueuedResults::in_text) of the placeholders. The arguments of a call may hold placeholders of earlier
-/// ones: it is made when their results are there, with these in their places.
+/// [`QueueHandle::push`] validates a call and returns a placeholder, a short text that cannot be
+/// guessed. The queue is [executed](Self::execute) later, through the pipeline of the tools, and
+/// the program [replaces](QueuedResults::in_text) the placeholders by the results or failures. The
+/// arguments of a call may contain placeholders of earlier calls: it is executed after them, with
+/// their results.
 ///
-/// Inside an agent there is a queue for each run: a tool that asks for a [`QueueHandle`] as its state pushes calls of the agent's tools,
-/// which are executed before the next request, and the model reads their results.
+/// An agent has a queue for each run: a tool that takes a [`QueueHandle`] as its state pushes calls
+/// of the agent's tools. They are executed before the next request, and the model reads their
+/// results.
 ///
-/// A queue is data: it serialises, and goes on in another process. A call is handed out once; one that was handed out when
-/// its process was lost is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
+/// A queue is data: it serializes, and continues in another process. A call that was under way when
+/// its process ended is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
 ///
 /// # Examples
 ///
@@ -62,7 +70,7 @@ pub(crate) use rounds::{Round, next_round};
 /// let run = RunContext::default();
 /// let calls = queue.handle(&tools, &run).await;
 ///
-/// // Code that cannot wait.
+/// // Code that cannot await.
 /// let render = |item: &str| calls.push("price", json!({"item": item}));
 /// let text = format!("A pen is {}, a horse {}.", render("pen")?, render("horse")?);
 ///
@@ -74,37 +82,40 @@ pub(crate) use rounds::{Round, next_round};
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<Pushed>,
-    /// What was pushed and not handed out.
+    /// The calls that were pushed and not handed out.
     waiting: Vec<ToolCall>,
-    /// The calls of the present round.
+    /// The calls that are being executed.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
 
 impl PendingQueue {
-    /// Makes an empty queue, for at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS).
+    /// Creates a queue for at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes an empty queue for at most this many calls.
+    /// Creates a queue for at most this many calls.
     pub fn with_capacity(calls: usize) -> Self {
-        Self { pushed: Arc::new(Pushed::within(&Room::new(calls))), ..Self::default() }
+        Self { pushed: Arc::new(Pushed::within(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// The end of the queue for synchronous code, which pushes calls of the tools that are there for `run`.
+    /// A handle that pushes calls of the tools that are available for `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes what was pushed, and what is pushed meanwhile, in rounds: a call comes after those whose results it needs.
-    /// Gives the calls that wait for somebody; when they have their [answers](Self::on_answer), the queue is executed
-    /// again.
+    /// Executes all calls, also those pushed meanwhile. A call is executed after the calls whose
+    /// results it needs.
+    ///
+    /// Returns the calls that wait for a decision. After [`on_answer`](Self::on_answer), execute
+    /// the queue again.
     ///
     /// # Cancellation
     ///
-    /// Cancelled by the token of `run`, every call gets its result. Where the future is dropped, calls that were under way are
-    /// unconfirmed the next time, or go again if their tools are idempotent.
+    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped,
+    /// calls under way are unconfirmed the next time, or are executed again if their tools are
+    /// idempotent.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&listing(&run)).await;
         self.recover(&list);
@@ -120,7 +131,7 @@ impl PendingQueue {
             let mut outcomes = tools.pipeline().batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };
-                // They are under way: each was handed out, and comes back once.
+                // Each call is under way and reported once, so that this cannot fail.
                 let _ = match outcome {
                     CallOutcome::Finished(result) => self.on_result(id, result),
                     CallOutcome::Pending(pending) => self.on_pending(pending),
@@ -130,8 +141,8 @@ impl PendingQueue {
         self.pending()
     }
 
-    /// Hands out the calls that can be made now, for a driver of its own. Each is handed out once: who must survive a crash
-    /// saves the queue before the calls are made.
+    /// Returns the calls that can be executed now, for another driver. Each is returned once: to
+    /// survive a crash, save the queue before the calls are executed.
     pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
@@ -142,23 +153,27 @@ impl PendingQueue {
                 if !open.are_finished() {
                     return None;
                 }
-                self.settle(FailureKind::Cancelled, "cancelled");
+                self.close(FailureKind::Cancelled, "cancelled");
             }
             self.waiting.extend(self.pushed.take());
             if self.waiting.is_empty() {
                 return None;
             }
-            let Round { calls, failed } = next_round(&mut self.waiting, &self.results, Timestamp::now());
+            let Selection { ready, waiting, failed } =
+                select(std::mem::take(&mut self.waiting), &self.results);
+            self.waiting = waiting;
+            let now = Timestamp::now();
+            let failed = failed.iter().map(|(call, why)| not_run(call, FailureKind::Failed, why, now));
             self.results.extend(failed);
-            self.open = (!calls.is_empty()).then(|| OpenCalls::new(calls));
+            self.open = (!ready.is_empty()).then(|| OpenCalls::new(ready));
         }
     }
 
-    /// Tells what came of a call that was handed out.
+    /// Reports the result of a call.
     ///
     /// # Errors
     ///
-    /// Fails when no call of this id is under way.
+    /// Fails if no call of this id is under way.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
         let (call, _) = open.under_way_as(id)?;
@@ -166,62 +181,62 @@ impl PendingQueue {
         open.finish(id, result).map(|_| ())
     }
 
-    /// Tells that a call that was handed out must wait.
+    /// Reports that a call waits for a decision.
     ///
     /// # Errors
     ///
-    /// Fails when no call of this id is under way.
+    /// Fails if no call of this id is under way.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(call.id.clone()))?;
         open.suspend(&call.id, pending)
     }
 
-    /// Gives a call that waits its answer.
+    /// Reports the decision for a call that waits.
     ///
     /// # Errors
     ///
-    /// Fails when no call of this id waits, or when it waits for something else.
+    /// Fails if no call of this id waits, or if it waits for another kind of decision.
     pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
         let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
         self.open.as_mut().ok_or_else(none)?.answer(id, answer)
     }
 
-    /// The calls that wait for somebody.
+    /// The calls that wait for a decision.
     pub fn pending(&self) -> Vec<PendingCall> {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Takes up a queue whose driver is gone: calls of idempotent tools that were under way go again, and the others are
-    /// [unconfirmed](FailureKind::Unconfirmed).
+    /// Continues a queue whose driver is gone: calls of idempotent tools that were under way are
+    /// executed again, and the others are [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
-            open.recover(Timestamp::now(), |call| queued::may_go_again(tools, call));
+            open.recover(Timestamp::now(), tools);
         }
     }
 
-    /// Gives every call that has no result one that says that it was cancelled.
+    /// Cancels all calls that have no result.
     pub fn cancel(&mut self) {
-        self.settle(FailureKind::Cancelled, "cancelled");
+        self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
         let open = OpenCalls::new(std::mem::take(&mut self.waiting));
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// The calls that were pushed and not handed out, for a driver of its own to [tell its run](crate::Run::on_queued) of. The handles of
-    /// the queue take nothing after that.
+    /// The calls that were pushed and not handed out, for a driver that
+    /// [adds](crate::Run::add_calls) them to its run. Closes the handles of the queue.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
     }
 
-    fn settle(&mut self, kind: FailureKind, why: &str) {
+    fn close(&mut self, kind: FailureKind, why: &str) {
         if let Some(open) = self.open.take() {
             self.results.extend(open.close(kind, why, Timestamp::now()));
         }
     }
 
-    /// What is known of all calls: those that were not executed are told as such.
+    /// The results so far. Calls without a result are [`Queued::Unexecuted`].
     pub fn results(&self) -> QueuedResults {
         let mut results = self.results.clone();
         let pushed = self.pushed.calls();
@@ -231,13 +246,13 @@ impl PendingQueue {
         results
     }
 
-    /// A text with the results in their places.
+    /// The text with results in place of placeholders.
     pub fn show<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.results().in_text(text)
     }
 
-    /// The message that tells a conversation of the results: whoever shows the conversation to a model puts them into their
-    /// places, also those in messages that stand before it. A [run](crate::Run) does so by itself.
+    /// A message with the results for a conversation. An agent shows them to its model in place of
+    /// the placeholders in this conversation, also in earlier messages.
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }

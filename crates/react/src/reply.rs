@@ -1,4 +1,4 @@
-//! What a model replied, in the words of the transcript.
+//! Replies, independent of the dialect.
 
 use haft_core::{
     message::AssistantMessage,
@@ -7,22 +7,22 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A reply without the dialect that it was given in.
+/// A reply of a model, independent of the dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// What the model said: calls, an answer, or what could not be read.
+    /// The message: calls, an answer, or unreadable text.
     pub message: AssistantMessage,
-    /// Why it stopped.
+    /// The finish reason.
     pub finish_reason: FinishReason,
-    /// What it cost.
+    /// Tokens and cost.
     #[serde(default)]
     pub usage: Usage,
-    /// Why the reply cannot be used, in words for the model.
+    /// The problem with the reply, for the model, if it cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Takes a reply that is in the words of the transcript already.
+/// For replies that are independent of a dialect already.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

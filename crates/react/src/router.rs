@@ -1,4 +1,4 @@
-//! One agent in front of several.
+//! Routing of tasks to agents.
 
 mod clarify;
 mod classifier;
@@ -22,18 +22,19 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::run::{conversation, date};
+use crate::run::{conversation, set_timestamps};
 
 pub use classifier::{Choice, Classifier};
 pub use keywords::Keywords;
 pub use model::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouterError};
 
-/// An agent that gives each task to the one of several that it is for, with the conversation so far.
+/// An agent that routes each task to one of several agents, with the conversation so far.
 ///
-/// Where it is not clear which that is, nothing is guessed: the answer is a question back, with
-/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification), or a [fallback](Self::with_fallback) takes over. Each decision is told with its reason, as
-/// [`RunEvent::Routed`]. A run that waits is taken up by the agent that parked it.
+/// If the route is not clear, the answer is a clarifying question, with
+/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification), or a
+/// [fallback](Self::with_fallback) takes the task. Each decision is reported with its reason, as
+/// [`RunEvent::Routed`]. A suspended run is resumed by its agent.
 ///
 /// # Examples
 ///
@@ -71,24 +72,24 @@ struct Parts {
     fallback: Option<Arc<dyn Agent>>,
 }
 
-/// What is saved of a run that waits: whose it is, and what that agent saved.
+/// The saved form of a suspended run: its route, and the state of its agent.
 #[derive(Serialize, Deserialize)]
 struct Waiting {
-    /// The route; none for the fallback.
+    /// The route, or `None` for the fallback.
     route: Option<String>,
     state: Value,
-    /// What the choice cost.
+    /// The usage of the classifier.
     #[serde(default)]
     usage: Usage,
 }
 
 impl Router {
-    /// Makes a router that goes by [`Keywords`], with the agent of each route by its name.
+    /// Creates a router that classifies by [`Keywords`], with the agent of each route by name.
     ///
     /// # Errors
     ///
-    /// Fails when a route has no agent, an agent no route, when the table has no route, when two routes or two agents have one
-    /// name, or when a keyword can never be found.
+    /// Fails if the table is empty, a route has no agent, an agent has no route, two routes or two
+    /// agents have the same name, or a keyword can never match.
     pub fn new<A: Agent + 'static>(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, A)>,
@@ -100,13 +101,13 @@ impl Router {
         Ok(Self(Arc::new(Parts { table, agents, classifier: Arc::new(Keywords), fallback: None })))
     }
 
-    /// Goes by another classifier, such as a [model](ModelClassifier).
+    /// Sets the classifier, for example a [model](ModelClassifier).
     #[must_use]
     pub fn with_classifier(self, classifier: impl Classifier + 'static) -> Self {
         self.with(|parts| parts.classifier = Arc::new(classifier))
     }
 
-    /// Sets who takes what is not clearly for one of the others, in place of a question back.
+    /// Sets the agent for tasks without a clear route, instead of a clarifying question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
         self.with(|parts| parts.fallback = Some(Arc::new(agent)))
@@ -122,14 +123,14 @@ impl Router {
         &self.0.table
     }
 
-    /// Decides who takes a task. What that is, with its reason, is the event.
+    /// Classifies a new task, and returns the event with the reason. Resumes a suspended run.
     async fn open(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Course), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
-                date(messages);
+                set_timestamps(messages);
                 let conversation = conversation(transcript, messages.clone())?;
                 let choice = self.choose(&conversation, &input.context).await;
-                // Nobody has taken the conversation yet: whoever goes on from the error must have it.
+                // No agent has the conversation yet, so that the error must contain it.
                 let choice = choice.map_err(|error| {
                     let usage = error.usage;
                     error.with_run(conversation.clone(), usage)
@@ -176,8 +177,8 @@ impl Router {
         Ok((routed, Course::Agent { agent, input: Box::new(input), origin }))
     }
 
-    /// Puts the state of the agent that parked a run in the place of the router's; whose it is, and what the choice
-    /// cost.
+    /// Replaces the state of the router by that of its agent. Returns the route and the usage of
+    /// the classifier.
     fn take_up(&self, parked: &mut Parked) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("what is parked was not parked by this router".to_owned());
@@ -198,22 +199,22 @@ impl Router {
     }
 }
 
-/// What becomes of a task.
+/// The decision about a task.
 enum Course {
-    /// An agent works on it.
+    /// An agent takes it.
     Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, origin: Origin },
-    /// It is answered by a question back.
+    /// The answer is a clarifying question.
     Question(Box<RunAnswer>),
 }
 
-/// Whose a run is, and what the choice cost.
+/// The route of a run, and the usage of the classifier.
 struct Origin {
     route: Option<String>,
     usage: Usage,
 }
 
 impl Origin {
-    /// What is parked says whose it is, and an answer too.
+    /// Adds the route to the output.
     fn of_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Parked(parked) => {
@@ -279,7 +280,7 @@ impl Agent for Router {
         opened.try_flatten_stream().boxed()
     }
 
-    /// The agent that takes it runs as nobody watches it: its model is asked for whole replies.
+    /// Runs the agent without events, so that its model is asked for whole replies.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let (_, course) = self.open(input).await?;
         course.run().await

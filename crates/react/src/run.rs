@@ -1,32 +1,33 @@
-//! The run: the agent loop as data, without I/O.
+//! The run: the agent loop as a sans-I/O state machine.
 
-mod act;
+mod added_calls;
 mod answer;
-mod ask;
-mod begin;
-mod calls;
-mod check;
-mod choice;
-mod compact;
+mod compaction;
 mod config;
 mod context;
+mod conversation;
 mod effect;
+mod enqueue;
 mod error;
 mod guard;
-mod hand;
 mod head;
-mod hear;
 mod ids;
 mod inputs;
 mod limits;
-mod mark;
-mod migrate;
+mod marks;
+mod output;
 mod outputs;
-mod park;
-mod pieces;
-pub(crate) mod queued;
+mod reconfigure;
+mod reply;
+mod request;
+mod resolver;
 mod saved;
+mod segments;
+mod state;
 mod steps;
+mod suspend;
+mod tool_calls;
+mod tool_choice;
 
 use haft_core::{
     Message, RunInput, Schema, Transcript,
@@ -36,35 +37,40 @@ use haft_core::{
     usage::Usage,
 };
 
-use guard::CallsMade;
-use head::{Head, Phase};
+use guard::CallHistory;
+use head::Head;
 use ids::CallIds;
-use queued::Placed;
+use state::State;
 
-pub(crate) use ask::is_broken_reply;
-pub(crate) use begin::{conversation, date};
-pub(crate) use calls::{OpenCalls, not_run};
-pub use check::{Output, OutputError};
-pub use config::{AtLimit, OutputsBy, RunConfig};
+pub use config::{AtLimit, OutputStrategy, RunConfig};
 pub use context::ContextConfig;
+pub use conversation::{conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step};
+pub use enqueue::{When, check_enqueued};
 pub use error::RunError;
-pub(crate) use mark::{
-    clarification, handed_to, is_clarification, is_rejected, queue_note, queued_in, summarised,
+pub use marks::{
+    call_results, call_results_note, hint, is_enqueued, is_hint, is_rejected, is_unusable, summarized,
 };
-pub use mark::{is_hint, is_unusable};
-pub(crate) use pieces::is_said;
+pub use output::{Output, OutputError};
+pub use request::is_broken_reply;
+pub use resolver::{Resolver, Selection};
 pub use saved::RunHead;
-pub(crate) use steps::{arguments, steps, thought};
+pub use segments::is_from_user;
+pub use state::RunState;
+pub use steps::{arguments, reasoning, steps};
 
-/// One run of an agent: a state machine that says which [`Effect`] it wants and is told what came of it.
+/// One run of an agent: a serializable, sans-I/O state machine.
 ///
-/// It is data: no clock, no randomness, no handle. What cannot be saved is lent to [`next`](Self::next) as a
-/// [`Step`]. So a run can be saved between any two steps, moved to another process, replayed, or stepped by code
-/// without a runtime. As JSON it names its format; an older format is read, and a newer one refused.
+/// [`next`](Self::next) returns the next [`Effect`]. The driver performs it and reports the outcome
+/// with the method that the effect names. A run has no clock, no randomness and no handle: what
+/// cannot be saved is passed to `next` as a [`Step`]. A run can therefore be saved between any two
+/// steps, moved to another process, replayed, or driven by code without a runtime.
 ///
-/// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript closed. The
-/// state stays one that can go on: whoever raises a limit or finds the model's server again may call `next` again.
+/// # Errors
+///
+/// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript
+/// closed. The state remains valid: after the limit was raised, or the model's server is back,
+/// `next` may be called again.
 ///
 /// # Examples
 ///
@@ -75,20 +81,32 @@ pub(crate) use steps::{arguments, steps, thought};
 /// let mut run = Run::new(&RunConfig::default(), RunInput::new("What is 17 plus 25?"))?;
 /// let tools = ToolList::default();
 /// let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-/// let call = ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#);
+/// let mut replies = [
+///     AssistantMessage {
+///         tool_calls: vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
+///         ..AssistantMessage::default()
+///     },
+///     AssistantMessage::from("It is 42."),
+/// ]
+/// .into_iter();
 ///
-/// let Effect::Chat(_request) = run.next(&step)? else { unreachable!() };
-/// let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-/// run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None)))?;
-///
-/// let Effect::Call(batch) = run.next(&step)? else { unreachable!() };
-/// assert_eq!(batch.calls[0].name, "add");
-/// run.on_result("call_1", ToolResult::done("call_1", "add", ToolOutput::from("42")))?;
-///
-/// let Effect::Chat(_request) = run.next(&step)? else { unreachable!() };
-/// run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("It is 42."), None)))?;
-///
-/// let Effect::Done(answer) = run.next(&step)? else { unreachable!() };
+/// let answer = loop {
+///     match run.next(&step)? {
+///         // List the tools and run the hooks here, then pass the results to `next`.
+///         Effect::Prepare => {}
+///         Effect::Chat(_request) => {
+///             let response = ChatResponse::new(replies.next().unwrap());
+///             run.on_chat(Ok(NativeCalls.fold(response, run.outputs())))?;
+///         }
+///         Effect::Call(batch) => {
+///             for call in batch.calls {
+///                 run.on_result(&call.id, ToolResult::done("", "", ToolOutput::from("42")))?;
+///             }
+///         }
+///         Effect::Done(answer) => break answer,
+///         other => unreachable!("{other:?}"),
+///     }
+/// };
 /// assert_eq!(answer.text, "It is 42.");
 /// # Ok::<(), haft_core::agent::AgentError>(())
 /// ```
@@ -97,19 +115,20 @@ pub struct Run {
     transcript: Transcript,
     head: Head,
     ids: CallIds,
-    made: CallsMade,
-    placed: Placed,
+    history: CallHistory,
 }
 
 impl Run {
-    /// Begins a run, or takes up a parked one with the answers that came. What `input` says of limits, of calls that the model
-    /// must make and of tools that end the run takes the place of what is configured; its context is for the driver.
+    /// Starts a run, or resumes a suspended one with the decisions of `input`.
+    ///
+    /// Limits, tool choice and stopping tools of `input` override `config`. The context of `input`
+    /// is for the driver.
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::InvalidInput`] when there is nothing to say, when calls of the transcript have
-    /// no result yet, or when what was parked cannot be taken up with these answers. The conversation is in the error;
-    /// what was parked is as good as before, for whoever kept a clone of it.
+    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if calls in the
+    /// transcript have no result, or if the decisions do not fit the suspended run. The error
+    /// contains the conversation.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -118,167 +137,180 @@ impl Run {
         if let Some(limits) = input.limits {
             run.set_limits(limits);
         }
-        let Head { asked, config, has_called, .. } = &mut run.head;
-        *has_called &= input.tool_choice.is_none();
-        asked.tool_choice = input.tool_choice.or(asked.tool_choice.take());
-        asked.stop_on = input.stop_on.or(asked.stop_on.take());
-        asked.overrule(config);
+        let Head { overrides, config, .. } = &mut run.head;
+        overrides.tool_choice = input.tool_choice.or(overrides.tool_choice.take());
+        overrides.stop_on = input.stop_on.or(overrides.stop_on.take());
+        overrides.apply(config);
         Ok(run)
     }
 
     fn begin(config: RunConfig, new: Vec<Message>, earlier: &Transcript) -> Result<Self, AgentError> {
-        let start = earlier.len();
+        let first_message = earlier.len();
         let transcript = conversation(earlier, new)?;
-        inputs::check(config.inputs.as_ref(), transcript.messages(), start)
-            .map_err(|kind| begin::refused(kind, earlier))?;
-        let ids = CallIds::of(transcript.messages());
-        let head = Head::new(config, transcript.messages(), start);
-        Ok(Self { transcript, head, ids, made: CallsMade::default(), placed: Placed::default() })
+        inputs::check(config.inputs.as_ref(), transcript.messages(), first_message)
+            .map_err(|kind| conversation::rejected(kind, earlier))?;
+        let head = Head::new(config, transcript.messages(), first_message);
+        Ok(Self::from_parts(head, transcript))
     }
 
-    /// The conversation so far. While calls are open their results are not in it, and neither is an answer that is being checked.
+    fn from_parts(head: Head, transcript: Transcript) -> Self {
+        let ids = CallIds::of(transcript.messages(), &head);
+        Self { transcript, head, ids, history: CallHistory::default() }
+    }
+
+    /// The name of the current state.
+    pub fn state(&self) -> RunState {
+        self.head.state.state().name()
+    }
+
+    /// The conversation so far. Results of open calls are not in it, and neither is an output under
+    /// validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The conversation with the answer that is being checked, if there is one, as not taken.
-    pub(crate) fn said(&self) -> Transcript {
+    /// The transcript for an error report: an output under validation is appended, marked as
+    /// [unusable](is_unusable).
+    pub fn transcript_with_output(&self) -> Transcript {
         let mut transcript = self.transcript.clone();
-        if let Phase::Checking { said: Some(said), .. } = &self.head.phase {
-            transcript.push(mark::rejected(Message::assistant((**said).clone())).at(self.head.now));
+        if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
+            let message = Message::assistant((**message).clone());
+            transcript.push(marks::rejected(message).at(self.head.now()));
         }
         transcript
     }
 
-    /// What the run cost so far.
+    /// Index of the first message of this run in the transcript.
+    pub fn first_message(&self) -> usize {
+        self.head.first_message
+    }
+
+    /// Tokens and cost so far.
     pub fn usage(&self) -> Usage {
         self.head.usage
     }
 
-    /// How often the model was asked for a step. Summaries are asked for beside that, and count for the limit too.
+    /// Number of requests for a step. Requests for summaries are not included, but count for the
+    /// limit.
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
-    /// The step that what is offered is for: that of the next request, or of the one that the calls under way belong to.
-    pub(crate) fn step(&self) -> u32 {
-        let is_calling = matches!(self.head.phase, Phase::Calling { .. }) && !self.is_asking();
-        self.head.requests.saturating_sub(u32::from(is_calling))
+    /// Number of the current step, from 0: that of the next request, or of the request whose calls
+    /// are open.
+    pub fn step(&self) -> u32 {
+        self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
 
-    /// How the run behaves.
+    /// The configuration, with the overrides of the input.
     pub fn config(&self) -> &RunConfig {
         &self.head.config
     }
 
-    /// The form of the answer that the next reply may give, where it is data: what a dialect is told of when it
-    /// [folds](crate::Dialect::fold) the reply.
+    /// The schema of the answer, if the next reply may contain the answer as data. To be passed to
+    /// [`Dialect::fold`](crate::Dialect::fold) and [`Dialect::listener`](crate::Dialect::listener).
     pub fn outputs(&self) -> Option<&Schema> {
-        let Head { config, .. } = &self.head;
-        let is_asked = config.outputs_by == OutputsBy::Finish || self.head.must_answer();
-        config.outputs.as_ref().filter(|_| is_asked)
+        self.outputs_of(self.head.state.purpose())
     }
 
-    /// Sets how much the run may use from now on. A run that had used up its limits goes on.
+    fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
+        let config = &self.head.config;
+        let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
+        config.outputs.as_ref().filter(|_| is_requested)
+    }
+
+    /// Replaces the limits. A run that had reached a limit can continue.
     pub fn set_limits(&mut self, limits: RunLimits) {
         self.head.config.limits = limits;
-        self.head.last_request = None;
-        if let Phase::Exhausted { .. } = self.head.phase {
-            self.head.phase = Phase::Asking;
-        }
+        self.head.state.lift_limit();
     }
 
-    /// Whether the next effect is a request, as far as is known: what it offers should be listed afresh. Otherwise the
-    /// snapshot that the model saw is to be kept for its calls.
+    /// Returns the next effect.
     ///
-    /// A driver that asks this when it has [told of a reply](Self::on_chat) or of the last result does not ask its sources
-    /// in vain.
-    pub fn is_asking(&self) -> bool {
-        match &self.head.phase {
-            Phase::Asking => self.head.queued.is_empty() && self.head.ended_by.is_none(),
-            Phase::Replied { reply } => reply.problem.is_some() || reply.message.is_empty(),
-            Phase::Calling { calls, queued: of_queue } => {
-                let Head { queued, config, ended_by, .. } = &self.head;
-                let ends = ended_by.is_some() || (!of_queue && calls.ending(&config.stop_on).is_some());
-                calls.are_finished() && queued.is_empty() && !ends
-            }
-            _ => false,
-        }
-    }
-
-    /// Takes what it was told into the transcript, so that all is there when the next request is decided about.
-    pub(crate) fn take_in(&mut self, step: &Step<'_>) -> Result<(), AgentErrorKind> {
-        self.tick(step.now);
-        self.hear()?;
-        if self.is_asking() { self.call(step.tools).map(drop) } else { Ok(()) }
-    }
-
-    /// Goes on to the next effect.
-    ///
-    /// For a request, `step.tools` should be [listed afresh](Self::is_asking); for the calls of a reply it should be the
-    /// snapshot that the model saw.
+    /// [`Effect::Prepare`] asks for fresh inputs, which are passed to the next call. For
+    /// [`Effect::Call`] the inputs are those of the request that the model replied to.
     ///
     /// # Errors
     ///
-    /// Fails when the run ends without an answer, and with [`AgentErrorKind::InvalidInput`] when it is not told of
-    /// the last effect yet.
+    /// Fails if the run ends without an answer, and with [`AgentErrorKind::OutOfTurn`] if the
+    /// outcome of the last effect was not reported.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
-        match &self.head.phase {
-            Phase::Asking if !self.head.queued.is_empty() => {
-                self.open_queued()?;
-                self.next(step)
+        loop {
+            if let Some(effect) = self.advance(step)? {
+                return Ok(effect);
             }
-            Phase::Asking if self.head.ended_by.is_some() => {
-                self.end_by_tool();
-                self.next(step)
-            }
-            Phase::Asking => self.ask(step),
-            Phase::Asked => Err(RunError::RequestUnderWay.into()),
-            Phase::Compacting { .. } => self.compact().map_or_else(|| self.ask(step), Ok),
-            Phase::Replied { .. } => {
-                self.hear()?;
-                self.next(step)
-            }
-            Phase::Calling { .. } => match self.call(step.tools)? {
-                Some(effect) => Ok(effect),
-                None => self.next(step),
-            },
-            Phase::Exhausted { limit } => Err(AgentErrorKind::LimitReached(*limit)),
-            Phase::Checking { output, .. } => Ok(Effect::Check(output.clone())),
-            Phase::Answered { stop_reason, output } => {
-                let answer = self.answer(*stop_reason, output.as_deref());
-                Ok(Effect::Done(Box::new(self.shown_answer(answer))))
-            }
-            Phase::Cancelled => Err(AgentErrorKind::Cancelled),
         }
     }
 
-    /// Cancels the run: every open call gets a result, and an answer that is being checked is kept as one that was not taken, so
-    /// that the conversation can go on in another run.
+    /// One transition, with its effect if it has one.
+    fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
+        match self.head.state.state() {
+            State::ReadyToRequest { .. } => self.prepare(step),
+            State::Preparing { .. } => self.request(step),
+            State::Compacting { .. } => Ok(self.compact(step.resolver)),
+            State::AwaitingReply(_) => Err(RunError::RequestUnderWay.into()),
+            State::ReplyReceived { .. } => self.apply_reply(step.resolver).map(|()| None),
+            State::CallingTools(_) => self.call(step.tools),
+            State::Suspended(batch) => Ok(Some(if batch.calls.has_ready() {
+                self.head.state.resume_calls();
+                Effect::Prepare
+            } else {
+                Effect::Wait(batch.calls.pending())
+            })),
+            State::StoppedByTool { result } => {
+                let result = *result;
+                self.stop_with(result, step)
+            }
+            State::CheckingOutput { output, .. } => Ok(Some(Effect::Check(output.clone()))),
+            State::LimitReached { purpose } => Err(match purpose.limit() {
+                Some(limit) => AgentErrorKind::LimitReached(limit),
+                None => AgentErrorKind::Incomplete,
+            }),
+            State::Finishing(answer) => {
+                if self.has_follow_up(answer.stop_reason) {
+                    self.deliver_all();
+                    self.head.state.go_on();
+                } else {
+                    self.head.state.finish();
+                }
+                Ok(None)
+            }
+            State::Finished(answer) => {
+                let answer = self.answer(answer.stop_reason, answer.output.as_deref());
+                let answer = self.resolved_answer(answer, step.resolver);
+                Ok(Some(Effect::Done(Box::new(answer))))
+            }
+            State::Cancelled => Err(AgentErrorKind::Cancelled),
+        }
+    }
+
+    /// Cancels the run. Every open call gets a result, and an output under validation is kept as
+    /// [unusable](is_unusable), so that another run can continue the conversation.
     pub fn cancel(&mut self) {
-        // What is wrong with the reply matters no more; its calls must be in the transcript, and be closed.
-        let _ = self.hear();
-        self.reject();
-        self.close(FailureKind::Cancelled, "cancelled");
-        self.close_queue(FailureKind::Cancelled, "cancelled");
-        self.head.phase = Phase::Cancelled;
+        // A reply must be in the transcript, with its calls closed. Its errors no longer matter.
+        let _ = self.apply_reply(None);
+        self.reject_output();
+        self.close_calls(FailureKind::Cancelled, "cancelled");
+        self.close_added_calls(FailureKind::Cancelled, "cancelled");
+        self.head.state.cancel();
     }
 
-    /// Takes up a run whose driver is gone: a request that was under way is made again, [interrupted
-    /// calls](Self::interrupted) of idempotent tools too, and the others are
-    /// [unconfirmed](FailureKind::Unconfirmed).
+    /// Continues a run whose driver is gone, with freshly prepared inputs: `tools` are those that
+    /// the next call of [`next`](Self::next) is given.
+    ///
+    /// A request in flight is made again. So are [interrupted calls](Self::interrupted) of
+    /// idempotent tools; the others get an [unconfirmed](FailureKind::Unconfirmed) result.
     pub fn recover(&mut self, tools: &ToolList) {
-        let now = self.head.now;
-        self.head.is_timed = false;
-        match &mut self.head.phase {
-            Phase::Calling { calls, .. } => calls.recover(now, |call| queued::may_go_again(tools, call)),
-            Phase::Asked => self.head.phase = Phase::Asking,
-            _ => {}
+        let now = self.head.now();
+        self.head.clock.stop();
+        if let Some(batch) = self.head.state.batch_mut() {
+            batch.calls.recover(now, tools);
         }
+        self.head.state.recover();
     }
 
     fn push(&mut self, message: Message) {
-        self.transcript.push(message.at(self.head.now));
+        self.transcript.push(message.at(self.head.now()));
     }
 }

@@ -13,15 +13,16 @@ use serde_json::json;
 
 use crate::{
     FINISH, QueuedResults,
-    run::{is_said, is_unusable, steps},
+    run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// What the observation after the end says.
+/// The observation after the answer.
 const COMPLETED: &str = "Completed.";
 
 /// The way to an answer: one step for each call, and one for the answer.
 ///
-/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and so on.
+/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and
+/// so on.
 ///
 /// # Examples
 ///
@@ -63,18 +64,18 @@ pub struct Trajectory {
 /// One step of a [`Trajectory`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// What the model thought or said before the call; empty where it said nothing.
+    /// The reasoning or text before the call; empty if there is none.
     pub thought: String,
     /// The tool, or [`FINISH`] for the answer.
     pub tool_name: String,
-    /// The arguments; those of the answer are the outputs, or its text as `answer`.
+    /// The arguments; for the answer the outputs, or its text as `answer`.
     pub tool_args: Value,
-    /// What the model read of the result.
+    /// The text of the result that the model read.
     pub observation: String,
 }
 
 impl Trajectory {
-    /// The trajectory of the last run in a conversation, whether it came to an answer or not.
+    /// The trajectory of the last run in a conversation, with or without an answer.
     pub fn of(transcript: &Transcript) -> Self {
         let results = QueuedResults::of(transcript);
         let shown = |message: &Arc<Message>| {
@@ -92,9 +93,12 @@ impl Trajectory {
     }
 }
 
-/// What came after the last thing that a person said.
+/// The messages after the last input. Messages that were enqueued during the run are no input.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
-    let start = messages.iter().rposition(|message| is_said(message)).unwrap_or_default();
+    let start = messages
+        .iter()
+        .rposition(|message| is_from_user(message) && !is_enqueued(message))
+        .unwrap_or_default();
     messages.get(start..).unwrap_or_default()
 }
 
@@ -129,7 +133,7 @@ impl Serialize for Trajectory {
     }
 }
 
-/// Four lines a step, for people.
+/// Four lines for each step.
 impl fmt::Display for Trajectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {

@@ -18,7 +18,11 @@ mod tests;
 
 use std::collections::HashMap;
 
-use haft_core::{AssistantMessage, ChatRequest, Message, MessageBody, Tool, ToolCall};
+use haft_core::{
+    Message, Tool, ToolCall,
+    message::{AssistantMessage, MessageBody},
+    model::ChatRequest,
+};
 
 use super::signature::signature;
 use crate::template::{Role, Turn};

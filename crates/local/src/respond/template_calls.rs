@@ -7,8 +7,9 @@
 //! invalid call can come out.
 
 use haft_core::{
-    AssistantMessage, ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolCall,
-    ToolChoice,
+    ToolCall,
+    message::AssistantMessage,
+    model::{ChatRequest, ChatResponse, FinishReason, ModelError, ResponseFormat, ToolChoice},
 };
 use llguidance::api::TopLevelGrammar;
 use tracing::debug;

@@ -3,9 +3,9 @@
 mod error;
 mod hub;
 mod registry;
-mod tls;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod verify;
 
 use std::env;

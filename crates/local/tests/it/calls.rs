@@ -2,10 +2,11 @@
 
 use futures::StreamExt as _;
 use haft_core::{
-    AssistantMessage, ChatEvent, ChatModel, ChatRequest, ChatResponse, FinishReason, Message, ModelError,
-    Schema, Tool, ToolCall, ToolChoice, ToolDefinition, ToolResult,
+    ChatModel, Message, Schema, Tool, ToolCall, ToolDefinition, ToolResult,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError, ToolChoice},
 };
-use haft_core::{DynamicTool, ToolList, ToolName, ToolOutput};
+use haft_core::{ToolName, ToolOutput, tool::DynamicTool, toolset::ToolList};
 use haft_local::LocalModel;
 use serde_json::{Value, json};
 

@@ -4,7 +4,10 @@ use std::fs;
 
 use candle_core::quantized::gguf_file::Value;
 use expect_test::{Expect, expect};
-use haft_core::{ChatModel, ChatRequest, Message, ModelError, ToolChoice};
+use haft_core::{
+    ChatModel, Message,
+    model::{ChatRequest, ModelError, ToolChoice},
+};
 use haft_local::{LoadError, LocalModel, ModelEvent};
 use serde_json::json;
 

@@ -8,24 +8,24 @@ use haft_core::{
 use super::{Parts, ReactAgent, ReactAgentBuilder, signature};
 use crate::{QueueHandle, dialect_for};
 
-/// Why an agent cannot be made.
+/// The reason for which an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tools do not go together.
+    /// The tools cannot be used together.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
-    /// A tool has a name that the dialect needs.
+    /// A tool has a name that the dialect reserves.
     #[error(
         "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
     )]
     ReservedName {
         /// The name.
         name: &'static str,
-        /// The dialect that needs it.
+        /// The dialect that reserves it.
         dialect: &'static str,
     },
-    /// A tool asks for state that nobody gives.
+    /// A tool needs state that the agent does not have.
     #[error(
         "the tool \"{tool}\" asks for state of type {state}: give it by `state`, or say by `state_per_run` that each run \
          brings it"
@@ -37,29 +37,30 @@ pub enum BuildError {
         state: &'static str,
     },
     /// The inputs are not an object.
-    #[error("the inputs cannot be taken")]
+    #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
     /// The outputs are not an object.
     #[error("the outputs cannot be asked for")]
     Outputs(#[source] SchemaError),
-    /// The outputs cannot have a reasoning beside them.
+    /// The outputs do not allow a reasoning beside them.
     #[error(
         "the outputs take no reasoning: the part of their schema at {at} takes no other properties; declare `reasoning` there, \
          or ask for no chain of thought"
     )]
     ClosedOutputs {
-        /// The place of that part, as a JSON Pointer.
+        /// The JSON Pointer of that part.
         at: String,
     },
 }
 
 impl ReactAgentBuilder {
-    /// Makes the agent.
+    /// Builds the agent.
     ///
     /// # Errors
     ///
-    /// Fails when the tools that were given as values cannot be used together or with the dialect, when one of them asks
-    /// for state that nobody gives, and when the outputs are not an object, or take no reasoning where one is asked for. What a source lists later is withheld instead.
+    /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
+    /// is missing, if the outputs are not an object, or if they do not allow the requested
+    /// reasoning. Tools that a source lists later are withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
@@ -116,6 +117,7 @@ impl ReactAgentBuilder {
             config,
             state,
             hooks: self.hooks.into(),
+            prices: self.prices,
             traces_content: self.traces_content,
             has_queue,
             transfers: BTreeSet::new(),

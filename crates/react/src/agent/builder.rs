@@ -10,9 +10,9 @@ use haft_core::{
 };
 
 use super::hook::Hooks;
-use crate::{AtLimit, ContextConfig, Dialect, OutputsBy, RunConfig};
+use crate::{AtLimit, ContextConfig, Dialect, OutputStrategy, RunConfig};
 
-/// Makes a [`ReactAgent`](super::ReactAgent).
+/// A builder for [`ReactAgent`](super::ReactAgent).
 ///
 /// # Examples
 ///
@@ -72,60 +72,64 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Gives the tools the values that they ask for. A run whose [context](haft_core::RunInput::with_context) has a value
-    /// of the same type uses that. Default: none.
+    /// Sets the state of the tools. A value of the same type in the
+    /// [context](haft_core::RunInput::with_context) of a run has precedence. Default: none.
     pub fn state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
 
-    /// Says that each run brings a value of this type, in its [context](haft_core::RunInput::with_context): in a run that
-    /// does not, the tools that ask for it are not offered.
+    /// Declares that each run has a value of this type in its
+    /// [context](haft_core::RunInput::with_context). Without it, the tools that need it are not
+    /// offered.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
     }
 
-    /// Gives each run a [queue](crate::PendingQueue), whose [handle](crate::QueueHandle) its tools are given as state. Default: if a tool of
-    /// the agent's own asks for the handle; what a source lists is not known here.
+    /// Adds a [queue](crate::PendingQueue) to each run, with its [handle](crate::QueueHandle) as
+    /// state of the tools. Default: if one of the agent's own tools takes the handle. Tools of
+    /// sources are not known here.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
     }
 
-    /// Sets what the model is told before the conversation. Default: nothing.
+    /// Sets the system message before the conversation. Default: none.
     pub fn instructions(mut self, instructions: impl Into<Content>) -> Self {
         self.instructions = Some(Arc::new(Message::system(instructions)));
         self
     }
 
-    /// Sets how the model is spoken to. Default: what [`dialect_for`](crate::dialect_for) says.
+    /// Sets the dialect. Default: [`dialect_for`](crate::dialect_for) the model.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
         self.dialect = Some(Arc::new(dialect));
         self
     }
 
-    /// Sets how much a run may use, where its input does not say.
+    /// Sets the limits of runs, unless their input overrides them.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.config.limits = limits;
         self
     }
 
-    /// Says what the tokens of its models cost, so that the [usage](haft_core::usage::Usage::cost) of a run tells its cost, which the
-    /// [limits](RunLimits::cost) may bound. A model may have [prices of its own](haft_core::model::ChatModelExt::priced) as well.
+    /// Sets the prices of its models, for the [cost](haft_core::usage::Usage::cost) of a run and its
+    /// [limit](RunLimits::cost). A model may have [its own prices](haft_core::model::ChatModelExt::priced)
+    /// as well.
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
     }
 
-    /// Sets what happens when a limit is reached. Default: the run fails.
+    /// Sets the behaviour at a limit. Default: the run fails.
     pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
         self.config.at_limit = at_limit;
         self
     }
 
-    /// Takes the question as data: an object of this schema, which is [JSON content](Content::json) of the message that a run
-    /// begins with. The model is told of the fields, and what does not fit begins no run.
+    /// Sets the schema of the input: an object, as [JSON content](Content::json) of the first
+    /// message. The instructions describe the fields. Invalid input is an error before the run
+    /// starts.
     ///
     /// # Examples
     ///
@@ -164,35 +168,36 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Asks for the answer as data: an object of this schema.
+    /// Sets the schema of the answer: an object.
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
         self
     }
 
-    /// Sets when the outputs are asked for. Default: [`OutputsBy::Finish`].
-    pub fn outputs_by(mut self, outputs_by: OutputsBy) -> Self {
-        self.config.outputs_by = outputs_by;
+    /// Sets the request that returns the outputs. Default: [`OutputStrategy::Finish`].
+    pub fn output_strategy(mut self, strategy: OutputStrategy) -> Self {
+        self.config.output_strategy = strategy;
         self
     }
 
-    /// Asks for a `reasoning` before the other outputs, or before an `answer` where none are declared: a chain of thought, for
-    /// a model that does not think by itself.
+    /// Adds a `reasoning` before the other outputs, or before an `answer` if none are declared: a
+    /// chain of thought, for models without reasoning.
     pub fn chain_of_thought(mut self) -> Self {
         self.chain_of_thought = true;
         self
     }
 
-    /// Sets whether the model may, must or must not call, where the input of a run does not say. A call that it must make, it
-    /// must make once in a run: when it has called, it decides by itself. A tool that is named and not on offer is an error
-    /// of the run. Default: it decides.
+    /// Sets the tool choice, unless the input of a run overrides it. A model that must call a tool
+    /// has to do so once in a run. A named tool that is not offered is an error of the run.
+    /// Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
-    /// Ends a run when one of these tools was done, where the input of the run does not say: its result is the answer, with
-    /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls beside it are made too; one that fails ends nothing. Default: none.
+    /// Sets return-direct tools, unless the input of a run overrides them: a successful call ends
+    /// the run with its result, and [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls beside
+    /// it are executed, too. Default: none.
     ///
     /// # Examples
     ///
@@ -220,43 +225,44 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets whether the spans of its runs hold what is said: instructions, messages, arguments and results, under OpenTelemetry's
-    /// names. Default: no, since a trace is read by others than those whom it concerns.
+    /// Adds content to the spans of its runs: instructions, messages, arguments and results, under
+    /// OpenTelemetry's names. Default: `false`, since traces are often read by other people.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
     }
 
-    /// Sets how replies are made.
+    /// Sets the settings of requests.
     pub fn settings(mut self, settings: ChatSettings) -> Self {
         self.config.settings = settings;
         self
     }
 
-    /// Sets how much of the conversation the model is shown. Default: all; and when the model says that this is too much, the
-    /// oldest step is left out, up to three times.
+    /// Sets the part of the conversation that is sent to the model. Default: all. If that is too
+    /// long, the oldest step is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
-    /// Summarises by this model what there is [too much](ContextConfig::compaction) of, whatever [`context`](Self::context) says
-    /// of that. Default: no summaries, or by the agent's own model where the context says that there are some.
+    /// Sets the model for [summaries](ContextConfig::compaction), and turns them on. Default: no
+    /// summaries, or by the agent's own model if [`context`](Self::context) turns them on.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
-    /// Sets how often in a row the same calls are tolerated; `None` is without end, for tools that are asked until
-    /// something has happened. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
-    pub fn identical_calls(mut self, times: impl Into<Option<u32>>) -> Self {
-        self.config.identical_calls = times.into();
+    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that are
+    /// polled. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
+    pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.config.max_repeated_calls = calls.into();
         self
     }
 
-    /// Sets how many replies in a row may be unusable before a run fails. Default: 2.
-    pub fn unusable_replies(mut self, replies: u32) -> Self {
-        self.config.unusable_replies = replies;
+    /// Sets the maximum number of consecutive replies that are rejected before a run fails.
+    /// Default: 2.
+    pub fn max_output_retries(mut self, retries: u32) -> Self {
+        self.config.max_output_retries = retries;
         self
     }
 }

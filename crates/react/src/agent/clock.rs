@@ -5,7 +5,7 @@ use std::{future::Future, panic::catch_unwind, time::Duration};
 use haft_core::{Timestamp, agent::AgentErrorKind};
 use tokio::time::{Instant, sleep};
 
-/// Tells the time by a clock that only goes forward.
+/// A monotonic clock.
 pub(super) struct Clock {
     began_at: Timestamp,
     began: Instant,
@@ -22,13 +22,13 @@ impl Clock {
     }
 }
 
-/// Waits for at most this long, if there is a limit; nothing where the time is up.
+/// Awaits `work` for at most `left`. Returns `None` if the time is up.
 pub(super) async fn within<F: Future>(
     left: Option<Duration>,
     work: F,
 ) -> Result<Option<F::Output>, AgentErrorKind> {
     let Some(left) = left else { return Ok(Some(work.await)) };
-    // Tokio panics where its timer is not enabled.
+    // Tokio panics if its timer is not enabled.
     let timer = catch_unwind(|| sleep(left)).map_err(|_no_timer| AgentErrorKind::NoRuntime)?;
     tokio::select! {
         biased;

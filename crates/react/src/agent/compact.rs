@@ -1,4 +1,4 @@
-//! Summaries of what a model is no longer shown.
+//! Summaries of messages that are no longer sent.
 
 use haft_core::{
     ChatModel, Message,
@@ -6,24 +6,24 @@ use haft_core::{
     model::{ChatRequest, ChatResponse, ModelError},
 };
 
-use crate::run::summarised;
+use crate::run::summarized;
 
-/// How much of one message is summarised, in bytes: at most, and where there are many.
+/// Maximum and minimum number of bytes of one message in a record.
 const PIECE: (usize, usize) = (2_000, 200);
 
-/// How much is summarised at all, in bytes, by a model of which nobody knows how much it reads. What there was too much of
-/// for one model must fit where it is summarised.
+/// Maximum number of bytes of a record, for a model without a known context window.
 const RECORD: usize = 100_000;
 
-/// How many bytes of a record stand for a token of the window: text has three and more, and the summary needs room as well.
+/// Bytes of a record for each token of the context window. Text has at least three, and the summary
+/// needs room.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \
      for the assistant, who goes on with the work and sees nothing else of it: what is asked, what was found (names, numbers, ids and \
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
-/// Asks a model for a summary.
-pub(super) async fn summarise(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
+/// Requests a summary.
+pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
     let window = model.profile().context_window;
     let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
     let mut request = ChatRequest::new([Message::user(record(part, size.unwrap_or(RECORD)))]);
@@ -31,14 +31,15 @@ pub(super) async fn summarise(model: &dyn ChatModel, part: &View) -> Result<Chat
     model.chat(&request).await
 }
 
-/// The conversation as text of about this size. An earlier summary is in it whole, since it ends with what is still to do; where
-/// the beginnings of the other messages are too much, those of the oldest are left out.
+/// The conversation as text of about `size` bytes. It contains an earlier summary as a whole, since
+/// that ends with what is still to do. Other messages are truncated, and the oldest are omitted if
+/// necessary.
 fn record(part: &View, size: usize) -> String {
     let count: usize = part.iter().map(|message| 1 + message.tool_calls().len()).sum();
     let (most, least) = PIECE;
     let piece = (size / count.max(1)).clamp(least, most);
     let (summaries, others): (Vec<_>, Vec<_>) =
-        part.iter().partition(|message| summarised(message).is_some());
+        part.iter().partition(|message| summarized(message).is_some());
     let summary: String = summaries.iter().map(|message| format!("user: {}\n", message.text())).collect();
     let mut left = size.saturating_sub(summary.len());
     let latest = others.iter().rev().map(|message| lines(message, piece));

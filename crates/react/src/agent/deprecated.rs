@@ -1,14 +1,14 @@
-//! Tools that should no longer be used.
+//! Warnings about deprecated tools.
 
 use std::collections::HashSet;
 
 use haft_core::{ToolName, toolset::ToolList};
 
-/// The tools of a run that should no longer be used. Each is told once.
+/// Warns about each deprecated tool once a run.
 #[derive(Default)]
 pub(super) struct Deprecated {
-    told: HashSet<ToolName>,
-    /// The list that was looked at last.
+    warned: HashSet<ToolName>,
+    /// The last list.
     list: Option<u64>,
 }
 
@@ -19,7 +19,7 @@ impl Deprecated {
         }
         for definition in tools.tools().iter().map(|tool| tool.definition()) {
             if let Some(deprecation) = definition.deprecated()
-                && self.told.insert(definition.name().clone())
+                && self.warned.insert(definition.name().clone())
             {
                 tracing::warn!("tool {:?} is {deprecation}", definition.name());
             }

@@ -1,4 +1,4 @@
-//! One run, driven to its end.
+//! The driver: performs the effects of a run.
 
 use std::{mem, pin::pin, sync::Arc};
 
@@ -6,6 +6,7 @@ use futures::stream::StreamExt as _;
 use haft_core::{
     RunEvent, RunOutput, Tool,
     agent::{AgentError, AgentErrorKind},
+    message::View,
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::ToolList,
@@ -19,22 +20,41 @@ use super::{
     clock::{Clock, within},
     compact,
     deprecated::Deprecated,
+    events::{Events, ProgressRelay},
     hook::StepContext,
-    watch::{Events, ProgressRelay},
+    mailbox::Mailbox,
 };
 use crate::{
     CallBatch, Effect, QueueHandle, Run,
-    queue::{Pushed, Queues, Room},
+    queue::{CallQueues, Placeholders, Pushed, Quota},
 };
 
+/// A condition that ends the work of an agent at a step boundary, such as a hand-off.
+pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
+
 impl ReactAgent {
-    /// Drives a run until it ends or waits. Cancelled by its token, it closes what is open.
+    /// Drives a run until it ends or is suspended.
     pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
         context: RunContext,
         events: &Events,
     ) -> Result<RunOutput, AgentError> {
+        let mailbox = Mailbox::attach(&context);
+        let output = self.drive_until(run, context, (events, &mailbox), &|_| false).await;
+        mailbox.close(run);
+        output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
+    }
+
+    /// Drives a run until it ends, is suspended, or `until` holds at a step boundary; there is no
+    /// output then. Cancelled by its token, it closes the open calls.
+    pub(crate) async fn drive_until(
+        &self,
+        run: &mut Run,
+        context: RunContext,
+        (events, mailbox): (&Events, &Mailbox),
+        until: Until<'_>,
+    ) -> Result<Option<RunOutput>, AgentError> {
         let cancellation = context.cancellation.clone();
         let meter = UsageMeter::default();
         let span = tracing::info_span!(
@@ -45,21 +65,21 @@ impl ReactAgent {
         );
         let ended = async {
             tokio::select! {
-                // A result that is there is taken, whenever the token was cancelled.
+                // A finished result is used, even if the token was cancelled meanwhile.
                 biased;
-                ended = self.advance(run, context, (events, &meter)) => ended,
+                ended = self.advance(run, context, (events, mailbox, &meter), until) => ended,
                 () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
         .instrument(span)
         .await;
-        // What was used by calls that were given up.
+        // The usage of abandoned calls.
         run.on_usage(meter.take());
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
             }
-            AgentError::from(kind).with_run(run.said(), run.usage())
+            AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
         })
     }
 
@@ -67,133 +87,149 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        (events, meter): (&Events, &UsageMeter),
-    ) -> Result<RunOutput, AgentErrorKind> {
+        (events, mailbox, meter): (&Events, &Mailbox, &UsageMeter),
+        until: Until<'_>,
+    ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
             return Err(AgentErrorKind::NoRuntime);
         }
+        if until(run) {
+            return Ok(None);
+        }
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
         let state = context.state.clone().with_defaults(&self.0.state);
-        let room = self.0.has_queue.then(|| Room::new(run.queue_room()));
+        let quota = self.0.has_queue.then(|| Quota::new(run.added_calls_left()));
         let usage = Some(meter.clone());
         let context = RunContext { progress: Some(Arc::new(progress)), state, usage, ..context };
         let clock = Clock::new();
         let context = Arc::new(self.with_queue(context));
-        let mut lent = self.lend(run, &context, None).await?;
-        for diagnostic in lent.tools.diagnostics() {
+        let placeholders = Placeholders::new();
+        let mut inputs = self.prepare_step(run, &context, None).await?;
+        for diagnostic in inputs.tools.diagnostics() {
             tracing::warn!("{diagnostic}");
         }
         let mut deprecated = Deprecated::default();
-        deprecated.warn(&lent.tools);
-        run.recover(&lent.tools);
-        let (mut is_fresh, mut told) = (true, run.transcript().len());
+        deprecated.warn(&inputs.tools);
+        run.recover(&inputs.tools);
+        let mut seen = run.transcript().len();
         loop {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
-            run.take_in(&lent.step(self, clock.now()))?;
-            for problem in run.refused_since(mem::replace(&mut told, run.transcript().len())) {
-                events.tell(|| RunEvent::ReplyRefused { problem }).await;
+            let effect = mailbox.next(run, &inputs.step(&placeholders, clock.now()))?;
+            let rejections = run.rejections_since(mem::replace(&mut seen, run.transcript().len()));
+            for problem in rejections.collect::<Vec<_>>() {
+                events.emit(|| RunEvent::ReplyRefused { problem }).await;
             }
-            if run.handed_off(&self.0.transfers).is_some() {
-                return Ok(RunOutput::Answer(Box::new(run.so_far())));
-            }
-            if !mem::take(&mut is_fresh) && run.is_asking() {
-                lent = self.lend(run, &context, Some(lent)).await?;
-                deprecated.warn(&lent.tools);
-            }
-            match run.next(&lent.step(self, clock.now()))? {
+            match effect {
+                Effect::Prepare if until(run) => return Ok(None),
+                Effect::Prepare => {
+                    inputs = self.prepare_step(run, &context, Some(inputs)).await?;
+                    deprecated.warn(&inputs.tools);
+                }
                 Effect::Chat(request) => {
-                    let reply = within(run.time_left(), pin!(self.ask(run, &request, events))).await?;
-                    // The request shares the transcript: while it lives, an addition costs a copy of the list.
+                    let left = run.time_left();
+                    let reply = within(left, pin!(self.chat(run, &inputs, &request, events))).await?;
+                    // The request shares the transcript. While it exists, an addition copies the
+                    // list.
                     drop(request);
                     match reply {
-                        Some(reply) => Self::hear_out(run, reply, events).await?,
+                        Some(reply) => Self::finish_chat(run, reply, events).await?,
                         None => run.on_time_up(),
                     }
                 }
                 Effect::Call(batch) => {
                     let left = run.time_left();
-                    let tools = lent.tools.clone();
-                    let calls = self.call(run, tools, batch, &context, (events, room.as_ref()));
-                    let made = within(left, pin!(calls)).await;
+                    let tools = inputs.tools.clone();
+                    let calls = self.call(run, tools, batch, &context, (events, quota.as_ref()));
+                    let called = within(left, pin!(calls)).await;
                     run.on_usage(meter.take());
-                    match made? {
-                        Some(made) => made?,
+                    match called? {
+                        Some(called) => called?,
                         None => run.on_time_up(),
                     }
                 }
-                Effect::Compact(part) => {
-                    let span = tracing::info_span!("compact", haft.messages = part.len());
-                    let summary = compact::summarise(&*self.0.compactor, &part).instrument(span);
-                    let summary = within(run.time_left(), summary).await?;
-                    drop(part);
-                    match summary {
-                        Some(summary) => run.on_compact(summary)?,
-                        None => run.on_time_up(),
-                    }
-                }
+                Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => {
-                    let cx = StepContext::of(run, &context);
+                    let cx = StepContext::new(run, &context);
                     let checked = self.0.hooks.validate(*output, cx).await;
                     run.on_check(checked)?;
                 }
-                Effect::Wait(_) => return run.park().map(RunOutput::Parked),
-                Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
+                Effect::Wait(_) => return run.park().map(|parked| Some(RunOutput::Parked(parked))),
+                Effect::Done(answer) => return Ok(Some(RunOutput::Answer(answer))),
             }
         }
     }
 
-    /// Sources are asked for tools that may push: that is known before there is a call.
+    async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
+        let span = tracing::info_span!("compact", haft.messages = part.len());
+        let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
+        let summary = within(run.time_left(), summary).await?;
+        drop(part);
+        match summary {
+            Some(summary) => run.on_compact(summary),
+            None => {
+                run.on_time_up();
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a closed queue to the state while sources are listed, so that they offer tools that
+    /// need one.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
         }
-        let none = Pushed::within(&Room::new(0));
+        let none = Pushed::within(&Quota::new(0));
         let handle = QueueHandle::new(&Arc::new(none), ToolList::default(), self.0.tools.pipeline().clone());
         RunContext { state: context.state.with(handle), ..context }
     }
 
-    /// The tools whose calls may be pushed: who answers is decided by the reply itself.
-    fn pushable(&self, tools: &ToolList) -> ToolList {
+    /// The tools whose calls can be queued. A hand-off cannot: the reply itself decides about it.
+    fn queueable(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
             return tools.clone();
         }
-        let is_pushable = |tool: &&Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
-        ToolList::new("queue", tools.tools().iter().filter(is_pushable).cloned())
+        let is_queueable = |tool: &&Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
+        ToolList::new("queue", tools.tools().iter().filter(is_queueable).cloned())
     }
 
-    /// Makes calls in the snapshot that the model saw.
+    /// Executes calls with the tools that the model saw.
     async fn call(
         &self,
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        (events, room): (&Events, Option<&Arc<Room>>),
+        (events, quota): (&Events, Option<&Arc<Quota>>),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
-            events.tell(|| RunEvent::CallStarted { call: call.clone() }).await;
+            events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
-        let queues = Queues::of(&calls, room);
-        let states = queues.lend(|| self.pushable(&tools), self.0.tools.pipeline());
+        let queues = CallQueues::new(&calls, quota);
+        let states = queues.states(|| self.queueable(&tools), self.0.tools.pipeline());
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
-            // An outcome is large, and an event is not: nothing else is kept while somebody is told.
+            // Drop the outcome before awaiting the event: it may be large.
             let event = match outcomes.next().await {
-                Some((_, outcome)) => Self::heed(run, outcome, &queues)?,
+                Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
             };
-            events.tell(|| event).await;
+            events.emit(|| event).await;
         }
     }
 
-    /// Tells a run what came of a call, and what is to be told of it.
-    fn heed(run: &mut Run, outcome: CallOutcome, queues: &Queues) -> Result<RunEvent, AgentErrorKind> {
-        run.on_queued(queues.close(outcome.call_id(), &outcome))?;
+    /// Reports the outcome of a call to the run, and returns its event.
+    fn record_outcome(
+        run: &mut Run,
+        outcome: CallOutcome,
+        queues: &CallQueues,
+    ) -> Result<RunEvent, AgentErrorKind> {
+        run.add_calls(queues.close(outcome.call_id(), &outcome))?;
         Ok(match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();

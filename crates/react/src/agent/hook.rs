@@ -1,7 +1,7 @@
-//! Code of the host that a run waits for.
+//! Hooks: code of the host that a run waits for.
 
 mod build;
-mod lend;
+mod inputs;
 mod prepare;
 
 use std::{future::Future, panic::catch_unwind, sync::Arc, time::Duration};
@@ -18,11 +18,12 @@ use tracing::Instrument as _;
 use crate::{Output, OutputError, Run};
 use prepare::PreparedLists;
 
+pub(super) use inputs::StepInputs;
 pub use prepare::StepRequest;
 
-/// What the code that an agent is given sees of a run. Cheap to clone.
+/// The view of a run in a hook. Cheap to clone.
 ///
-/// Tests of such code make one of a run that has not begun, and change what they like.
+/// Tests of a hook start from the default, and set the fields that they need.
 ///
 /// # Examples
 ///
@@ -41,18 +42,18 @@ pub use prepare::StepRequest;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct StepContext {
-    /// For whom the run is: principal, state, cancellation.
+    /// The context of the run: principal, state, cancellation.
     pub run: Arc<RunContext>,
-    /// How many requests there were in this run.
+    /// Number of requests in this run so far.
     pub step: u32,
-    /// What the run cost so far.
+    /// Tokens and cost so far.
     pub usage: Usage,
     /// The conversation so far.
     pub transcript: Transcript,
 }
 
 impl StepContext {
-    pub(super) fn of(run: &Run, context: &Arc<RunContext>) -> Self {
+    pub(super) fn new(run: &Run, context: &Arc<RunContext>) -> Self {
         Self {
             run: Arc::clone(context),
             step: run.step(),
@@ -65,13 +66,13 @@ impl StepContext {
 type Hook<In, Out, E> = Arc<dyn Fn(In, StepContext) -> BoxFuture<'static, Result<Out, E>> + Send + Sync>;
 type Instructions = Arc<dyn Fn(StepContext) -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync>;
 
-/// All of it that an agent was given.
+/// The hooks of an agent.
 pub(super) struct Hooks {
     instructions: Vec<Instructions>,
     prepare: Vec<Hook<StepRequest, StepRequest, BoxError>>,
     prepared: PreparedLists,
     validators: Vec<Hook<Output, Output, OutputError>>,
-    /// How long each may take.
+    /// The timeout of each hook.
     timeout: Duration,
 }
 
@@ -88,7 +89,7 @@ impl Default for Hooks {
 }
 
 impl Hooks {
-    /// Holds an answer against each validator in turn; each is given what the one before made of it.
+    /// Applies the validators in order, each to the output of the one before.
     pub(super) async fn validate(&self, mut output: Output, cx: StepContext) -> Result<Output, OutputError> {
         for validator in &self.validators {
             let validator = Arc::clone(validator);
@@ -99,7 +100,7 @@ impl Hooks {
     }
 }
 
-/// Why code of the host gave nothing.
+/// The failure of a hook.
 #[derive(Debug, thiserror::Error)]
 enum HookError {
     #[error("it took longer than {0:?}")]
@@ -111,21 +112,21 @@ enum HookError {
 }
 
 impl HookError {
-    /// What a hook gave, or why that ends the run.
+    /// The result of a hook, or the error that ends the run.
     fn flat<T>(given: Result<Result<T, BoxError>, Self>, hook: &'static str) -> Result<T, AgentErrorKind> {
         let given = given.map_err(BoxError::from).and_then(|given| given);
         given.map_err(|source| AgentErrorKind::Hook { hook, source })
     }
 }
 
-/// Runs code of the host on a task of its own, where the calls of the run have theirs, so that code that panics or blocks costs itself,
-/// for at most this long.
+/// Runs a hook on a task of its own, on the runtime of the calls. A hook that panics or blocks does
+/// not affect the driver.
 async fn within<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,
     hook: impl FnOnce(StepContext) -> F + Send + 'static,
 ) -> Result<F::Output, HookError> {
-    // Tokio panics where its timer is not enabled.
+    // Tokio panics if its timer is not enabled.
     let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
     let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
     let cx = cx.clone();
@@ -138,7 +139,7 @@ async fn within<F: Future<Output: Send + 'static> + Send>(
     }
 }
 
-/// The text of a panic may hold anything: it goes to the trace.
+/// The text of a panic may contain anything, so that it goes to the trace only.
 fn panicked(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();

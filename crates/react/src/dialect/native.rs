@@ -1,4 +1,4 @@
-//! Function calling: the model takes tools, and asks for calls by itself.
+//! Function calling.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::Reply;
 
 /// Function calling, for models whose API has it.
 ///
-/// An answer that is text is the text of a reply without calls. Where [outputs](Prompt::outputs) are declared the
-/// model gives them by calling [`FINISH`], a tool that is offered besides the others and never run.
+/// The answer is the text of a reply without calls. Declared [outputs](Prompt::outputs) are the
+/// arguments of [`FINISH`], an additional tool that is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -35,7 +35,7 @@ impl Dialect for NativeCalls {
             (Some(outputs), ToolChoice::None) => {
                 (Offered::of(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // To end is a call too, which is not the one that is wanted.
+            // `FINISH` is a call, too, but not a required one.
             (Some(outputs), ToolChoice::Required) => {
                 (Offered::of(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
             }
@@ -75,7 +75,7 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tools of a prompt with [`FINISH`]; made once for each list of tools.
+/// The tools of a prompt with [`FINISH`], cached for each list of tools.
 struct Offered {
     outputs: Schema,
     with_finish: ToolList,
@@ -115,7 +115,7 @@ fn finish(outputs: &Schema) -> DynamicTool {
 struct Native;
 
 impl Listener for Native {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
             ChatEvent::TextDelta { text } => vec![Delta::Text(text.clone())],
             ChatEvent::ReasoningDelta { text } => vec![Delta::Thought(text.clone())],

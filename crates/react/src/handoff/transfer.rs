@@ -1,22 +1,31 @@
-//! The tools by which an agent hands a conversation to another.
+//! The tools for hand-offs, and their traces in a transcript.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_core::{
-    Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
-    call::ToolOutcome, export::async_trait, tool::Policy,
+    Message, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
+    call::ToolOutcome, export::async_trait, message::MessageBody, tool::Policy,
 };
 use serde_json::Value;
 use serde_json::json;
 
-use crate::Route;
+use crate::{
+    Route, Run,
+    run::{hint, is_hint},
+};
+
+/// Set in the metadata of the message after a hand-off: the name of the agent.
+const HANDED_TO: &str = "handed_to";
 
 /// The name of the tool that hands off to an agent.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::from_foreign(&format!("transfer_to_{agent}"))
 }
 
-/// Hands the conversation to one agent.
+/// A tool that hands the conversation to one agent.
 pub(super) struct Transfer {
     definition: ToolDefinition,
     to: String,
@@ -29,8 +38,8 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // One after the other, so that the first of several is the first of the reply; and again after a crash, since nothing
-        // is done until the reply is.
+        // Sequential, so that the first hand-off of a reply counts. Idempotent, since the hand-off
+        // happens after the calls.
         let policy = Policy { sequential: true, idempotent: true, ..Policy::default() };
         let name = &route.name;
         let description =
@@ -55,18 +64,18 @@ impl Tool for Transfer {
     }
 }
 
-/// One agent's turn: what its hand-offs know of one another.
+/// The turn of an agent, shared by its hand-off tools.
 #[derive(Clone)]
 pub(super) struct Turn {
-    /// How often a run may be handed off, and how often this one was.
     limit: u32,
-    handed: u32,
+    /// Number of hand-offs before this turn.
+    count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
 
 impl Turn {
-    pub(super) fn new(limit: u32, handed: u32) -> Self {
-        Self { limit, handed, to: Arc::default() }
+    pub(super) fn new(limit: u32, count: u32) -> Self {
+        Self { limit, count, to: Arc::default() }
     }
 
     fn hand_to(&self, agent: &str) -> Result<(), ToolError> {
@@ -74,10 +83,10 @@ impl Turn {
         if let Some(first) = &*to {
             return Err(ToolError::Denied(format!("this reply hands the conversation to {first} already")));
         }
-        if self.handed >= self.limit {
+        if self.count >= self.limit {
             return Err(ToolError::Denied(format!(
                 "the conversation was handed off {} times for this question, which is the most: answer yourself",
-                self.handed
+                self.count
             )));
         }
         *to = Some(agent.to_owned());
@@ -85,7 +94,45 @@ impl Turn {
     }
 }
 
-/// Why an agent hands off, in its own words.
+/// The result of a hand-off that was not completed yet: of the first successful call of `transfers`
+/// in the last step.
+///
+/// A tool that ends the run has precedence: there is no hand-off beside it.
+pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
+    if transfers.is_empty() {
+        return None;
+    }
+    let own = run.transcript().messages().get(run.first_message()..).unwrap_or_default();
+    let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
+    let step = own.get(last..).unwrap_or_default();
+    if step.iter().any(|message| handed_to(message).is_some()) {
+        return None;
+    }
+    let results = step.iter().filter_map(|message| match message.body() {
+        MessageBody::Tool(result) if result.is_success() => Some(result),
+        _ => None,
+    });
+    let stop_on = &run.config().stop_on;
+    if results.clone().any(|result| stop_on.contains(&result.name)) {
+        return None;
+    }
+    results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
+}
+
+/// The message about the hand-off for the next agent's model.
+pub(super) fn note(to: &str, reason: &str) -> Message {
+    let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
+    let mut metadata = message.metadata().clone();
+    metadata.insert(HANDED_TO.to_owned(), to.into());
+    message.with_metadata(metadata)
+}
+
+/// The agent that a message hands the conversation to.
+pub(super) fn handed_to(message: &Message) -> Option<&str> {
+    message.metadata_value(HANDED_TO).filter(|_| is_hint(message))?.as_str()
+}
+
+/// The reason of a hand-off, from the arguments of its call.
 pub(super) fn reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

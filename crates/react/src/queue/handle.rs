@@ -1,4 +1,4 @@
-//! The end of a queue that synchronous code holds.
+//! The handle of a queue.
 
 use std::{
     fmt,
@@ -12,10 +12,12 @@ use serde::Serialize;
 
 use super::results::{PREFIX, is_mentioned};
 
-/// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot wait for their results. Cheap to clone.
+/// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot await their
+/// results. Cheap to clone.
 ///
-/// Inside an agent each call has a handle of its own. What it pushes is executed if the call goes well; what a call pushes that fails,
-/// is given up or begins to wait was never pushed, so that a call that is made again has pushed once.
+/// In an agent each call has its own handle. The calls it pushes are executed if the call succeeds.
+/// If it fails, is abandoned or waits for a decision, they are discarded: a call that is executed
+/// again pushes once.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<Pushed>,
@@ -28,19 +30,19 @@ impl QueueHandle {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
-    /// Pushes a call, which is executed later, and gives the placeholder that stands for its result. `arguments` is anything that
-    /// serialises; a text in it may hold placeholders of calls that were pushed before.
+    /// Pushes a call and returns the placeholder of its result. Texts in `arguments` may contain
+    /// placeholders of earlier calls.
     ///
     /// # Errors
     ///
-    /// Fails when there is no such tool or the arguments do not fit, with what the model would read of that; and with a
-    /// [`QueueError`] as its source when too many calls were pushed, and when nobody would execute it.
+    /// Fails with the text for a model if there is no such tool or the arguments are invalid. Fails
+    /// with a [`QueueError`] as its source if the queue is full or closed.
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
-            // What will stand in the place of a placeholder is held against the schema when it is there.
+            // Arguments with placeholders are validated when the results are known.
             Err(ToolError::InvalidArguments(_)) if is_mentioned(&call.arguments) => {}
             checked => checked?,
         }
@@ -48,14 +50,14 @@ impl QueueHandle {
     }
 }
 
-/// Why a queue takes no call.
+/// The reason for which a queue rejects a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue is gone, or the call that the handle was given to has ended.
+    /// The queue was dropped, or the call of this handle has ended.
     #[error("the queue is closed: nobody would execute what is pushed now")]
     Closed,
-    /// There is no more room.
+    /// The quota is used up.
     #[error("no more calls can be pushed: {0} are the most for one queue")]
     Full(usize),
 }
@@ -66,9 +68,9 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// What synchronous code has pushed and nobody has taken yet.
+/// Pushed calls that were not taken yet.
 pub(crate) struct Pushed {
-    room: Arc<Room>,
+    quota: Arc<Quota>,
     keys: RandomState,
     state: Mutex<State>,
 }
@@ -76,23 +78,23 @@ pub(crate) struct Pushed {
 #[derive(Default)]
 struct State {
     calls: Vec<ToolCall>,
-    /// How many there were in all.
+    /// Number of calls pushed so far.
     count: usize,
     is_closed: bool,
 }
 
 impl Pushed {
-    pub(crate) fn within(room: &Arc<Room>) -> Self {
-        Self { room: Arc::clone(room), keys: RandomState::new(), state: Mutex::default() }
+    pub(crate) fn within(quota: &Arc<Quota>) -> Self {
+        Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Gives the call a placeholder that was never used: 128 bits that depend on keys which nobody knows.
+    /// Assigns a new placeholder: 128 bits of a keyed hash.
     fn push(&self, call: ToolCall) -> Result<String, QueueError> {
         let mut state = lock(&self.state);
         if state.is_closed {
             return Err(QueueError::Closed);
         }
-        self.room.take()?;
+        self.quota.take()?;
         state.count += 1;
         let [high, low] = [0_u8, 1].map(|half| self.keys.hash_one((state.count, half)));
         let id = format!("{PREFIX}{high:016x}{low:016x}");
@@ -100,40 +102,40 @@ impl Pushed {
         Ok(id)
     }
 
-    /// What was pushed since the last time.
+    /// The calls since the last time.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }
 
-    /// The same, and the last.
+    /// The remaining calls. Later ones are rejected.
     pub(super) fn close(&self) -> Vec<ToolCall> {
         let mut state = lock(&self.state);
         state.is_closed = true;
         mem::take(&mut state.calls)
     }
 
-    /// Nothing was pushed, and nothing will be.
+    /// Drops the calls, and returns their quota.
     pub(super) fn discard(&self) {
-        self.room.give_back(self.close().len());
+        self.quota.give_back(self.close().len());
     }
 
     pub(super) fn calls(&self) -> Vec<ToolCall> {
         lock(&self.state).calls.clone()
     }
 
-    /// How many more calls may be pushed.
-    pub(super) fn room(&self) -> usize {
-        self.room.left()
+    /// Number of calls that can still be pushed.
+    pub(super) fn quota(&self) -> usize {
+        self.quota.left()
     }
 }
 
-/// How many calls may be pushed, to one queue or to several that share it.
-pub(crate) struct Room {
+/// Number of calls that can be pushed, to one queue or to several that share it.
+pub(crate) struct Quota {
     capacity: usize,
     used: Mutex<usize>,
 }
 
-impl Room {
+impl Quota {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity, used: Mutex::default() })
     }
@@ -163,7 +165,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Default for Pushed {
     fn default() -> Self {
-        Self::within(&Room::new(limits::QUEUED_CALLS))
+        Self::within(&Quota::new(limits::QUEUED_CALLS))
     }
 }
 

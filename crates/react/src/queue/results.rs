@@ -1,4 +1,4 @@
-//! What came of calls from synchronous code, and where it belongs.
+//! Results of queued calls, by placeholder.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -6,30 +6,32 @@ use haft_core::{Message, ToolCall, ToolOutput, ToolResult, Transcript, limits, m
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::filling::{DEPTH, Filling, INSERTED};
-use crate::run::{queue_note, queued_in};
+use super::placeholder_resolver::{DEPTH, INSERTED, PlaceholderResolver};
+use crate::run::{call_results, call_results_note};
 
-/// How a placeholder begins. Letters, digits and `_` come through templates, JSON, HTML and URLs as they are.
+/// The prefix of a placeholder. Templates, JSON, HTML and URLs do not escape letters, digits and
+/// `_`.
 pub(super) const PREFIX: &str = "pending_";
 
-/// How long a placeholder is.
+/// The length of a placeholder in bytes.
 pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
-/// What came of the calls of [pending queues](super::PendingQueue), by their placeholders.
+/// Results of queued calls, by placeholder.
 ///
-/// Made of the queue, or of a conversation that was [told](super::PendingQueue::note) of it.
+/// From a [queue](super::PendingQueue::results), or from the [messages](super::PendingQueue::note)
+/// of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueuedResults(BTreeMap<String, Queued>);
 
-/// What came of one call.
+/// The outcome of a queued call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Queued {
-    /// Its result.
+    /// The result.
     Executed(Arc<ToolResult>),
-    /// It was not executed, or not to its end.
+    /// The call was not executed, or not to its end.
     Unexecuted {
         /// The tool.
         name: String,
@@ -37,42 +39,42 @@ pub enum Queued {
 }
 
 impl QueuedResults {
-    /// The results that a conversation was told of.
+    /// The results that a conversation records.
     pub fn of(transcript: &Transcript) -> Self {
         let mut results = Self::default();
-        results.learn(transcript.messages());
+        results.read(transcript.messages());
         results
     }
 
-    /// Takes the results that these messages tell.
-    pub(crate) fn learn(&mut self, messages: &[Arc<Message>]) -> Learned {
-        let told = messages.iter().filter_map(|message| queued_in(message));
-        let told = told.filter_map(|note| Self::deserialize(note).ok()).flat_map(|told| told.0);
-        let mut learned = Learned::Nothing;
-        for (placeholder, queued) in told {
-            let is_other = self.0.get(&placeholder).is_some_and(|known| *known != queued);
-            learned = learned.max(if is_other { Learned::Others } else { Learned::New });
+    /// Reads the results that these messages record.
+    pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
+        let notes = messages.iter().filter_map(|message| call_results(message));
+        let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
+        let mut new = NewResults::None;
+        for (placeholder, queued) in recorded {
+            let is_changed = self.0.get(&placeholder).is_some_and(|known| *known != queued);
+            new = new.max(if is_changed { NewResults::Changed } else { NewResults::Added });
             self.0.insert(placeholder, queued);
         }
-        learned
+        new
     }
 
-    /// What came of a call, with its placeholder as it is kept here.
+    /// The outcome of a call, with its placeholder.
     pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &Queued)> {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// What came of the call with this placeholder.
+    /// The outcome of the call with this placeholder.
     pub fn get(&self, placeholder: &str) -> Option<&Queued> {
         self.0.get(placeholder)
     }
 
-    /// The placeholders with what came of their calls.
+    /// The placeholders with the outcomes of their calls.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Queued)> {
         self.0.iter().map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// Whether there was no call.
+    /// Returns `true` if there was no call.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -87,14 +89,15 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// The message that tells a conversation of these results.
+    /// The message that records these results in a conversation.
     pub(crate) fn note(&self) -> Option<Message> {
-        let told: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
+        let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
-        (!self.is_empty()).then(|| queue_note(format!("Results of calls:\n{}", told.join("\n")), value))
+        (!self.is_empty())
+            .then(|| call_results_note(format!("Results of calls:\n{}", lines.join("\n")), value))
     }
 
-    /// The name of the tool whose call failed, or is not executed.
+    /// The tool of a call that failed or was not executed.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             Queued::Executed(result) if result.is_success() => None,
@@ -103,56 +106,58 @@ impl QueuedResults {
         }
     }
 
-    /// A text with what came of the calls in the places of their placeholders: at most 1 MiB of it.
+    /// The text with outcomes in place of placeholders. At most 1 MiB is inserted.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        Filling::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
+        PlaceholderResolver::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The same for data, if there is a placeholder in it: a string that is nothing else becomes the value of the result.
+    /// The value with outcomes in place of placeholders, or `None` if it has none. A string that is
+    /// a placeholder becomes the value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
-        Filling::new(self, INSERTED).filled(value)
+        PlaceholderResolver::new(self, INSERTED).filled(value)
     }
 
-    /// The same for a message, if there is a placeholder in what it says or in a result. Its calls stay as they were made.
+    /// The message with outcomes in place of placeholders, or `None` if it has none. Tool calls are
+    /// unchanged.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }
 
-    /// The same, and whether it may be another when more results are known.
-    pub(crate) fn message(&self, message: &Message) -> (Option<Message>, bool) {
+    /// The same, and `true` if more results may change it.
+    pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let room = if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { INSERTED };
-        let mut filling = Filling::new(self, room);
-        let body = filling.body(message.body());
-        let filled = body.map(|body| {
+        let mut resolver = PlaceholderResolver::new(self, room);
+        let body = resolver.body(message.body());
+        let resolved = body.map(|body| {
             let shown = Message::new(body).with_metadata(message.metadata().clone());
             match message.created_at() {
                 Some(time) => shown.at(time),
                 None => shown,
             }
         });
-        (filled, filling.is_open())
+        (resolved, resolver.is_open())
     }
 
-    /// The same for the result of a call. What a model reads of it becomes longer by at most
-    /// [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES).
+    /// The result with outcomes in place of placeholders, or `None` if it has none. At most
+    /// [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the text for the model.
     pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
-        Filling::new(self, limits::RESULT_BYTES).result(result)
+        PlaceholderResolver::new(self, limits::RESULT_BYTES).result(result)
     }
 }
 
-/// What messages have told of results.
+/// The effect of reading messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Learned {
-    /// None.
-    Nothing,
-    /// Results of calls that were not known before.
-    New,
-    /// Other results of calls that were.
-    Others,
+pub(super) enum NewResults {
+    /// No results were read.
+    None,
+    /// Results of other calls were added.
+    Added,
+    /// The result of a known call changed.
+    Changed,
 }
 
 impl Queued {
-    /// What stands in the place of the placeholder, in a text.
+    /// The text in place of the placeholder.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),
@@ -161,7 +166,7 @@ impl Queued {
         }
     }
 
-    /// Where the whole of it is, if it was too long.
+    /// The handle of the full result, if it was truncated.
     pub(super) fn stored(&self) -> Option<&str> {
         match self {
             Self::Executed(result) => result.output()?.stored.as_deref(),
@@ -178,7 +183,7 @@ impl Queued {
     }
 }
 
-/// The placeholders in a text, whether there are calls for them or not.
+/// The placeholders in a text, with or without a call.
 pub(super) fn mentioned(text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()
@@ -188,11 +193,11 @@ pub(super) fn is_mentioned(text: &str) -> bool {
     !mentioned(text).is_empty()
 }
 
-pub(crate) fn is_placeholder(id: &str) -> bool {
+pub(super) fn is_placeholder(id: &str) -> bool {
     placeholder_at(id) == Some(id)
 }
 
-/// The placeholder that a text begins with.
+/// The placeholder at the start of a text.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..LENGTH)?;
     let is_one = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());

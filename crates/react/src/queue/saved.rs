@@ -5,20 +5,20 @@ use std::sync::Arc;
 use haft_core::ToolCall;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{PendingQueue, Pushed, QueuedResults, Room};
-use crate::run::OpenCalls;
+use super::{PendingQueue, Pushed, QueuedResults, Quota};
+use crate::open_calls::OpenCalls;
 
 impl PendingQueue {
-    /// The version of the JSON form that this build writes.
+    /// The version of the JSON form.
     pub const VERSION: u32 = 1;
 }
 
 #[derive(Serialize, Deserialize)]
 struct Form {
     version: u32,
-    /// How many more calls may be pushed.
+    /// Number of calls that can still be pushed.
     #[serde(default)]
-    room: usize,
+    quota: usize,
     #[serde(default)]
     waiting: Vec<ToolCall>,
     #[serde(default)]
@@ -31,7 +31,7 @@ impl Serialize for PendingQueue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let form = Form {
             version: Self::VERSION,
-            room: self.pushed.room(),
+            quota: self.pushed.quota(),
             waiting: self.waiting.iter().cloned().chain(self.pushed.calls()).collect(),
             open: self.open.clone(),
             results: self.results.clone(),
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for PendingQueue {
             );
             return Err(D::Error::custom(text));
         }
-        let Form { room, waiting, open, results, .. } = Form::deserialize(form).map_err(D::Error::custom)?;
-        Ok(Self { pushed: Arc::new(Pushed::within(&Room::new(room))), waiting, open, results })
+        let Form { quota, waiting, open, results, .. } = Form::deserialize(form).map_err(D::Error::custom)?;
+        Ok(Self { pushed: Arc::new(Pushed::within(&Quota::new(quota))), waiting, open, results })
     }
 }

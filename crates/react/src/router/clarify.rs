@@ -1,4 +1,4 @@
-//! The question back.
+//! Clarifying questions.
 
 use haft_core::{
     Message, Timestamp, Transcript,
@@ -6,11 +6,19 @@ use haft_core::{
     usage::Usage,
 };
 use serde_json::Map;
+use serde_json::Value;
 
 use super::RouteTable;
-use crate::run::clarification;
 
-/// Asks which of the candidates is meant, or of all routes where there are none.
+/// Set in the metadata of clarifying questions.
+const CLARIFICATION: &str = "clarification";
+
+/// Returns `true` for a clarifying question of a router.
+pub(super) fn is_clarification(message: &Message) -> bool {
+    message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
+}
+
+/// A question for one of the candidates, or of all routes if there are no candidates.
 pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
@@ -25,9 +33,11 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     }
 }
 
-/// The answer of a run that only asks back.
+/// The answer of a run that asks a clarifying question.
 pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
-    transcript.push(clarification(Message::assistant(question.as_str())).at(Timestamp::now()));
+    let mark = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
+    let message = Message::assistant(question.as_str()).with_metadata(mark);
+    transcript.push(message.at(Timestamp::now()));
     RunAnswer {
         text: question,
         outputs: Map::new(),

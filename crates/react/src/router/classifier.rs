@@ -2,17 +2,17 @@ use std::sync::Arc;
 
 use haft_core::{Message, agent::AgentError, export::async_trait, message::MessageBody, usage::Usage};
 
-use super::RouteTable;
-use crate::run::{is_clarification, is_said};
+use super::{RouteTable, clarify::is_clarification};
+use crate::run::is_from_user;
 
-/// Decides which route a task takes.
+/// A classifier of tasks.
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// Chooses one of the routes for what was said last in a conversation, or none.
+    /// Chooses a route for the last task of a conversation, or none.
     ///
     /// # Errors
     ///
-    /// Fails when the model that was asked does; the error says what that cost.
+    /// Fails if its model fails. The error contains the usage.
     async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
     -> Result<Choice, AgentError>;
 }
@@ -28,33 +28,35 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
     }
 }
 
-/// Where a task goes, and why.
+/// A route with the reason for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// The name of the route; none where it is not clear.
+    /// The name of the route, or `None` if it is not clear.
     pub route: Option<String>,
-    /// Why, in words for a person.
+    /// The reason, for a user.
     pub reason: String,
-    /// The routes that it might be where none is chosen; empty for any of them.
+    /// The possible routes if none is chosen; empty if all are possible.
     pub candidates: Vec<String>,
-    /// What the choice cost.
+    /// The usage of the classifier.
     pub usage: Usage,
 }
 
-/// What a person wants now: what was said since the last answer that was one, answers to questions back included.
+/// The current task: the user messages since the last answer, including replies to clarifying
+/// questions.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
-    let said = conversation.iter().skip(since).filter(|message| is_said(message));
+    let said = conversation.iter().skip(since).filter(|message| is_from_user(message));
     said.map(|message| message.text()).collect()
 }
 
-/// The same with what it is said to: the last answer and what was said before it, and the questions back.
+/// The current task with its context: the last answer, the message before it, and the clarifying
+/// questions.
 pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
-    let asked = earlier.iter().rfind(|message| is_said(message));
+    let asked = earlier.iter().rfind(|message| is_from_user(message));
     let since = conversation.iter().skip(answer.unwrap_or_default());
-    let is_part = |message: &&Arc<Message>| is_said(message) || is_reply(message);
+    let is_part = |message: &&Arc<Message>| is_from_user(message) || is_reply(message);
     asked.into_iter().chain(since.filter(is_part))
 }
 

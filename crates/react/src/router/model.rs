@@ -15,27 +15,27 @@ use super::{
     Choice, Classifier, RouteTable,
     classifier::{exchange, task},
 };
-use crate::{dialect::json_object, run::is_said};
+use crate::{dialect::json_object, run::is_from_user};
 
-/// What a model says where no route fits.
+/// The reply of the model if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// How much of what was said before is told, in bytes of one message.
+/// Maximum number of bytes of each earlier message.
 const PIECE: usize = 1_000;
 
-/// How many messages are told, the latest: questions back can be many.
+/// Maximum number of messages, counted from the latest.
 const LATEST: usize = 12;
 
-/// How often a model is asked for one choice.
+/// Maximum number of requests for one choice.
 const TRIES: u32 = 2;
 
-/// Asks a model which route a task takes. Its reply is constrained to the routes that exist, where it can be constrained; what it
-/// writes all the same is held against them, and asked for once more.
+/// A classifier that asks a model. The reply is constrained to the known routes, if the model
+/// supports that. An unknown route is requested once more.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 
 impl ModelClassifier {
-    /// Makes a classifier that asks this model.
+    /// Creates a classifier with this model.
     pub fn new(model: impl ChatModel + 'static) -> Self {
         Self(Arc::new(model))
     }
@@ -83,23 +83,23 @@ impl ModelClassifier {
     }
 }
 
-/// [`UNCLEAR`], with a number where a route has that name.
+/// [`UNCLEAR`], with a number if a route has that name.
 fn unclear(table: &RouteTable) -> String {
     let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
     let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// What the model goes by: what a person wants, and what that is said to, if there is something.
+/// The text for the model: the task, and its context if there is one.
 fn question(conversation: &[Arc<Message>]) -> String {
     let said: Vec<_> = exchange(conversation).collect();
     let said = said.get(said.len().saturating_sub(LATEST)..).unwrap_or_default();
-    if said.iter().all(|message| is_said(message)) {
+    if said.iter().all(|message| is_from_user(message)) {
         return task(conversation).join("\n");
     }
-    let last = said.iter().rposition(|message| !is_said(message)).unwrap_or_default();
+    let last = said.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
     let lines = said.iter().enumerate().map(|(place, message)| {
-        let who = if is_said(message) { "user" } else { "assistant" };
+        let who = if is_from_user(message) { "user" } else { "assistant" };
         let text = message.text();
         let most = if place > last { text.len() } else { PIECE };
         let start = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
@@ -130,7 +130,7 @@ fn form(table: &RouteTable) -> Schema {
     Schema::new(form).unwrap_or_else(|_| Schema::object())
 }
 
-/// The choice in a reply, or what is wrong with it.
+/// The choice in a reply, or the problem with the reply.
 fn read(table: &RouteTable, form: &Schema, response: &ChatResponse) -> Result<Choice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
         return Err(format!("Reply with one JSON object of this schema: {}", form.as_value()));

@@ -1,75 +1,90 @@
-//! The end of a run.
+//! The answer of a run.
 
 use std::mem;
 
 use haft_core::{
-    agent::{RunAnswer, Steps, StopReason},
+    agent::{AgentErrorKind, RunAnswer, Steps, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
 };
 use serde_json::Value;
 
-use super::{Output, Phase, Run, steps};
+use super::{
+    Effect, Output, Run, Step,
+    state::{Purpose, State},
+    steps,
+};
 
 impl Run {
-    /// The whole of an answer, from what it is where that is not what the model said last.
+    /// The answer, from `output` if it differs from the last message of the model.
     pub(super) fn answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
-        let (messages, head) = (self.transcript.messages(), &self.head);
-        let Output { text, outputs, .. } = match (output, messages.last().map(|message| message.body())) {
+        let last = self.transcript.messages().last().map(|message| message.body());
+        let Output { text, outputs, .. } = match (output, last) {
             (Some(output), _) => output.clone(),
-            (None, Some(MessageBody::Assistant(said))) => self.output(said, stop_reason),
-            (None, _) => Output::none(stop_reason),
+            (None, Some(MessageBody::Assistant(message))) => self.output_of(message, stop_reason),
+            (None, _) => Output::empty(stop_reason),
         };
         RunAnswer {
             text,
             outputs,
             steps: self.steps(),
-            usage: head.usage,
+            usage: self.head.usage,
             stop_reason,
             agent: None,
             transcript: self.transcript.clone(),
         }
     }
 
-    /// The calls of the run, found in the conversation once somebody looks.
+    /// The calls of the run. The list is made when it is read first.
     fn steps(&self) -> Steps {
-        let (transcript, start) = (self.transcript.clone(), self.head.start);
+        let (transcript, start) = (self.transcript.clone(), self.head.first_message);
         Steps::lazy(move || steps(transcript.messages().get(start..).unwrap_or_default()))
     }
 
-    /// Ends with what a tool gave, once it is checked.
-    pub(super) fn end_by_tool(&mut self) {
-        let Some(message) = self.head.ended_by.take().and_then(|place| self.transcript.messages().get(place))
-        else {
-            return;
+    /// Ends the run with the result at this index, after added calls are done.
+    pub(super) fn stop_with(
+        &mut self,
+        index: usize,
+        step: &Step<'_>,
+    ) -> Result<Option<Effect>, AgentErrorKind> {
+        if self.open_added_calls(step.resolver)? {
+            return Ok(None);
+        }
+        let message = self.transcript.messages().get(index).map(|message| message.body());
+        let result = match message {
+            Some(MessageBody::Tool(result)) => result.output(),
+            _ => None,
         };
-        let MessageBody::Tool(result) = message.body() else { return };
-        let Some(result) = result.output() else { return };
-        let outputs = result.structured.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
-        let text = result.text().into_owned();
-        // Held against what is declared as it is then: a placeholder is a text, whatever stands in its place.
-        let mut output = Box::new(self.filled(Output { text, outputs, stop_reason: StopReason::Tool }));
+        let data = result.and_then(|result| result.structured.as_ref()).and_then(Value::as_object);
+        let output = Output {
+            text: result.map(|result| result.text().into_owned()).unwrap_or_default(),
+            outputs: data.cloned().unwrap_or_default(),
+            stop_reason: StopReason::Tool,
+        };
+        // The schema holds for the resolved output: a placeholder is a text, whatever its value is.
+        let mut output = Box::new(self.resolved(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
             if let (true, Value::Object(outputs)) = (declared.is_valid(&outputs), outputs) {
                 output.outputs = outputs;
             }
         }
-        self.head.phase = if self.head.config.check_outputs {
-            Phase::Checking { output, said: None }
+        self.head.state.stop(if self.head.config.check_outputs {
+            State::CheckingOutput { purpose: Purpose::Step, output, message: None }
         } else {
-            Phase::Answered { stop_reason: StopReason::Tool, output: Some(output) }
-        };
+            State::finishing(StopReason::Tool, Some(output))
+        });
+        Ok(None)
     }
 
-    /// The answer that a model gives with these words.
-    pub(super) fn output(&self, said: &AssistantMessage, stop_reason: StopReason) -> Output {
-        let outputs = match (&said.refusal, said.content.as_slice()) {
+    /// The output in a message of the model.
+    pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
+        let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),
             _ => None,
         };
         Output {
-            text: said.refusal.clone().unwrap_or_else(|| said.text()),
+            text: message.refusal.clone().unwrap_or_else(|| message.text()),
             outputs: outputs.cloned().unwrap_or_default(),
             stop_reason,
         }

@@ -13,7 +13,7 @@ use super::{
     head::{is_auto, is_false},
 };
 
-/// How runs behave. Plain data: a run that is saved has its own copy.
+/// The configuration of a run. Plain data: a saved run has its own copy.
 ///
 /// # Examples
 ///
@@ -26,65 +26,68 @@ use super::{
 ///     at_limit: AtLimit::Answer,
 ///     ..RunConfig::default()
 /// };
-/// assert_eq!(config.unusable_replies, 2);
+/// assert_eq!(config.max_output_retries, 2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunConfig {
-    /// How much a run may use.
+    /// The limits of a run.
     pub limits: RunLimits,
-    /// What happens when it is used up. Default: the run fails.
+    /// The behaviour at a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// What a run is asked, as data: an object of this schema, as [JSON content](haft_core::content::Content::json) of the new
-    /// message. Default: whatever is said.
+    /// The schema of the input: an object, as [JSON content](haft_core::content::Content::json) of the new
+    /// message. Default: any message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
-    /// The answer as data: an object of this schema. Default: the answer is text.
+    /// The schema of the answer: an object. Default: the answer is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
-    /// When the outputs are asked for. Default: at the end of the work.
-    pub outputs_by: OutputsBy,
-    /// Whether the model may, must or must not call. What it must call, it must call once in a run: when it has called, it
-    /// decides by itself. Default: it decides.
+    /// The request that returns the outputs. Default: the last step.
+    pub output_strategy: OutputStrategy,
+    /// The tool choice of requests. A model that must call a tool has to do so once in a run.
+    /// Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// The tools that end a run: when one was done, its result is the answer. Default: none.
+    /// Return-direct tools: a successful call ends the run, and its result is the answer. Default:
+    /// none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// Whether an answer is [checked](super::Effect::Check) before it is taken. Default: no.
+    /// Set if the output is [validated](super::Effect::Check) before it is accepted. Default:
+    /// `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
-    /// How replies are made.
+    /// The settings of requests.
     pub settings: ChatSettings,
-    /// How much of the conversation the model is shown.
+    /// The part of the conversation that is sent to the model.
     pub context: ContextConfig,
-    /// How often in a row the same calls are tolerated: at the last time the model is told, and the next ends the
-    /// run. `None` is without end. Default: [`limits::IDENTICAL_CALLS`].
-    pub identical_calls: Option<u32>,
-    /// How many replies in a row may be empty, unreadable, cut, of the wrong form or refused by a validator before the run fails. Default: 2.
-    pub unusable_replies: u32,
+    /// Maximum number of identical calls in a row. The model is warned at the last one, and the
+    /// next one ends the run. `None` is unlimited. Default: [`limits::IDENTICAL_CALLS`].
+    pub max_repeated_calls: Option<u32>,
+    /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong
+    /// form, or rejected by a validator. Default: 2.
+    pub max_output_retries: u32,
 }
 
-/// When a model is asked for its answer as data.
+/// The request that returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OutputsBy {
-    /// It gives them as the arguments of its end.
+pub enum OutputStrategy {
+    /// The last step: the outputs are the arguments of the call that finishes the run.
     #[default]
     Finish,
-    /// It ends when it knows enough, and is then asked for them in a request of its own, with the whole way before it: for
-    /// models that do one thing better than two.
+    /// A separate request after the work is done, with all steps in its context. For models that do
+    /// one thing at a time better.
     Extraction,
 }
 
-/// What happens when a limit of a run is reached.
+/// The behaviour when a limit of a run is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
     /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]
     Fail,
-    /// The model is asked once more and must answer with what it has; the answer says
+    /// One more request, in which the model must answer with what it has. The stop reason is
     /// [`StopReason::LimitReached`](haft_core::agent::StopReason::LimitReached).
     Answer,
 }
@@ -96,14 +99,14 @@ impl Default for RunConfig {
             at_limit: AtLimit::default(),
             inputs: None,
             outputs: None,
-            outputs_by: OutputsBy::default(),
+            output_strategy: OutputStrategy::default(),
             tool_choice: ToolChoice::Auto,
             stop_on: BTreeSet::new(),
             check_outputs: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
-            identical_calls: Some(limits::IDENTICAL_CALLS),
-            unusable_replies: 2,
+            max_repeated_calls: Some(limits::IDENTICAL_CALLS),
+            max_output_retries: 2,
         }
     }
 }

@@ -1,34 +1,34 @@
-//! What of the conversation a model is shown. The conversation itself keeps everything.
+//! The part of the conversation that is sent to the model. The transcript keeps everything.
 
 use std::{ops::Range, sync::Arc};
 
-use haft_core::{Message, agent::AgentErrorKind, message::View, model::ModelError};
+use haft_core::{Message, message::View};
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Run, mark::summarised, pieces};
+use super::{Resolver, Run, marks::summarized, segments};
 
-/// How much of a conversation a model is shown.
+/// The part of a conversation that is sent to the model.
 ///
-/// What is left out is left out whole: a turn of an earlier run, with all that was called in it, or a step, which is a reply
-/// with calls, their results and what was said without a call after them. The question of the run (all messages that it was
-/// given) and its last step are always shown. Of the summaries only the latest is shown, in the place of what it stands for; a later
-/// run of the conversation goes on from it.
+/// Messages are omitted in whole segments: a turn of an earlier run with all its calls, or a step
+/// of this run. A step is a reply with calls, their results, and messages without calls after them.
+/// The input of the run and its last step are always sent. Only the latest summary is sent, in
+/// place of what it summarizes; a later run of the conversation continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// How many of the latest turns and steps are shown. Default: all.
+    /// Maximum number of turns and steps, counted from the latest. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// How many tokens a request and its reply may have together before the next request is made with less. Default: as many
-    /// as the model takes.
+    /// Number of tokens of a request with its reply after which the next request is made shorter.
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// How often in a row the oldest is left out when there is too much for the model; with 0 it never is, whether there are
-    /// summaries or not. Default: 3.
+    /// Maximum number of times in a row that the oldest segment is omitted because the context is
+    /// too long. With 0 nothing is omitted, with or without summaries. Default: 3.
     pub omissions: u32,
-    /// Whether all but the last step is [summarised](Effect::Compact) when there is too much, once in a row, before the oldest is
-    /// left out. A summary is a request, which the [limits](super::RunConfig::limits) must allow. Where it fails or is not enough,
-    /// the oldest is left out. Default: no.
+    /// Set if all but the last step is [summarized](super::Effect::Compact) when the context is too
+    /// long, once in a row, before the oldest segment is omitted. A summary is a request, which the
+    /// [limits](super::RunConfig::limits) must allow. Default: `false`.
     pub compaction: bool,
 }
 
@@ -38,126 +38,128 @@ impl Default for ContextConfig {
     }
 }
 
-/// What is shown of a conversation.
+/// The part of the transcript that is sent to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Shown {
-    /// From which message on, of those before the run.
+pub(super) struct ContextWindow {
+    /// Index of the first message from before the run.
     pub(super) earlier: usize,
-    /// From which message on, of the steps of the run.
+    /// Index of the first message of the run's steps.
     pub(super) steps: usize,
-    /// The message that stands for what is not shown.
+    /// Index of the summary of what is not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
-    /// How often in a row something was left out.
+    /// Consecutive omissions.
     omissions: u32,
-    /// Whether a summary was asked for since the last reply.
-    pub(super) is_summarised: bool,
-    /// How often a summary was asked for.
+    /// Set if a summary was requested since the last reply.
+    pub(super) is_summarized: bool,
+    /// Number of requests for a summary.
     pub(super) summaries: u32,
-    /// How many tokens the last request had with its reply.
+    /// Tokens of the last request with its reply.
     tokens: u64,
 }
 
-impl Shown {
-    /// What a run begins with: its question, and all that was said before it, or the last summary and what that does not
-    /// stand for.
-    pub(super) fn of(messages: &[Arc<Message>], start: usize) -> Self {
-        let earlier = messages.iter().take(start);
-        let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarised(it)?))).last();
-        let earlier = summary.map_or(0, |(index, spared)| usize::saturating_sub(index, spared));
+impl ContextWindow {
+    /// The window at the start of a run: its input and everything before, or the last summary and
+    /// what that does not cover.
+    pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
+        let earlier = messages.iter().take(first_message);
+        let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
+        let earlier = summary.map_or(0, |(index, kept)| usize::saturating_sub(index, kept));
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// What is shown where another model goes on from here: the steps of the run from `steps` on, and what the run began with.
-    pub(super) fn anew(self, messages: &[Arc<Message>], start: usize, steps: usize) -> Self {
-        Self { steps, summaries: self.summaries, ..Self::of(messages, start) }
+    /// The window for another model: that at the start of the run, with the steps from index
+    /// `steps` on.
+    pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
+        Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
 }
 
 impl Run {
-    /// What the model is shown.
-    pub(super) fn view(&self) -> View {
+    pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> View {
         let (earlier, steps) = self.within_latest();
-        self.view_of(earlier, steps..self.transcript.len())
+        self.view_of(earlier, steps..self.transcript.len(), resolver)
     }
 
-    /// The summary, the turns from `earlier` on, the question, and these steps.
-    pub(super) fn view_of(&self, earlier: usize, steps: Range<usize>) -> View {
-        let (start, first) = (self.head.start, self.head.first);
-        let shown = [earlier..start, start..first, steps].into_iter();
+    /// A view of the summary, the turns from index `earlier` on, the input of the run, and `steps`.
+    pub(super) fn view_of(
+        &self,
+        earlier: usize,
+        steps: Range<usize>,
+        resolver: Option<&dyn Resolver>,
+    ) -> View {
+        let (start, first_step) = (self.head.first_message, self.head.first_step);
+        let ranges = [earlier..start, start..first_step, steps].into_iter();
         let messages = self.transcript.messages();
-        let shown = shown.flat_map(|range| pieces::without_notes(messages, range));
-        let summary = self.head.shown.summary.map(|summary| summary..summary + 1);
-        let view = self.transcript.view_of(summary.into_iter().chain(shown));
-        view.showing(Arc::clone(&self.placed.messages))
-    }
-
-    /// Notes how much the model has read and written.
-    pub(super) fn note_tokens(&mut self, tokens: u64) {
-        let shown = &mut self.head.shown;
-        (shown.tokens, shown.omissions, shown.is_summarised) = (tokens, 0, false);
-    }
-
-    /// Shows less where the last request had too many tokens. Whatever cannot be left out is sent.
-    pub(super) fn keep_within_tokens(&mut self) -> Option<Effect> {
-        let limit = self.head.config.context.tokens?;
-        if self.head.shown.tokens <= limit {
-            return None;
+        let ranges = ranges.flat_map(|range| segments::without_notes(messages, range, resolver.is_some()));
+        let summary = self.head.window.summary.map(|summary| summary..summary + 1);
+        let view = self.transcript.view_of(summary.into_iter().chain(ranges));
+        match resolver {
+            Some(resolver) => view.showing(resolver.messages(&self.transcript)),
+            None => view,
         }
-        // Asked once for each reply.
-        self.head.shown.tokens = 0;
-        self.reduce().then(|| self.compact()).flatten()
     }
 
-    /// Shows less, since the model says that there is too much.
-    pub(super) fn overflow(&mut self, error: ModelError) -> Result<(), AgentErrorKind> {
-        if self.reduce() { Ok(()) } else { Err(error.into()) }
+    pub(super) fn note_tokens(&mut self, tokens: u64) {
+        let window = &mut self.head.window;
+        (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
     }
 
-    /// Has something summarised, or leaves it out; whether there was anything.
-    fn reduce(&mut self) -> bool {
+    /// Returns `true` if the last request had too many tokens, once for each reply.
+    pub(super) fn exceeds_tokens(&mut self) -> bool {
+        let limit = self.head.config.context.tokens;
+        let exceeds = limit.is_some_and(|limit| self.head.window.tokens > limit);
+        if exceeds {
+            self.head.window.tokens = 0;
+        }
+        exceeds
+    }
+
+    /// Starts a summary or omits the oldest segment. Returns `false` if neither is possible.
+    pub(super) fn reduce(&mut self) -> bool {
         (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }
 
-    /// Leaves out the oldest turn or step; whether there was one that may be.
+    /// Omits the oldest turn or step. Returns `false` if there is none that may be omitted.
     pub(super) fn omit(&mut self) -> bool {
-        if self.head.shown.omissions >= self.head.config.context.omissions {
+        if self.head.window.omissions >= self.head.config.context.omissions {
             return false;
         }
-        let turns = self.turns_from(self.head.shown.earlier);
-        let steps = self.steps_from(self.head.shown.steps);
-        let shown = &mut self.head.shown;
+        let turns = self.turns_from(self.head.window.earlier);
+        let steps = self.steps_from(self.head.window.steps);
+        let window = &mut self.head.window;
         match (turns.first(), steps.as_slice()) {
-            (Some(oldest), _) => shown.earlier = oldest.end,
-            (None, [oldest, _, ..]) => shown.steps = oldest.end,
+            (Some(oldest), _) => window.earlier = oldest.end,
+            (None, [oldest, _, ..]) => window.steps = oldest.end,
             _ => return false,
         }
-        shown.omissions += 1;
-        tracing::warn!("there is too much for the model: it is no longer shown the oldest step");
+        window.omissions += 1;
+        tracing::warn!("the context is too long for the model: the oldest step is omitted");
         true
     }
 
-    /// Where what is shown of the earlier turns and of the steps begins, when only the latest are.
+    /// The first indices of the turns and of the steps within [`ContextConfig::latest`].
     fn within_latest(&self) -> (usize, usize) {
-        let Shown { earlier, steps, .. } = self.head.shown;
+        let ContextWindow { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
         let (turns, own) = (self.turns_from(earlier), self.steps_from(steps));
         let too_many = (turns.len() + own.len()).saturating_sub(latest.max(1));
-        let from = |pieces: &[Range<usize>], number: usize| pieces.get(number).map(|piece| piece.start);
+        let from =
+            |segments: &[Range<usize>], number: usize| segments.get(number).map(|segment| segment.start);
         (
-            from(&turns, too_many).unwrap_or(self.head.start),
+            from(&turns, too_many).unwrap_or(self.head.first_message),
             from(&own, too_many.saturating_sub(turns.len())).unwrap_or(steps),
         )
     }
 
     /// The steps of the run from a message on.
     pub(super) fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
-        pieces::steps(self.transcript.messages(), from..self.transcript.len())
+        segments::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
     /// The turns before the run from a message on.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
-        pieces::turns(self.transcript.messages(), from..self.head.start)
+        segments::turns(self.transcript.messages(), from..self.head.first_message)
     }
 }

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use haft_core::{
     Message, Timestamp, ToolCall,
@@ -9,58 +9,82 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use super::Output;
+use super::{Output, Resolver};
 use crate::Dialect;
 
-/// What a run is lent at each step: all that cannot be saved with it.
+/// The inputs of a step: what cannot be saved with the run.
+///
+/// Create one with [`new`](Self::new), then set the fields that differ.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Step<'a> {
-    /// The tools on offer now.
+    /// The tools that are offered.
     pub tools: &'a ToolList,
-    /// How the model is spoken to.
+    /// The dialect of the model.
     pub dialect: &'a dyn Dialect,
-    /// What the model is told before the conversation.
+    /// The system message before the conversation.
     pub instructions: Option<&'a Arc<Message>>,
-    /// Whether the model may, must or must not call in the next request. `None` is what the [run](super::Run::tool_choice) says.
+    /// The tool choice of the next request. Default: that of the [run](super::Run::tool_choice).
     pub tool_choice: Option<&'a ToolChoice>,
-    /// How the next reply is made. `None` is as the run's [configuration](super::RunConfig::settings) says.
+    /// The settings of the next request. Default: those of the
+    /// [configuration](super::RunConfig::settings).
     pub settings: Option<&'a ChatSettings>,
-    /// The time, for what is added to the transcript.
+    /// Resolves references to results of [added calls](super::Run::add_calls). Default: none.
+    pub resolver: Option<&'a dyn Resolver>,
+    /// The current time, for new messages and the time limit.
     pub now: Timestamp,
 }
 
 impl<'a> Step<'a> {
-    /// Lends tools, dialect and time, and nothing else.
+    /// Creates the inputs of a step without instructions and overrides.
     pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
-        Self { tools, dialect, instructions: None, tool_choice: None, settings: None, now }
+        Self { tools, dialect, instructions: None, tool_choice: None, settings: None, resolver: None, now }
     }
 }
 
-/// What a run wants done.
+impl fmt::Debug for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step")
+            .field("tools", &self.tools)
+            .field("dialect", &self.dialect.name())
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The next thing that a driver does for a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask the model, and tell [`Run::on_chat`](super::Run::on_chat) what it replied.
+    /// List the tools, run the hooks, and pass the results to the next call of
+    /// [`Run::next`](super::Run::next).
+    ///
+    /// This is the step boundary: all calls have results, and messages can be
+    /// [appended](super::Run::append).
+    Prepare,
+    /// Send this request, and report the reply with [`Run::on_chat`](super::Run::on_chat).
     Chat(Box<ChatRequest>),
-    /// Make these calls, and tell [`Run::on_result`](super::Run::on_result) or
-    /// [`Run::on_pending`](super::Run::on_pending) of each what came of it, in any order.
+    /// Execute these calls. Report the outcome of each with
+    /// [`Run::on_result`](super::Run::on_result) or [`Run::on_pending`](super::Run::on_pending), in
+    /// any order.
     Call(CallBatch),
-    /// There is too much for the model: summarise this part of the conversation, and tell
-    /// [`Run::on_compact`](super::Run::on_compact) the summary.
+    /// The context is too long: summarize this part of the conversation, and report the summary
+    /// with [`Run::on_compact`](super::Run::on_compact).
     Compact(View),
-    /// Check this answer, and tell [`Run::on_check`](super::Run::on_check) what became of it.
+    /// Validate this output, and report the verdict with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
-    /// Wait until [`Run::on_answer`](super::Run::on_answer) was told of at least one of these.
+    /// Wait until at least one of these calls has a decision, reported with
+    /// [`Run::on_answer`](super::Run::on_answer).
     Wait(Vec<PendingCall>),
-    /// Nothing more: this is the answer.
+    /// The run is finished, with this answer.
     Done(Box<RunAnswer>),
 }
 
-/// Calls that are handed out together, in the order in which the model asked for them.
+/// Calls that are executed together, in the order in which the model made them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallBatch {
     /// The calls.
     pub calls: Vec<ToolCall>,
-    /// Those of them that waited and go on.
+    /// The decisions for those of them that waited.
     pub resumed: ResumedCalls,
 }

@@ -1,58 +1,70 @@
 use haft_core::{agent::AgentErrorKind, call::WrongAnswer};
 
-/// A run that is told what it did not ask for, or asked to go on too early. The run is as it was before.
+use super::RunState;
+
+/// Misuse of a run, such as an outcome that does not belong to the last effect. The run is
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// `next` before the reply.
-    #[error("a request is under way: tell `on_chat` of the reply, or after a load `recover` the run")]
+    /// `next` was called before the reply was reported.
+    #[error("a request is under way: report the reply with `on_chat`, or after a load call `recover`")]
     RequestUnderWay,
-    /// `next` before the results.
-    #[error("calls are under way ({0}): tell `on_result` of each, or after a load `recover` the run")]
+    /// `next` was called before the results were reported.
+    #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsUnderWay(String),
-    /// A reply that nobody asked for.
-    #[error("there is a reply, but no request is under way")]
+    /// `on_chat` without a request.
+    #[error("`on_chat` was called, but no request is under way")]
     NoRequest,
-    /// A summary that nobody asked for.
-    #[error("there is a summary, but none was asked for")]
+    /// `on_compact` without `Effect::Compact`.
+    #[error("`on_compact` was called, but the last effect was not `Effect::Compact`")]
     NoCompaction,
-    /// A verdict on an answer that nobody asked for.
-    #[error("there is a checked answer, but none is being checked")]
+    /// `on_check` without `Effect::Check`.
+    #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheck,
-    /// A head with the transcript of another run, or of this one at another time.
+    /// A head with the transcript of another run, or of this run at another time.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
     OtherTranscript {
-        /// How many there were.
+        /// Number of messages when the head was saved.
         messages: usize,
-        /// How many there are.
+        /// Number of messages of this transcript.
         found: usize,
     },
     /// A result for a call that is not under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),
-    /// Calls that were pushed too late.
-    #[error("the run is over: calls that are pushed now are executed by nobody")]
+    /// Calls or messages for a run that is over.
+    #[error("the run is over")]
     Over,
-    /// A pushed call whose place nobody would find.
-    #[error("the pushed call {0:?} cannot be queued: its id is no placeholder, or was used before")]
-    NoPlaceholder(String),
-    /// More pushed calls than a run makes.
-    #[error("no more calls can be queued: {0} are the most for one run")]
-    QueueFull(usize),
-    /// An answer for a call that does not wait.
+    /// A message that is appended between step boundaries.
+    #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
+    NotAtBoundary(RunState),
+    /// A message that would break the pairs of calls and results.
+    #[error("only messages of a user or the system can be added to a run under way")]
+    NotEnqueueable,
+    /// More enqueued messages than a run keeps.
+    #[error("no more messages can be enqueued: {0} wait for their delivery")]
+    TooManyMessages(usize),
+    /// An added call without an id, or with an id that was used before.
+    #[error("the call {0:?} cannot be added: its id is empty or was used before")]
+    DuplicateCallId(String),
+    /// More added calls than a run executes.
+    #[error("no more calls can be added: {0} is the maximum for one run")]
+    TooManyCalls(usize),
+    /// A decision for a call that does not wait.
     #[error("there is an answer for the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
-        /// The id that the answer is for.
+        /// The call id of the decision.
         id: String,
-        /// The ids of the calls that wait; of a call that waits for others inside it, the ids of those.
+        /// The ids of the waiting calls; of a nested run, those of its inner calls.
         waiting: String,
     },
-    /// An answer that is none to what the call waits for.
+    /// A decision of another kind than the call waits for.
     #[error("the answer for the call {id:?} does not fit: {source}")]
     WrongAnswer {
-        /// The id that the answer is for.
+        /// The call id of the decision.
         id: String,
-        /// Why it is none.
+        /// The reason.
         source: WrongAnswer,
     },
 }

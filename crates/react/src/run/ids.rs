@@ -1,18 +1,27 @@
+//! Unique call ids.
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{Message, ToolCall, message::MessageBody};
+use serde_json::Value;
 
-/// The ids of all calls of a conversation. Derived from the transcript, never saved.
+use super::{call_results, head::Head};
+
+/// The ids of all calls of a conversation. Derived from the saved run, never saved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallIds(BTreeSet<String>);
 
 impl CallIds {
-    pub(super) fn of(messages: &[Arc<Message>]) -> Self {
-        let calls = messages.iter().flat_map(|message| message.tool_calls());
-        Self(calls.map(|call| call.id.clone()).collect())
+    pub(super) fn of(messages: &[Arc<Message>], head: &Head) -> Self {
+        let calls = messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.as_str());
+        let notes = messages.iter().filter_map(|message| call_results(message)).filter_map(Value::as_object);
+        let recorded = notes.flat_map(|results| results.keys()).map(String::as_str);
+        let added = head.added_calls.iter().map(|call| call.id.as_str());
+        let open = head.state.batch().into_iter().flat_map(|batch| batch.calls.ids());
+        Self(calls.chain(recorded).chain(added).chain(open).map(str::to_owned).collect())
     }
 
-    /// Keeps the ids of new calls where they are unique in the conversation, and replaces the others.
+    /// Keeps the ids of new calls that are unique in the conversation, and replaces the others.
     pub(super) fn adopt(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {
@@ -20,6 +29,18 @@ impl CallIds {
                 self.0.insert(call.id.clone());
             }
         }
+    }
+
+    /// Inserts the ids of all calls, or none if one is empty or not unique. Returns that one.
+    pub(super) fn insert_all(&mut self, calls: &[ToolCall]) -> Option<String> {
+        let mut new = BTreeSet::new();
+        for call in calls {
+            if call.id.is_empty() || self.0.contains(&call.id) || !new.insert(call.id.clone()) {
+                return Some(call.id.clone());
+            }
+        }
+        self.0.append(&mut new);
+        None
     }
 
     fn unused(&self) -> String {

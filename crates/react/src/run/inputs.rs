@@ -1,14 +1,14 @@
-//! What a run is asked, as data.
+//! Validation of the input as data.
 
 use std::sync::Arc;
 
 use haft_core::{Message, Schema, agent::AgentErrorKind, content::Content, message::MessageBody};
 use serde_json::Value;
 
-use super::pieces::is_said;
+use super::segments::is_from_user;
 
-/// Holds a question against the declared inputs: the last message from `start` on has these as JSON, or what a person said last
-/// where there is none.
+/// Validates the JSON content of the last message from index `start` on against the declared
+/// inputs. If there is no such message, that of the last user message.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],
@@ -16,7 +16,7 @@ pub(super) fn check(
 ) -> Result<(), AgentErrorKind> {
     let Some(schema) = inputs else { return Ok(()) };
     let new = messages.get(start..).and_then(<[_]>::last);
-    let last = new.or_else(|| messages.iter().rfind(|message| is_said(message)));
+    let last = new.or_else(|| messages.iter().rfind(|message| is_from_user(message)));
     let Some(value) = last.and_then(|message| data(message)) else {
         let said = "the inputs must be given as data: one JSON object, by `Content::json`, of the schema";
         return Err(AgentErrorKind::InvalidInput(format!("{said} {}", schema.as_value())));

@@ -1,4 +1,4 @@
-//! What ends a run before its answer.
+//! Limits, and the time of a run.
 
 use std::time::Duration;
 
@@ -7,17 +7,59 @@ use haft_core::{
     agent::{AgentErrorKind, Limit, RunLimits},
     usage::Usage,
 };
+use serde::{Deserialize, Serialize};
 
-use super::{AtLimit, Head, Phase, Run, mark};
+use super::{
+    AtLimit, Head, Run, RunState,
+    head::is_false,
+    marks,
+    state::{Purpose, State},
+};
+
+/// The state to enter, and the error that ends the run for its driver.
+pub(super) type Transition = (State, Result<(), AgentErrorKind>);
+
+/// The time of a run: that of its steps. Time without a driver and while the run is suspended is
+/// not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct RunClock {
+    /// The time of the last step.
+    pub(super) now: Timestamp,
+    elapsed_ms: u64,
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_running: bool,
+}
+
+impl RunClock {
+    pub(super) fn stop(&mut self) {
+        self.is_running = false;
+    }
+
+    fn tick(&mut self, now: Timestamp) {
+        let passed = now.unix_millis().saturating_sub(self.now.unix_millis());
+        if self.is_running {
+            self.elapsed_ms = self.elapsed_ms.saturating_add(u64::try_from(passed).unwrap_or(0));
+        }
+        (self.now, self.is_running) = (now, true);
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.elapsed_ms)
+    }
+
+    fn expire(&mut self, limit: Duration) {
+        let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        self.elapsed_ms = self.elapsed_ms.max(limit);
+    }
+}
 
 impl Run {
-    /// The limit that leaves no request, if there is one.
+    /// The limit that allows no further request, if there is one.
     pub(super) fn exhausted(&self) -> Option<Limit> {
-        let Head { config, requests, usage, shown, elapsed_ms, .. } = &self.head;
+        let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
-        let requests = requests.saturating_add(shown.summaries);
+        let requests = requests.saturating_add(window.summaries);
         let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
-        let is_up = |time: &Duration| Duration::from_millis(*elapsed_ms) >= *time;
         let reached = [
             config.limits.requests.filter(|limit| requests >= *limit).map(Limit::Requests),
             tokens(total_tokens, usage.total_tokens()).map(Limit::TotalTokens),
@@ -25,88 +67,95 @@ impl Run {
             tokens(output_tokens, usage.output_tokens).map(Limit::OutputTokens),
             cost.filter(|limit| usage.cost >= *limit).map(Limit::Cost),
             cost.filter(|_| !usage.is_priced()).map(|_| Limit::UnknownCost),
-            time.filter(is_up).map(Limit::Time),
+            time.filter(|time| clock.elapsed() >= *time).map(Limit::Time),
         ];
         reached.into_iter().flatten().next()
     }
 
-    /// How much of its time the run has left, where that is limited. Its last request, with which it must answer, is not.
+    /// The time that the run has left, if it is limited. The final request after a limit is not
+    /// limited.
     pub fn time_left(&self) -> Option<Duration> {
-        let limit = self.head.config.limits.time.filter(|_| self.head.last_request.is_none())?;
-        Some(limit.saturating_sub(Duration::from_millis(self.head.elapsed_ms)))
+        let is_last = self.head.state.purpose().limit().is_some();
+        let limit = self.head.config.limits.time.filter(|_| !is_last)?;
+        Some(limit.saturating_sub(self.head.clock.elapsed()))
     }
 
-    /// The limit of the time, if it is up.
     pub(super) fn time_is_up(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
         self.head.config.limits.time.map(Limit::Time)
     }
 
-    /// Tells that the [time](Self::time_left) was up before the last effect was done: a request is given up, and so are calls, with a
-    /// result that says so. What is configured for the limit is done by [`next`](Self::next).
+    /// Reports that the [time](Self::time_left) was up before the last effect was performed.
+    ///
+    /// A request is abandoned. Open calls get a [timed out](haft_core::call::FailureKind::TimedOut)
+    /// result. The next call of [`next`](Self::next) applies
+    /// [`RunConfig::at_limit`](super::RunConfig::at_limit).
     pub fn on_time_up(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
-            let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-            self.head.elapsed_ms = self.head.elapsed_ms.max(limit);
+            self.head.clock.expire(limit);
         }
-        let now = self.head.now;
-        match &mut self.head.phase {
-            Phase::Asked | Phase::Compacting { .. } => {
+        let now = self.head.now();
+        match self.state() {
+            RunState::AwaitingReply | RunState::Compacting => {
                 self.head.usage += Usage::of_failed_request();
-                self.head.phase = Phase::Asking;
+                self.head.state.request_again();
             }
-            Phase::Calling { calls, .. } => calls.give_up(now),
-            _ => {}
+            _ => {
+                if let Some(batch) = self.head.state.batch_mut() {
+                    batch.calls.give_up(now);
+                }
+            }
         }
     }
 
-    /// Counts what was used beside the requests of the run, such as by an agent that is a tool.
+    /// Reports usage beside the requests of the run, for example of an agent that is a tool.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }
 
-    /// Takes the time of a step. What passed since the last one counts, unless the run was parked, or had no driver.
+    /// Sets the time of a step.
     pub(super) fn tick(&mut self, now: Timestamp) {
-        let passed = now.unix_millis().saturating_sub(self.head.now.unix_millis());
-        if self.head.is_timed {
-            self.head.elapsed_ms = self.head.elapsed_ms.saturating_add(u64::try_from(passed).unwrap_or(0));
-        }
-        (self.head.now, self.head.is_timed) = (now, true);
+        self.head.clock.tick(now);
     }
 
-    /// Does what is configured for a limit that is reached. A model that is made to answer gets no second chance.
-    pub(super) fn reach(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
-        match (self.head.config.at_limit, self.head.last_request) {
-            (AtLimit::Fail, _) => Err(AgentErrorKind::LimitReached(limit)),
+    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). A model that had to answer has
+    /// no second chance.
+    pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
+        match (self.head.config.at_limit, purpose.limit()) {
+            (AtLimit::Fail, _) => {
+                (State::ReadyToRequest { purpose }, Err(AgentErrorKind::LimitReached(limit)))
+            }
             (AtLimit::Answer, Some(limit)) => {
-                self.head.phase = Phase::Exhausted { limit };
-                Err(AgentErrorKind::LimitReached(limit))
+                (State::LimitReached { purpose }, Err(AgentErrorKind::LimitReached(limit)))
             }
             (AtLimit::Answer, None) => {
-                self.head.last_request = Some(limit);
-                self.push(mark::hint(format!(
+                self.push(marks::hint(format!(
                     "{limit}. No more calls can be made: answer now with what you have."
                 )));
-                Ok(())
+                (State::ReadyToRequest { purpose: purpose.with_limit(limit) }, Ok(()))
             }
         }
     }
 
-    /// Lets an unusable reply pass, unless there were too many in a row.
-    pub(super) fn tolerate(&mut self, error: impl FnOnce() -> AgentErrorKind) -> Result<(), AgentErrorKind> {
-        if let Some(limit) = self.head.last_request {
-            return self.reach(limit);
+    /// Tolerates a rejected reply, unless there were too many in a row.
+    pub(super) fn tolerate(
+        &mut self,
+        purpose: Purpose,
+        error: impl FnOnce() -> AgentErrorKind,
+    ) -> Transition {
+        if let Some(limit) = purpose.limit() {
+            return self.reach_limit(purpose, limit);
         }
-        self.head.unusable_replies += 1;
-        if self.head.unusable_replies > self.head.config.unusable_replies { Err(error()) } else { Ok(()) }
+        self.head.rejected_replies += 1;
+        let is_too_many = self.head.rejected_replies > self.head.config.max_output_retries;
+        (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
     }
 
-    /// The limit that forbids the calls of a reply; `tool_calls` is how many the run has with them.
-    pub(super) fn forbids(&self, tool_calls: u32) -> Option<Limit> {
-        let Head { config, last_request, identical_calls, .. } = &self.head;
-        let insists =
-            config.identical_calls.filter(|limit| identical_calls > limit).map(Limit::IdenticalCalls);
-        let too_many = config.limits.tool_calls.filter(|limit| tool_calls > *limit).map(Limit::ToolCalls);
-        last_request.or(insists).or(too_many)
+    /// The limit that forbids calls, where `total` is the number of calls of the run with them.
+    pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
+        let Head { config, repeated_calls, .. } = &self.head;
+        let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);
+        let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
+        purpose.limit().or(repeats.map(Limit::IdenticalCalls)).or(too_many.map(Limit::ToolCalls))
     }
 }

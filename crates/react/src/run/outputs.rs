@@ -1,4 +1,4 @@
-//! The answer as data.
+//! Answers as data.
 
 use haft_core::{
     Schema,
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::dialect::json_object;
 
-/// Reads an answer that must be an object of a schema; the error is for the model.
+/// Parses an answer that must be an object of a schema. The error is for the model.
 pub(super) fn read(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),

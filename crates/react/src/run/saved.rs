@@ -1,4 +1,4 @@
-//! The JSON form of a run: `{"version": 2, "head": {…}, "transcript": {…}}`.
+//! The JSON form of a run: `{"version": 1, "head": {…}, "transcript": {…}}`.
 
 use haft_core::Transcript;
 use serde::{
@@ -8,14 +8,14 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Head, Run, RunError, guard::CallsMade, ids::CallIds, migrate, queued::Placed};
+use super::{Head, Run, RunError};
 
 impl Run {
-    /// The version of the JSON form that this build writes. It reads this one and the older ones.
-    pub const VERSION: u32 = 2;
+    /// The version of the JSON form.
+    pub const VERSION: u32 = 1;
 
-    /// What is saved of the run besides its transcript: for whoever keeps the messages of a conversation by themselves, and
-    /// adds those that are new. Its size does not depend on the length of the conversation.
+    /// The run without its transcript, for programs that store messages separately and only append
+    /// new ones. Its size does not depend on the length of the conversation.
     ///
     /// # Examples
     ///
@@ -37,29 +37,25 @@ impl Run {
         RunHead { messages: self.transcript.len(), head: self.head.clone() }
     }
 
-    /// Puts a run together again.
+    /// Restores a run.
     ///
     /// # Errors
     ///
-    /// Fails when the transcript has not as many messages as when the head was saved.
+    /// Fails if the number of messages differs from when the head was saved.
     pub fn with_head(head: RunHead, transcript: Transcript) -> Result<Self, RunError> {
         let RunHead { messages, head } = head;
         if messages != transcript.len() {
             return Err(RunError::OtherTranscript { messages, found: transcript.len() });
         }
-        Ok(Self::put_together(head, transcript))
-    }
-
-    fn put_together(head: Head, transcript: Transcript) -> Self {
-        let ids = CallIds::of(transcript.messages());
-        Self { transcript, head, ids, made: CallsMade::default(), placed: Placed::default() }
+        Ok(Self::from_parts(head, transcript))
     }
 }
 
-/// What is saved of a [`Run`] besides its transcript. As JSON it names the same format as the run.
+/// A [`Run`] without its transcript, for [`Run::with_head`]. The JSON form has the version of the
+/// run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
-    /// How many messages the transcript has.
+    /// Number of messages of the transcript.
     messages: usize,
     head: Head,
 }
@@ -76,13 +72,10 @@ impl Serialize for Run {
 
 impl<'de> Deserialize<'de> for Run {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut form = Form::read(Value::deserialize(deserializer)?, "run", ["head", "transcript"], 1)
+        let mut form = Form::read(Value::deserialize(deserializer)?, "run", ["head", "transcript"])
             .map_err(D::Error::custom)?;
         let transcript: Transcript = form.take("transcript").map_err(D::Error::custom)?;
-        if form.version == 1 {
-            migrate::head(&mut form.value["head"], &transcript);
-        }
-        Ok(Self::put_together(form.take("head").map_err(D::Error::custom)?, transcript))
+        Ok(Self::from_parts(form.take("head").map_err(D::Error::custom)?, transcript))
     }
 }
 
@@ -98,43 +91,36 @@ impl Serialize for RunHead {
 
 impl<'de> Deserialize<'de> for RunHead {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Heads are saved alone since the second format.
-        let mut form =
-            Form::read(Value::deserialize(deserializer)?, "head of a run", ["messages", "head"], 2)
-                .map_err(D::Error::custom)?;
+        let mut form = Form::read(Value::deserialize(deserializer)?, "head of a run", ["messages", "head"])
+            .map_err(D::Error::custom)?;
         let messages = form.take("messages").map_err(D::Error::custom)?;
         Ok(Self { messages, head: form.take("head").map_err(D::Error::custom)? })
     }
 }
 
-/// A saved value of a known version.
-struct Form {
-    version: u32,
-    value: Value,
-}
+/// A saved value of the current version.
+struct Form(Value);
 
 impl Form {
-    /// Another version may have another shape: nothing else is read before the version is known.
-    fn read(value: Value, what: &str, fields: [&str; 2], oldest: u32) -> Result<Self, String> {
+    /// Checks the version first: another version may have another shape.
+    fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {
             return Err(format!(
                 "a saved {what} is an object with a number `version`, `{one}` and `{other}`; this is not one"
             ));
         };
-        let newest = Run::VERSION;
-        let known = u32::try_from(version).ok().filter(|version| (oldest..=newest).contains(version));
-        let Some(known) = known else {
+        if version != u64::from(Run::VERSION) {
             return Err(format!(
-                "{what} format {version} is not known here, only {oldest} to {newest}: read it with the version of haft that \
-                 wrote it"
+                "{what} format {version} is not known here, only {}: read it with the version of haft that wrote it",
+                Run::VERSION
             ));
-        };
-        Ok(Self { version: known, value })
+        }
+        Ok(Self(value))
     }
 
     fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
-        let value = self.value.get_mut(field).map(Value::take).unwrap_or_default();
+        let value = self.0.get_mut(field).map(Value::take).unwrap_or_default();
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
             let place = if path == "." { field.to_owned() } else { format!("{field}.{path}") };

@@ -1,4 +1,4 @@
-//! The calls of a run, as steps.
+//! The calls of a conversation, as steps.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The calls in these messages with what came of them, in order; a call without a result is left out.
-pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
+/// The calls in these messages with their results, in order. Calls without a result are omitted.
+pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(place, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((place, reply)),
         _ => None,
@@ -23,14 +23,14 @@ pub(crate) fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
                 tool_name: call.name.clone(),
                 tool_args: arguments(call),
                 result: result(after, &call.id)?.clone(),
-                reasoning: thought(reply),
+                reasoning: reasoning(reply),
             })
         })
     });
     steps.collect()
 }
 
-/// The result of a call. Most stand right behind the calls.
+/// The result of a call. Most follow the calls directly.
 fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
         MessageBody::Tool(result) => Some(&**result),
@@ -39,13 +39,13 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> 
     results.find(|result| result.call_id == id)
 }
 
-/// What a model thought before its calls, or said beside them.
-pub(crate) fn thought(reply: &AssistantMessage) -> Option<String> {
-    let said = || Some(reply.text()).filter(|text| !text.is_empty());
-    reply.reasoning.clone().or_else(said)
+/// The reasoning of a reply, or else the text beside its calls.
+pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
+    let text = || Some(reply.text()).filter(|text| !text.is_empty());
+    reply.reasoning.clone().or_else(text)
 }
 
-/// The arguments as JSON where they are JSON, else as the text they are.
-pub(crate) fn arguments(call: &ToolCall) -> Value {
+/// The arguments as JSON, or as a string if they are not valid JSON.
+pub fn arguments(call: &ToolCall) -> Value {
     serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()))
 }

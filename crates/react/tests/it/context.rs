@@ -10,7 +10,7 @@ use haft_core::{
     message::AssistantMessage,
     model::{ChatResponse, FinishReason},
 };
-use haft_react::{ContextConfig, JsonReact, OutputsBy, ReactAgent, ReactAgentBuilder, TextReact};
+use haft_react::{ContextConfig, JsonReact, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -351,7 +351,7 @@ async fn what_is_no_step_takes_no_place_of_one() {
         .calls([("f", "finish", r#"{"sum":"many"}"#)])
         .calls([("g", "finish", r#"{"sum":4}"#)]);
     let context = ContextConfig { latest: Some(1), ..ContextConfig::default() };
-    let agent = builder(&model).outputs(outputs).outputs_by(OutputsBy::Extraction).context(context);
+    let agent = builder(&model).outputs(outputs).output_strategy(OutputStrategy::Extraction).context(context);
     agent.build().unwrap().run("Add.".into()).await.unwrap();
     expect![[r#"
         user: Add.

@@ -69,8 +69,8 @@ fn plays() -> impl Strategy<Value = Play> {
             config: RunConfig {
                 check_outputs,
                 stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
-                identical_calls: None,
-                unusable_replies: 10,
+                max_repeated_calls: None,
+                max_output_retries: 10,
                 context: ContextConfig { compaction, ..ContextConfig::default() },
                 ..RunConfig::default()
             },
@@ -206,6 +206,7 @@ impl<'p> Lives<'p> {
                 continue;
             }
             match effect {
+                Effect::Prepare => {}
                 Effect::Chat(request) if self.overflows() => {
                     assert_request_paired(&request);
                     let too_long = ModelError::ContextTooLong("too long".to_owned());

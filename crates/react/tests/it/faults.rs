@@ -353,8 +353,11 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
         .calls([("d", "moody", "{}")])
         .calls([("e", "moody", "{}")])
         .text("Done.");
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with(moody)).identical_calls(None).build().unwrap();
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(moody))
+        .max_repeated_calls(None)
+        .build()
+        .unwrap();
 
     let output = agent.run("Go.".into()).await.unwrap();
 
@@ -412,8 +415,11 @@ async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
 #[tokio::test]
 async fn the_guard_against_repetition_can_be_taken_off() {
     let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with(fails())).identical_calls(None).build().unwrap();
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(fails()))
+        .max_repeated_calls(None)
+        .build()
+        .unwrap();
     let output = agent.run("Ask until it works.".into()).await.unwrap();
     assert!(output.results_of("fail").all(|result| result.model_text() == "no luck"));
 }
@@ -421,6 +427,6 @@ async fn the_guard_against_repetition_can_be_taken_off() {
 #[tokio::test]
 async fn how_many_unusable_replies_are_too_many_can_be_set() {
     let model = ScriptedModel::new().text("");
-    let agent = ReactAgent::builder(model).unusable_replies(0).build().unwrap();
+    let agent = ReactAgent::builder(model).max_output_retries(0).build().unwrap();
     assert_eq!(agent.run("Hi".into()).await.unwrap_err().usage.requests, 1);
 }

@@ -21,11 +21,13 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputsBy, ReactAgent, Run, RunConfig, Step,
+    AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig,
+    Step,
 };
 use haft_testing::ScriptedModel;
 
 use crate::{
+    effects::advance,
     pairing::{assert_paired, lines},
     tools::{add, calculator, counted, plain},
 };
@@ -272,7 +274,7 @@ async fn usage_and_cost_are_those_of_all_who_work() {
             Toolset::new().with(child.into_tool("child", "Adds.")).with(fails.into_tool("fails", "Fails.")),
         )
         .outputs(haft_core::Schema::new(schema).unwrap())
-        .outputs_by(OutputsBy::Extraction)
+        .output_strategy(OutputStrategy::Extraction)
         .compactor(compactor)
         .context(ContextConfig { tokens: Some(10), ..ContextConfig::default() })
         .prices(prices())
@@ -340,13 +342,13 @@ fn no_call_is_begun_when_the_time_is_up() {
     let mut run = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Add.".into()).unwrap();
     let tools = ToolList::new("test", [add()]);
     let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
-    assert!(matches!(run.next(&step(0)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &step(0)).unwrap(), Effect::Chat(_)));
     let reply = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1,"y":1}"#)],
         ..AssistantMessage::default()
     };
     run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(reply), None))).unwrap();
-    let error = run.next(&step(6_000)).unwrap_err();
+    let error = advance(&mut run, &step(6_000)).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error:?}");
     let result = run.transcript().messages().last().unwrap().text();
     assert!(result.starts_with("not run: "), "{result}");
@@ -402,31 +404,31 @@ fn the_time_of_a_run_is_that_of_its_steps() {
         run.on_chat(Ok(NativeCalls.fold(costing(None, Usage::of_request(1, 1)), None))).unwrap();
     };
 
-    assert!(matches!(run.next(&at(1_000_000)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &at(1_000_000)).unwrap(), Effect::Chat(_)));
     assert_eq!(left(&run), Some(100));
     asks(&mut run);
-    let Effect::Call(batch) = run.next(&at(1_000_040)).unwrap() else { panic!("it calls") };
+    let Effect::Call(batch) = advance(&mut run, &at(1_000_040)).unwrap() else { panic!("it calls") };
     assert_eq!(left(&run), Some(60));
     let call = batch.calls[0].clone();
     let pending = haft_core::call::Pending::new(haft_core::call::PendingKind::External);
     run.on_pending(haft_core::call::PendingCall { call, pending }).unwrap();
-    assert!(matches!(run.next(&at(1_000_050)).unwrap(), Effect::Wait(_)));
+    assert!(matches!(advance(&mut run, &at(1_000_050)).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 
     // Two days later, in another process.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.on_answer(&batch.calls[0].id, Answer::output("2")).unwrap();
-    let Effect::Call(batch) = run.next(&at(900_000_000)).unwrap() else { panic!("it goes on") };
+    let Effect::Call(batch) = advance(&mut run, &at(900_000_000)).unwrap() else { panic!("it goes on") };
     assert_eq!(left(&run), Some(50));
     run.recover(&tools);
     assert_eq!(batch.calls.len(), 1);
-    assert!(matches!(run.next(&at(990_000_000)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &at(990_000_000)).unwrap(), Effect::Chat(_)));
     assert_eq!(left(&run), Some(50));
     asks(&mut run);
     // A clock that goes back takes nothing back.
-    assert!(matches!(run.next(&at(980_000_000)).unwrap(), Effect::Call(_)));
+    assert!(matches!(advance(&mut run, &at(980_000_000)).unwrap(), Effect::Call(_)));
     run.on_time_up();
-    let error = run.next(&at(980_000_001)).unwrap_err();
+    let error = advance(&mut run, &at(980_000_001)).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
     assert_paired(run.transcript());
 }

@@ -1,6 +1,7 @@
 //! Behaviour of runs and agents.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod added_calls;
 mod agent;
 mod answers;
 mod blocking;
@@ -9,6 +10,8 @@ mod chains;
 mod choice;
 mod context;
 mod crashes;
+mod effects;
+mod enqueue;
 mod events;
 mod faults;
 mod handoff;
@@ -25,6 +28,7 @@ mod router;
 mod saved;
 mod signature;
 mod spans;
+mod step_model;
 mod test_model;
 mod text;
 mod tools;

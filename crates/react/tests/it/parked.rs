@@ -178,8 +178,11 @@ async fn an_answer_from_outside_is_checked_like_a_result() {
     });
     let calls = [("a", "measure", "{}"), ("b", "measure", r#"{ }"#), ("c", "measure", r#"{  }"#)];
     let model = ScriptedModel::new().calls(calls).text("Done.");
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with(measure)).identical_calls(None).build().unwrap();
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(measure))
+        .max_repeated_calls(None)
+        .build()
+        .unwrap();
     let parked = parked(agent.run("How long?".into()).await.unwrap());
     let output = |value| Answer::output(ToolOutput::structured(value));
     let answers = answers([

@@ -297,7 +297,7 @@ async fn every_request_is_prepared() {
     let schema = serde_json::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     let model = ScriptedModel::new().text("").text("no JSON").text("no JSON").text(r#"{"sum":2}"#);
     let agent = ReactAgent::builder(model.clone())
-        .unusable_replies(5)
+        .max_output_retries(5)
         .outputs(haft_core::Schema::new(schema).unwrap())
         .dynamic_instructions(|cx| ready(Ok(format!("{} of {}", cx.step, cx.transcript.len()))))
         .build()

@@ -10,8 +10,8 @@ use haft_core::{
     usage::Usage,
 };
 use haft_react::{
-    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputsBy, QueuedResults, Run, RunConfig, Step,
-    TextReact, is_hint,
+    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputStrategy, QueuedResults, Run, RunConfig,
+    Step, TextReact, When, is_hint, queue::Placeholders, run::is_enqueued,
 };
 use proptest::{
     collection::vec,
@@ -47,6 +47,8 @@ struct Play {
     summaries: Vec<bool>,
     /// Which calls push another one, round and round, before they end.
     pushes: Vec<bool>,
+    /// The messages that are enqueued after the events, in a cycle.
+    messages: Vec<Option<When>>,
 }
 
 fn calls() -> impl Strategy<Value = Calls> {
@@ -59,17 +61,25 @@ fn plays() -> impl Strategy<Value = Play> {
     (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Play {
         replies: replies.into_iter().map(Said::Calls).collect(),
         order,
-        config: RunConfig { identical_calls: None, ..RunConfig::default() },
+        config: RunConfig { max_repeated_calls: None, ..RunConfig::default() },
         in_text: false,
         earlier: Transcript::new(),
         summaries: Vec::new(),
         pushes: Vec::new(),
+        messages: Vec::new(),
     })
 }
 
 /// Plays in which tools push calls, also from calls that were pushed.
 fn pushing_plays() -> impl Strategy<Value = Play> {
     (plays(), vec(any::<bool>(), 1..4)).prop_map(|(play, pushes)| Play { pushes, ..play })
+}
+
+/// Plays in which messages are enqueued at any time, also while calls are under way.
+fn enqueuing_plays() -> impl Strategy<Value = Play> {
+    let when = prop_oneof![Just(When::NextRequest), Just(When::Idle)];
+    let messages = vec(option::of(when), 1..6);
+    (pushing_plays(), messages).prop_map(|(play, messages)| Play { messages, ..play })
 }
 
 /// Plays in which there is too much for the model, which is shown less, and asked for outputs at the end.
@@ -87,8 +97,8 @@ fn long_plays() -> impl Strategy<Value = Play> {
     (plays(), vec(said, 0..10), setting, vec(any::<bool>(), 0..4)).prop_map(
         |(play, replies, (context, extracts, in_text, follows), summaries)| {
             let outputs = Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
-            let outputs_by = OutputsBy::Extraction;
-            let config = RunConfig { context, outputs_by, unusable_replies: 20, ..play.config };
+            let output_strategy = OutputStrategy::Extraction;
+            let config = RunConfig { context, output_strategy, max_output_retries: 20, ..play.config };
             let config = RunConfig { outputs: extracts.then_some(outputs), ..config };
             let earlier = if follows { earlier() } else { Transcript::new() };
             Play { replies, config, in_text, earlier, summaries, ..play }
@@ -144,8 +154,13 @@ struct Stage<'p, F> {
     pushed: usize,
     /// The calls that were made.
     made: HashSet<String>,
+    /// Number of messages that were enqueued.
+    enqueued: usize,
     between: F,
 }
+
+/// Maximum number of messages that are enqueued in one play.
+const ENQUEUED: usize = 6;
 
 /// How many calls are pushed in one play.
 const PUSHED: usize = 8;
@@ -154,6 +169,12 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
     /// Whether the play goes on.
     fn happens(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
+        let clock = usize::try_from(self.clock).unwrap();
+        let when = self.play.messages.get(clock % self.play.messages.len().max(1)).copied().flatten();
+        if let Some(when) = when.filter(|_| self.enqueued < ENQUEUED) {
+            run.enqueue(format!("{when:?} {}", self.enqueued), when).unwrap();
+            self.enqueued += 1;
+        }
         *run = (self.between)(run.clone());
         self.events.checked_sub(1).map(|left| self.events = left).is_some()
     }
@@ -174,7 +195,7 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
             Some(before) if clock.is_multiple_of(2) => format!(r#"{{"text":"{}"}}"#, id(before)),
             _ => "fails".to_owned(),
         };
-        run.on_queued([ToolCall::new(id(self.pushed), "tool", arguments)]).unwrap();
+        run.add_calls([ToolCall::new(id(self.pushed), "tool", arguments)]).unwrap();
         self.pushed += 1;
     }
 
@@ -202,13 +223,16 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
 fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let mut run = Run::new(&play.config, RunInput::following(play.earlier.clone(), "Go.")).unwrap();
     let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
-    let mut stage =
-        Stage { play, order: play.order.iter(), events, clock: 0, pushed: 0, made: HashSet::new(), between };
-    let tools = ToolList::default();
+    let made = HashSet::new();
+    let order = play.order.iter();
+    let mut stage = Stage { play, order, events, clock: 0, pushed: 0, made, enqueued: 0, between };
+    let (tools, placeholders) = (ToolList::default(), Placeholders::new());
     while stage.happens(&mut run) {
         let dialect = stage.play.dialect();
-        let step = Step::new(&tools, dialect, stage.now());
+        let mut step = Step::new(&tools, dialect, stage.now());
+        step.resolver = Some(&placeholders);
         match run.next(&step).unwrap() {
+            Effect::Prepare => {}
             Effect::Chat(request) => {
                 assert_shown(play, &run, &request);
                 let reply = play.reply(replies.next(), &run);
@@ -388,7 +412,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Messages enqueued at any time are delivered once and in order, never between calls and their results. A finished run
+    /// has delivered all of them; a cancelled one keeps the others.
+    #[test]
+    fn enqueued_messages_are_delivered_once_and_in_order(play in enqueuing_plays(), events in 0_usize..40) {
+        for events in [events, usize::MAX] {
+            let mut run = perform(&play, events, |run| run);
+            prop_assert!(events < usize::MAX || run.undelivered().count() == 0);
+            run.cancel();
+            assert_paired(run.transcript());
+            let delivered = run.transcript().messages().iter().filter(|message| is_enqueued(message));
+            let mut texts: Vec<_> = delivered.map(|message| message.text()).collect();
+            for when in ["NextRequest", "Idle"] {
+                let numbers = texts.iter().filter_map(|text| text.strip_prefix(when)?.trim().parse::<usize>().ok());
+                prop_assert!(numbers.is_sorted(), "{:?}", texts);
+            }
+            texts.extend(run.undelivered().map(|(message, _)| message.text()));
+            let all: HashSet<_> = texts.iter().collect();
+            prop_assert_eq!(all.len(), texts.len());
+            let numbers = texts.iter().filter_map(|text| text.split(' ').next_back()?.parse::<usize>().ok());
+            prop_assert_eq!(numbers.max().map_or(0, |last| last + 1), texts.len());
+        }
+    }
+
+    #[test]
+    fn saved_anywhere_the_same_messages_are_delivered(play in enqueuing_plays(), events in 0_usize..40) {
+        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    }
+}
+
 fn run_pushed(run: &Run) -> usize {
-    let pushed = serde_json::to_value(run).unwrap()["head"]["pushed"].as_u64();
+    let pushed = serde_json::to_value(run).unwrap()["head"]["added_total"].as_u64();
     usize::try_from(pushed.unwrap_or_default()).unwrap()
 }

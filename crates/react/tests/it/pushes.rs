@@ -27,6 +27,7 @@ use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    effects::advance,
     pairing::assert_paired,
     tools::{calculator, counted, plain},
 };
@@ -181,11 +182,11 @@ async fn a_run_without_an_agent_takes_what_was_pushed() {
     let list = tools.list(&Default::default()).await;
     let step = Step::new(&list, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
-    let Effect::Chat(_) = run.next(&step).unwrap() else { panic!("it asks") };
+    let Effect::Chat(_) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
     let asks =
         AssistantMessage { tool_calls: vec![ToolCall::new("a", "pay", "{}")], ..AssistantMessage::default() };
     run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
-    while let Effect::Call(CallBatch { calls, .. }) = run.next(&step).unwrap() {
+    while let Effect::Call(CallBatch { calls, .. }) = advance(&mut run, &step).unwrap() {
         let [call] = calls.as_slice() else { panic!("{calls:?}") };
         let (id, queue) = (call.id.clone(), PendingQueue::new());
         let handle = queue.handle(&tools, &RunContext::default()).await;
@@ -194,16 +195,16 @@ async fn a_run_without_an_agent_takes_what_was_pushed() {
         let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
         let pushed = queue.into_calls();
         if result.is_success() {
-            run.on_queued(pushed.clone()).unwrap();
+            run.add_calls(pushed.clone()).unwrap();
             if let Some(again) = pushed.first() {
-                let used = RunError::NoPlaceholder(again.id.clone());
-                assert_eq!(run.on_queued(pushed).unwrap_err(), used);
+                let used = RunError::DuplicateCallId(again.id.clone());
+                assert_eq!(run.add_calls(pushed).unwrap_err(), used);
             }
         }
         run.on_result(&id, result).unwrap();
     }
-    let error = run.on_queued([ToolCall::new("a", "charge", "{}")]).unwrap_err();
-    assert_eq!(error, RunError::NoPlaceholder("a".to_owned()));
+    let error = run.add_calls([ToolCall::new("a", "charge", "{}")]).unwrap_err();
+    assert_eq!(error, RunError::DuplicateCallId("a".to_owned()));
     assert_eq!(count.load(Ordering::Relaxed), 1);
     assert_eq!(QueuedResults::of(run.transcript()).iter().count(), 1);
 }

@@ -21,7 +21,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::pairing::assert_paired;
+use crate::effects::advance;
 
 fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
@@ -32,14 +32,14 @@ fn step(tools: &ToolList) -> Step<'_> {
 fn a_newer_format_is_refused() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
         let mut newer = newer;
-        newer["version"] = json!(3);
+        newer["version"] = json!(2);
         let error = serde_json::from_value::<Run>(newer.clone()).unwrap_err().to_string();
         assert_eq!(
             error,
-            "run format 3 is not known here, only 1 to 2: read it with the version of haft that wrote it"
+            "run format 2 is not known here, only 1: read it with the version of haft that wrote it"
         );
         let error = serde_json::from_value::<RunHead>(newer).unwrap_err().to_string();
-        assert!(error.starts_with("head of a run format 3 is not known here, only 2 to 2"), "{error}");
+        assert!(error.starts_with("head of a run format 2 is not known here, only 1"), "{error}");
     }
 }
 
@@ -55,11 +55,11 @@ fn garbage_is_told_what_was_expected_and_where() {
     let told: Vec<_> = [
         json!("a text"),
         json!({"head": {}}),
-        json!({"version": "2"}),
-        json!({"version": 2}),
+        json!({"version": "1"}),
+        json!({"version": 1}),
         with("/head/requests", json!(-1)),
         with("/head/config/limits/cost", json!("much")),
-        with("/head/phase", json!({"is": "dancing"})),
+        with("/head/state", json!({"name": "dancing"})),
         with("/transcript", json!([])),
         with("/transcript/version", json!(7)),
         with("/transcript/messages/0/body", json!({"role": "user"})),
@@ -74,12 +74,12 @@ fn garbage_is_told_what_was_expected_and_where() {
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `head.requests`: invalid value: integer `-1`, expected u32
         at `head.config.limits.cost`: invalid type: string "much", expected f64
-        at `head.phase.is`: unknown variant `dancing`, expected one of `asking`, `asked`, `compacting`, `replied`, `calling`, `exhausted`, `checking`, `answered`, `cancelled`
+        at `head.state.name`: unknown variant `dancing`, expected one of `ready_to_request`, `preparing`, `compacting`, `awaiting_reply`, `reply_received`, `calling_tools`, `suspended`, `stopped_by_tool`, `checking_output`, `limit_reached`, `finishing`, `finished`, `cancelled`
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&told.join("\n"));
 
-    let parked = Parked { pending: Vec::new(), state: json!({"version": 2}) };
+    let parked = Parked { pending: Vec::new(), state: json!({"version": 1}) };
     let error = Run::new(&RunConfig::default(), RunInput::resume(parked, Answers::new())).unwrap_err();
     assert!(error.to_string().starts_with("the run cannot begin: the parked run cannot be read"), "{error}");
 }
@@ -91,54 +91,8 @@ fn asked() -> Run {
         ..RunConfig::default()
     };
     let mut run = Run::new(&config, RunInput::new("Hi")).unwrap();
-    assert!(matches!(run.next(&step(&ToolList::default())).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &step(&ToolList::default())).unwrap(), Effect::Chat(_)));
     run
-}
-
-/// BEHAVIOUR D39: what the first builds wrote is read, and goes on. The files are what a build of then has written.
-#[test]
-fn an_older_format_is_migrated() {
-    let tools = ToolList::default();
-    let mut run: Run = serde_json::from_str(include_str!("saved/run-1-asked.json")).unwrap();
-    assert_eq!((run.transcript().len(), run.requests()), (5, 2));
-    assert_eq!(run.config().settings.temperature, Some(0.1));
-    run.recover(&tools);
-    let Effect::Chat(request) = run.next(&step(&tools)).unwrap() else { panic!("it asks") };
-    assert_eq!(request.messages.len(), 5, "it is shown what was said");
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("Rome it is."), None))).unwrap();
-    let Effect::Done(answer) = run.next(&step(&tools)).unwrap() else { panic!("it is done") };
-    assert_eq!((&*answer.text, answer.steps.len()), ("Rome it is.", 1));
-
-    // Written again, it is of today.
-    let saved = serde_json::to_value(&run).unwrap();
-    assert_eq!(saved["version"], Run::VERSION);
-    assert_eq!(serde_json::from_value::<Run>(saved).unwrap(), run);
-}
-
-/// The same for a run that waits, with a call that was answered and did not go on yet.
-#[test]
-fn an_older_parked_run_is_migrated() {
-    let parked: Parked = serde_json::from_str(include_str!("saved/parked-1.json")).unwrap();
-    let waiting: Vec<_> = parked.pending.iter().map(|it| it.call.id.clone()).collect();
-    assert_eq!(waiting, ["d", "e"]);
-    let answers = Answers::from([
-        ("d".to_owned(), Answer::denied("no")),
-        ("e".to_owned(), Answer::output(ToolOutput::from("booked elsewhere"))),
-    ]);
-    let mut run = Run::new(&RunConfig::default(), RunInput::resume(parked, answers)).unwrap();
-    let tools = ToolList::default();
-    let Effect::Call(batch) = run.next(&step(&tools)).unwrap() else { panic!("they go on") };
-    let ids: Vec<_> = batch.calls.iter().map(|call| &*call.id).collect();
-    assert_eq!(ids, ["c", "d", "e"]);
-    // An approval is bound to the arguments that were shown.
-    let shown = Answer::Approved { arguments: Some(json!({"seat": "c"})) };
-    assert_eq!(batch.resumed["c"].answer(), &shown);
-    for call in batch.calls {
-        run.on_result(&call.id, ToolResult::done("", "", ToolOutput::from("booked"))).unwrap();
-    }
-    let Effect::Chat(request) = run.next(&step(&tools)).unwrap() else { panic!("it asks") };
-    assert_paired(run.transcript());
-    assert_eq!(request.messages.len(), 10);
 }
 
 /// DESIGN §5: a run saves as new messages and a head, whose size does not depend on the conversation.
@@ -150,16 +104,16 @@ fn the_head_of_a_run_does_not_grow_with_the_conversation() {
         let mut run = Run::new(&RunConfig::default(), RunInput::following(earlier.collect(), "Go.")).unwrap();
         let tools = ToolList::default();
         for number in 0..steps.min(45) {
-            assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
+            assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
             let call =
                 ToolCall::new("", "look", json!({"n": number, "words": "w".repeat(words)}).to_string());
             let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
             run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
-            let Effect::Call(batch) = run.next(&step(&tools)).unwrap() else { panic!("it calls") };
+            let Effect::Call(batch) = advance(&mut run, &step(&tools)).unwrap() else { panic!("it calls") };
             let output = ToolOutput::from("o".repeat(words));
             run.on_result(&batch.calls[0].id, ToolResult::done("", "", output)).unwrap();
         }
-        assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
+        assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
         run
     };
     let (short, long) = (play(3, 1), play(2_000, 500));
@@ -183,15 +137,15 @@ fn an_effect_must_be_told_before_the_next() {
     let tools = ToolList::default();
     let mut run = Run::new(&RunConfig::default(), RunInput::new("Hi")).unwrap();
     assert!(run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("too early"), None))).is_err());
-    assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
-    let error = run.next(&step(&tools)).unwrap_err().to_string();
+    assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
+    let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
 
     // A run whose request was lost with its process asks again.
     let saved = serde_json::to_string(&run).unwrap();
     let mut run: Run = serde_json::from_str(&saved).unwrap();
     run.recover(&tools);
-    assert!(matches!(run.next(&step(&tools)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
 }
 
 #[test]
@@ -304,7 +258,7 @@ fn configs() -> impl Strategy<Value = RunConfig> {
             stop_on: stop_on.into_iter().collect(),
             tool_choice: ToolChoice::None,
             check_outputs: true,
-            identical_calls: None,
+            max_repeated_calls: None,
             ..RunConfig::default()
         })
 }
@@ -342,14 +296,14 @@ proptest! {
         comes_back(&run);
         let tools = ToolList::default();
         let step = Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(now));
-        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
         comes_back(&run);
         let tool_calls = ["a", "b", "c"].map(|id| ToolCall::new(id, "tool", arguments.as_str())).into();
         let asks = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
         let usage = Usage { cached_input_tokens: tokens, ..Usage::of_request(tokens, tokens) };
         run.on_chat(Ok(NativeCalls.fold(ChatResponse { usage, ..asks }, None))).unwrap();
         comes_back(&run);
-        let Effect::Call(batch) = run.next(&step).unwrap() else { panic!("it calls") };
+        let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("it calls") };
         comes_back(&run);
         let result = ToolResult::done("", "", output.clone());
         run.on_result("a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
@@ -359,25 +313,25 @@ proptest! {
             run.on_pending(PendingCall { call, pending }).unwrap();
         }
         comes_back(&run);
-        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Wait(_)));
+        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
         run.on_answer("b", Answer::approved_with(shown)).unwrap();
         run.on_answer("c", Answer::output(output)).unwrap();
         comes_back(&run);
-        let Effect::Call(_) = run.next(&step).unwrap() else { panic!("it calls") };
+        let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("it calls") };
         comes_back(&run);
         for id in ["b", "c"] {
             run.on_result(id, ToolResult::failed("", "", &ToolError::failed("no"))).unwrap();
         }
-        prop_assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
         let said = AssistantMessage { content: answer, ..AssistantMessage::default() };
         if !said.is_empty() {
             run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(said), None))).unwrap();
-            let Effect::Check(mut output) = run.next(&step).unwrap() else { panic!("it is checked") };
+            let Effect::Check(mut output) = advance(&mut run, &step).unwrap() else { panic!("it is checked") };
             comes_back(&run);
             output.text += "!";
             run.on_check(Ok(*output)).unwrap();
             comes_back(&run);
-            let Effect::Done(answer) = run.next(&step).unwrap() else { panic!("it is done") };
+            let Effect::Done(answer) = advance(&mut run, &step).unwrap() else { panic!("it is done") };
             let saved = serde_json::to_string(&answer).unwrap();
             prop_assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), *answer);
         }

@@ -9,7 +9,7 @@ use haft_core::{
     tool::DynamicTool,
     usage::Usage,
 };
-use haft_react::{AtLimit, BuildError, OutputsBy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
+use haft_react::{AtLimit, BuildError, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -123,7 +123,7 @@ async fn the_outputs_are_extracted_from_the_way() {
         .calls([("b", "add", r#"{"x":1,"y":1}"#)])
         .calls([("c", "finish", r#"{"sum":"many"}"#)])
         .calls([("d", "finish", r#"{"sum":"42"}"#)]);
-    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
 
     let answer = agent.run(ask()).await.unwrap().into_answer().unwrap();
 
@@ -187,8 +187,11 @@ async fn without_iterations_only_the_extraction_runs() {
         } else {
             model.text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#)
         };
-        let agent =
-            builder(&model).at_limit(AtLimit::Answer).outputs_by(OutputsBy::Extraction).build().unwrap();
+        let agent = builder(&model)
+            .at_limit(AtLimit::Answer)
+            .output_strategy(OutputStrategy::Extraction)
+            .build()
+            .unwrap();
         let answer = agent.run(ask().with_limits(requests(0))).await.unwrap().into_answer().unwrap();
         assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(42), 1));
     }
@@ -203,7 +206,8 @@ async fn an_extraction_keeps_within_the_limits() {
         let wrong = r#"{"sum":"many"}"#;
         let model = ScriptedModel::new().text("Known.");
         let model = (1..expected).fold(model, |model, _| model.calls([("a", "finish", wrong)]));
-        let agent = builder(&model).outputs_by(OutputsBy::Extraction).at_limit(at_limit).build().unwrap();
+        let agent =
+            builder(&model).output_strategy(OutputStrategy::Extraction).at_limit(at_limit).build().unwrap();
         let error = agent.run(ask().with_limits(requests(allowed))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::LimitReached(_)), "{error}");
         assert_eq!(model.requests().len(), expected, "{allowed} {at_limit:?}");
@@ -212,7 +216,7 @@ async fn an_extraction_keeps_within_the_limits() {
     let tokens = RunLimits { total_tokens: Some(5), ..RunLimits::default() };
     let costly = ChatResponse { usage: Usage::of_request(9, 1), ..ChatResponse::new("Known.") };
     let model = ScriptedModel::new().reply(costly);
-    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
     let error = agent.run(ask().with_limits(tokens)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
@@ -224,7 +228,7 @@ async fn an_extraction_is_saved_with_the_run() {
         .text("Known.")
         .fail(haft_core::model::ModelError::Unsupported("busy".into()))
         .calls([("a", "finish", r#"{"sum":42}"#)]);
-    let agent = builder(&model).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
     let mut run = agent.begin(ask()).unwrap();
     let drive = async |run: &mut haft_react::Run| {
         futures::TryStreamExt::try_collect::<Vec<_>>(agent.drive(run, Default::default())).await

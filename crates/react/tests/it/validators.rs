@@ -22,13 +22,14 @@ use haft_core::{
     usage::Usage,
 };
 use haft_react::{
-    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputsBy, ReactAgent, ReactAgentBuilder,
-    Run, RunConfig, Step, TextReact, is_hint, is_unusable,
+    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputStrategy, ReactAgent,
+    ReactAgentBuilder, Run, RunConfig, Step, TextReact, is_hint, is_unusable,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    effects::advance,
     pairing::{assert_paired, lines},
     tools::add,
 };
@@ -96,8 +97,8 @@ async fn the_model_is_told_what_is_wrong_and_answers_again() {
     expect![[r#"
         user: Is 7 a prime?
         assistant: Maybe.
-        user: The answer cannot be taken: say yes or no
-        Give it again.
+        user: Your answer was rejected: say yes or no
+        Answer again.
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
     // Programs that show the conversation can leave out what was not taken.
@@ -140,8 +141,8 @@ async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
         assistant: Thought: So.
         Action: finish
         Arguments: {"answer":"three"}
-        user: The answer cannot be taken: it is more
-        Give it again.
+        user: Your answer was rejected: it is more
+        Answer again.
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
 }
@@ -150,7 +151,7 @@ async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
 async fn extracted_outputs_are_checked_and_extracted_again() {
     let model =
         ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
-    let agent = even(ReactAgent::builder(model)).outputs_by(OutputsBy::Extraction).build().unwrap();
+    let agent = even(ReactAgent::builder(model)).output_strategy(OutputStrategy::Extraction).build().unwrap();
     let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(2), 3));
 }
@@ -298,10 +299,10 @@ fn checking() -> (Run, ToolList) {
     let mut run = Run::new(&config, RunInput::new("2 + 2?")).unwrap();
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
     let reply = ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("4") };
     run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
-    assert!(matches!(run.next(&step).unwrap(), Effect::Check(output) if output.text == "4"));
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Check(output) if output.text == "4"));
     (run, tools)
 }
 
@@ -313,10 +314,10 @@ fn a_check_survives_its_process() {
     let mut loaded: Run = serde_json::from_str(&saved).unwrap();
     assert_eq!(loaded, run);
     loaded.recover(&tools);
-    let Effect::Check(output) = loaded.next(&step).unwrap() else { panic!("it is to be checked") };
+    let Effect::Check(output) = advance(&mut loaded, &step).unwrap() else { panic!("it is to be checked") };
     loaded.on_check(Ok(*output)).unwrap();
     assert!(loaded.on_check(Err(OutputError::retry("too late"))).is_err());
-    let Effect::Done(answer) = loaded.next(&step).unwrap() else { panic!("it is done") };
+    let Effect::Done(answer) = advance(&mut loaded, &step).unwrap() else { panic!("it is done") };
     assert_eq!((&*answer.text, answer.transcript.len()), ("4", 2));
 }
 
@@ -344,5 +345,5 @@ async fn a_watcher_is_told_what_is_not_taken() {
         }))
     });
     let told: Vec<_> = told.try_collect().await.unwrap();
-    assert_eq!(told, ["Maybe.", "refused: The answer cannot be taken: yes or no\nGive it again.", "Yes."]);
+    assert_eq!(told, ["Maybe.", "refused: Your answer was rejected: yes or no\nAnswer again.", "Yes."]);
 }

@@ -12,7 +12,7 @@ fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
 
 fn emitted(events: &mut crate::respond::Events) -> String {
     let mut emitted = String::new();
-    while let Ok(Ok(haft_core::ChatEvent::TextDelta { text })) = events.try_recv() {
+    while let Ok(Ok(haft_core::model::ChatEvent::TextDelta { text })) = events.try_recv() {
         emitted.push_str(&text);
     }
     emitted

@@ -6,14 +6,15 @@ use haft_core::call::BoxError;
 use super::{StepContext, StepRequest};
 use crate::{Output, OutputError, ReactAgentBuilder};
 
-/// Code of the host that runs wait for.
+/// Hooks.
 impl ReactAgentBuilder {
-    /// Holds each answer against this before it is taken, besides what was given before: text and outputs alike, but no
-    /// refusal. It may change the answer, tell the model what is wrong with it, which then answers again, or end the run.
+    /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
+    /// rejected answer goes back to the model with the reason.
     ///
-    /// Several are asked in order, each with what the one before made of the answer. They run on tasks of their own: one that
-    /// panics or takes [too long](Self::hook_timeout) ends the run with [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook).
-    /// A run that was interrupted meanwhile asks them again.
+    /// Validators run in order, each with the output of the one before, on tasks of their own. One
+    /// that panics or exceeds its [timeout](Self::hook_timeout) ends the run with
+    /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). They run again if the run was
+    /// interrupted meanwhile.
     ///
     /// # Examples
     ///
@@ -45,19 +46,19 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets how long each piece of code that the agent was given, such as an [output validator](Self::output_validator), may
-    /// take. Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
+    /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
+    /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
         self.hooks.timeout = timeout;
         self
     }
 
-    /// Says more to the model before the conversation, behind the [instructions](Self::instructions) and what was given before:
-    /// what depends on the run, its state and its principal. Empty text says nothing.
+    /// Adds instructions that depend on the run, its state or its principal, after the
+    /// [instructions](Self::instructions) of the agent. Empty text is ignored.
     ///
-    /// It is asked before each request, and is not part of the conversation. As long as it says the same, each request begins
-    /// with the same: what changes at every step, such as the time, costs a provider's cache. An error, a panic or
-    /// no end in [time](Self::hook_timeout) ends the run.
+    /// The hook runs before each request. Its text is not part of the conversation. Text that
+    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
+    /// panic or a [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///
@@ -91,11 +92,12 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Changes each request before it is made, besides what was given before: hides or changes tools, what the model must call,
-    /// how the reply is made, and what more it is told at this step.
+    /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this
+    /// step, and the [model](StepRequest::use_model).
     ///
-    /// It is asked before each request, and once when a run is taken up, for the calls that are open then: a call is found among
-    /// the tools that it left. An error, a panic or no end in [time](Self::hook_timeout) ends the run.
+    /// It runs before each request, and once when a run is resumed, for the open calls: these are
+    /// executed with the tools that the hook left. An error, a panic or a
+    /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///

@@ -1,30 +1,37 @@
+//! The next request, for the `prepare` hook.
+
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use haft_core::{
-    Tool, ToolDefinition, ToolExt as _,
+    ChatModel, Tool, ToolDefinition, ToolExt as _,
     model::{ChatSettings, ToolChoice},
     toolset::ToolList,
 };
 
-/// What the model is about to be asked, for [`prepare`](crate::ReactAgentBuilder::prepare) to change.
-#[derive(Clone, Debug)]
+use crate::Dialect;
+
+/// The next request, for [`prepare`](crate::ReactAgentBuilder::prepare) to change.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct StepRequest {
-    /// Whether the model may, must or must not call. A model that must answer now is not made to call.
+    /// The tool choice. Ignored if the model must answer in this request.
     pub tool_choice: ToolChoice,
-    /// How the reply is made.
+    /// The settings of the request.
     pub settings: ChatSettings,
-    /// What the model is told at this step behind the instructions, each a paragraph.
+    /// Paragraphs after the instructions, for this step.
     pub instructions: Vec<String>,
-    /// What became of each tool of the list; `None` is hidden.
+    /// The definition of each tool of the list; `None` if it is hidden.
     tools: Vec<Option<ToolDefinition>>,
+    pub(super) model: Option<Arc<dyn ChatModel>>,
+    pub(super) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
-    /// Makes one of all tools of a list, as an agent does, or a test of what it calls.
+    /// Creates a request that offers all tools of a list. For tests of hooks.
     ///
     /// # Examples
     ///
@@ -50,7 +57,7 @@ impl StepRequest {
     /// ```
     pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
         let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
-        Self { tool_choice, settings, instructions: Vec::new(), tools }
+        Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
     }
 
     /// The tools that are offered.
@@ -58,27 +65,67 @@ impl StepRequest {
         self.tools.iter().flatten()
     }
 
-    /// Hides the tool of this name, if it is offered: a model that calls it is told that there is none.
+    /// Hides the tool of this name, if it is offered. A call of it is an unknown tool.
     pub fn hide(&mut self, name: &str) {
         self.retain(|tool| *tool.name() != *name);
     }
 
-    /// Hides all tools but these.
+    /// Hides all other tools.
     pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));
         }
     }
 
-    /// Changes the definition of the tool of this name, if it is offered: calls are held against the changed one. A name that
-    /// another tool has hides it.
+    /// Changes the definition of the tool of this name, if it is offered. Calls are validated
+    /// against the changed one. If the new name is that of another tool, the tool is hidden.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
         }
     }
 
-    /// The tools that are offered, with what they are called by.
+    /// Sends this request to another model, for example a cheap one for simple steps.
+    ///
+    /// The request uses the [dialect of that model](crate::dialect_for), unless
+    /// [`use_dialect`](Self::use_dialect) sets another. The
+    /// [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the
+    /// agent's model again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::Agent;
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let (large, small) = (ScriptedModel::new(), ScriptedModel::new().text("Hello."));
+    /// let agent = ReactAgent::builder(large)
+    ///     .prepare(move |mut request, cx| {
+    ///         let small = small.clone();
+    ///         async move {
+    ///             if cx.step == 0 {
+    ///                 request.use_model(small);
+    ///             }
+    ///             Ok(request)
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(agent.run("Hi".into()).await?.text(), "Hello.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn use_model(&mut self, model: impl ChatModel + 'static) {
+        self.model = Some(Arc::new(model));
+    }
+
+    /// Uses another dialect for this request.
+    pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
+        self.dialect = Some(Arc::new(dialect));
+    }
+
+    /// The list of the offered tools.
     pub(super) fn list(&self, all: &ToolList, kept: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
@@ -90,14 +137,27 @@ impl StepRequest {
     }
 }
 
-/// How many lists are remembered: enough for the kinds of steps that one agent has.
-const REMEMBERED: usize = 8;
+impl fmt::Debug for StepRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepRequest")
+            .field("tool_choice", &self.tool_choice)
+            .field("settings", &self.settings)
+            .field("instructions", &self.instructions)
+            .field("tools", &self.tools)
+            .field("model", &self.model.as_ref().map(|model| &model.profile().name))
+            .field("dialect", &self.dialect.as_deref().map(Dialect::name))
+            .finish()
+    }
+}
 
-/// The latest lists by what they were made of: a list that is the same keeps what adapters made of it.
+/// Number of cached lists.
+const CACHED_LISTS: usize = 8;
+
+/// An MRU cache of prepared lists. An equal list keeps its cached rendering.
 #[derive(Default)]
 pub(super) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 
-/// The list that was prepared, what became of each tool of it, and the list of that.
+/// Id of the original list, definitions, prepared list.
 type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
 
 impl PreparedLists {
@@ -107,7 +167,7 @@ impl PreparedLists {
         let entry = place.and_then(|place| lists.remove(place));
         let entry = entry.unwrap_or_else(|| (all.id(), prepared.to_vec(), gathered(all, prepared)));
         let list = entry.2.clone();
-        lists.truncate(REMEMBERED - 1);
+        lists.truncate(CACHED_LISTS - 1);
         lists.push_front(entry);
         list
     }

@@ -1,4 +1,4 @@
-//! Hears the thought and the answer in a JSON object that is still being written.
+//! Parser for the thought and the answer in an incomplete JSON object.
 
 mod strings;
 
@@ -14,12 +14,12 @@ use super::{
 
 pub(in super::super) use strings::Strings;
 
-/// Listens to one reply.
+/// The parser for one reply.
 pub(super) struct JsonListener {
     strings: Strings,
     tool_name: String,
     told: Told,
-    /// An answer that is data has no text of its own.
+    /// The schema of the answer, if it is data. Such an answer emits no text.
     outputs: Option<Schema>,
 }
 
@@ -33,7 +33,7 @@ impl JsonListener {
         }
     }
 
-    fn hear_text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         for written in text.chars() {
             let Some((path, said)) = self.strings.take(written) else { continue };
             let ends = self.tool_name == FINISH && self.outputs.is_none();
@@ -50,9 +50,9 @@ impl JsonListener {
 }
 
 impl Listener for JsonListener {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
-            ChatEvent::TextDelta { text } => self.hear_text(text),
+            ChatEvent::TextDelta { text } => self.push_text(text),
             ChatEvent::ReasoningDelta { text } => self.told.reasoning(text),
             ChatEvent::Finished(response) => self.told.rest::<Json>(response, self.outputs.as_ref()),
             _ => {}

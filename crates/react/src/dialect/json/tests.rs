@@ -182,7 +182,7 @@ fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let mut listener = JsonReact::new().listener(None);
     let (mut thought, mut text) = (String::new(), String::new());
     for chunk in chunks {
-        for delta in listener.hear(&ChatEvent::TextDelta { text: chunk }) {
+        for delta in listener.push(&ChatEvent::TextDelta { text: chunk }) {
             match delta {
                 Delta::Thought(more) => thought += &more,
                 Delta::Text(more) => text += &more,
@@ -232,7 +232,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// BEHAVIOUR C77, for replies that are not quite as they should be: what was not heard on the way is told at the end.
+/// BEHAVIOUR C77, for replies that are not quite as they should be: what was not heard on the way
+/// is told at the end.
 #[test]
 fn an_odd_reply_is_heard_at_its_end() {
     for text in [
@@ -243,7 +244,7 @@ fn an_odd_reply_is_heard_at_its_end() {
         let mut listener = JsonReact::new().listener(None);
         let (mut thought, mut answer) = (String::new(), String::new());
         for event in ChatResponse::new(text).into_events() {
-            for delta in listener.hear(&event) {
+            for delta in listener.push(&event) {
                 match delta {
                     Delta::Thought(more) => thought += &more,
                     Delta::Text(more) => answer += &more,

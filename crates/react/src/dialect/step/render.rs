@@ -1,4 +1,4 @@
-//! The messages of a transcript, as they are written in some form.
+//! Rendering of transcript messages as text steps.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -10,9 +10,9 @@ use haft_core::{
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, Form};
-use crate::run::{arguments, is_rejected, is_unusable, thought};
+use crate::run::{arguments, is_rejected, is_unusable, reasoning};
 
-/// A message as it is sent, kept in the slot of the one that it is made of.
+/// A rendered message, cached in the slot of its original.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
 pub(super) fn message<F: Form>(message: &Arc<Message>) -> Arc<Message> {
@@ -21,7 +21,7 @@ pub(super) fn message<F: Form>(message: &Arc<Message>) -> Arc<Message> {
             keep::<F>(message, |message| Message::assistant(steps::<F>(message, reply)))
         }
         MessageBody::Tool(result) => keep::<F>(message, |_| observation(result)),
-        // What people and programs say is the same in every dialect.
+        // Messages of users and programs do not depend on the dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
@@ -30,9 +30,9 @@ fn keep<F: Form>(message: &Message, write: impl FnOnce(&Message) -> Message) -> 
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// A reply as the steps that this dialect would have had for it; what is no step stays as it was said.
+/// A reply as steps of this dialect. Other text is unchanged.
 fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
-    let thought = thought(reply).unwrap_or_default();
+    let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
         let steps = reply.tool_calls.iter().map(|call| F::write(&thought, &call.name, &arguments(call)));
         return steps.collect::<Vec<_>>().join("\n");

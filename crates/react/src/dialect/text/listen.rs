@@ -1,4 +1,4 @@
-//! Hears the thought and the answer in a text that is still being written.
+//! Parser for the thought and the answer in an incomplete text.
 
 use haft_core::{Schema, model::ChatEvent};
 
@@ -10,15 +10,15 @@ use super::{
     spoken::Spoken,
 };
 
-/// Listens to one reply. What may yet turn out to be something else is told at its end.
+/// The parser for one reply. Ambiguous text is emitted at its end.
 pub(super) struct TextListener {
     sections: Sections,
     told: Told,
-    /// How much was told of the thought and of the answer as they are written, in bytes.
+    /// Number of emitted bytes of the thought and of the answer.
     thought: usize,
     answer: usize,
     spoken: Spoken,
-    /// An answer that is data has no text of its own.
+    /// The schema of the answer, if it is data. Such an answer emits no text.
     outputs: Option<Schema>,
 }
 
@@ -34,14 +34,14 @@ impl TextListener {
         }
     }
 
-    fn hear_parts(&mut self) {
+    fn emit_parts(&mut self) {
         let parts = self.sections.parts();
         self.told.thought(more(&parts.thought, &mut self.thought));
         if self.outputs.is_some() {
             return;
         }
         match parts.actions.as_slice() {
-            // It may be an object with the answer in it.
+            // May be an object that contains the answer.
             [] if parts.answer.trim_start().starts_with(['{', '`']) => {}
             [] => self.told.answer(more(&parts.answer, &mut self.answer)),
             [action] if is_end(action) => self.told.answer(&self.spoken.more(&parts.arguments)),
@@ -51,16 +51,16 @@ impl TextListener {
 }
 
 impl Listener for TextListener {
-    fn hear(&mut self, event: &ChatEvent) -> Vec<Delta> {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
             ChatEvent::TextDelta { text } => {
                 self.sections.take(text);
-                self.hear_parts();
+                self.emit_parts();
             }
             ChatEvent::ReasoningDelta { text } => self.told.reasoning(text),
             ChatEvent::Finished(response) => {
                 self.sections.end();
-                self.hear_parts();
+                self.emit_parts();
                 self.told.rest::<Text>(response, self.outputs.as_ref());
             }
             _ => {}
@@ -69,7 +69,7 @@ impl Listener for TextListener {
     }
 }
 
-/// What came since the last time, without the space around the whole.
+/// The new text, without leading and trailing space of the whole.
 fn more<'t>(text: &'t str, told: &mut usize) -> &'t str {
     let more = text.trim().get(*told..).unwrap_or_default();
     *told += more.len();

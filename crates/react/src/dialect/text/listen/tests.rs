@@ -20,7 +20,7 @@ fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let mut listener = TextReact.listener(None);
     let (mut thought, mut answer) = (String::new(), String::new());
     for event in chunks.into_iter().map(|text| ChatEvent::TextDelta { text }).chain([end]) {
-        for delta in listener.hear(&event) {
+        for delta in listener.push(&event) {
             match delta {
                 Delta::Thought(more) => thought += &more,
                 Delta::Text(more) => answer += &more,
@@ -46,7 +46,7 @@ fn thought_and_answer_are_heard_while_they_come() {
         "2",
         "\"}",
     ] {
-        let deltas = listener.hear(&ChatEvent::TextDelta { text: text.to_owned() });
+        let deltas = listener.push(&ChatEvent::TextDelta { text: text.to_owned() });
         told += &format!("{deltas:?}");
     }
     expect_test::expect![[
@@ -77,7 +77,7 @@ fn reasoning_and_thought_are_both_kept() {
         let response = ChatResponse::new(message);
         let mut listener = dialect.listener(None);
         let mut thought = String::new();
-        for delta in response.clone().into_events().flat_map(|event| listener.hear(&event)) {
+        for delta in response.clone().into_events().flat_map(|event| listener.push(&event)) {
             match delta {
                 Delta::Thought(more) => thought += &more,
                 Delta::Text(more) => panic!("{more}"),
@@ -101,7 +101,8 @@ proptest! {
         check_heard(&written, cuts)?;
     }
 
-    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is read.
+    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is
+    /// read.
     #[test]
     fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
         check_heard(&text, cuts)?;

@@ -4,23 +4,23 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset::ToolList};
 
-use super::{Pushed, QueueHandle, Room};
+use super::{Pushed, QueueHandle, Quota};
 
-/// What each call of a batch pushes, by its id. Only a call that goes well has pushed anything: one that failed may be made
-/// again, and one that waits is, from its beginning.
-pub(crate) struct Queues(BTreeMap<String, Arc<Pushed>>);
+/// The calls that each call of a batch pushes, by its id. Only those of successful calls count: a
+/// failed call may be made again, and a suspended one starts again.
+pub(crate) struct CallQueues(BTreeMap<String, Arc<Pushed>>);
 
-impl Queues {
-    /// One for each call, if they may push.
-    pub(crate) fn of(calls: &[ToolCall], room: Option<&Arc<Room>>) -> Self {
-        let of = |room: &Arc<Room>| {
-            calls.iter().map(|call| (call.id.clone(), Arc::new(Pushed::within(room)))).collect()
+impl CallQueues {
+    /// Creates a queue for each call, if a quota is given.
+    pub(crate) fn new(calls: &[ToolCall], quota: Option<&Arc<Quota>>) -> Self {
+        let queues = |quota: &Arc<Quota>| {
+            calls.iter().map(|call| (call.id.clone(), Arc::new(Pushed::within(quota)))).collect()
         };
-        Self(room.map(of).unwrap_or_default())
+        Self(quota.map(queues).unwrap_or_default())
     }
 
-    /// The ends for the tools, which push calls of these tools.
-    pub(crate) fn lend(
+    /// The handles of the calls, as their state. They push calls of `tools`.
+    pub(crate) fn states(
         &self,
         tools: impl FnOnce() -> ToolList,
         pipeline: &Pipeline,
@@ -33,7 +33,7 @@ impl Queues {
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
 
-    /// What counts of what a call has pushed. It can push no more.
+    /// Closes the queue of a call, and returns the calls that count.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {
@@ -46,8 +46,8 @@ impl Queues {
     }
 }
 
-/// Calls that were given up have pushed nothing.
-impl Drop for Queues {
+/// Abandoned calls have pushed nothing.
+impl Drop for CallQueues {
     fn drop(&mut self) {
         self.0.values().for_each(|pushed| pushed.discard());
     }

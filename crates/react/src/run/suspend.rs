@@ -1,32 +1,28 @@
-//! Runs that wait, as data for whoever keeps them.
+//! Suspended runs as data.
 
 use haft_core::{
     agent::{AgentError, AgentErrorKind, Parked},
     call::Answers,
 };
 
-use super::{Phase, Run};
+use super::Run;
 
 impl Run {
-    /// This run as a [`Parked`] one: what it waits for, and all that is needed to go on.
+    /// The run as a [`Parked`] value: the calls that wait, and everything needed to continue.
     ///
     /// # Errors
     ///
-    /// Fails only if the run has no JSON form, which no run that came from `new` or from JSON lacks.
+    /// Fails only if the run has no JSON form. Runs from `new` or from JSON always have one.
     pub fn park(&self) -> Result<Parked, AgentErrorKind> {
-        let pending = match &self.head.phase {
-            Phase::Calling { calls, .. } => calls.pending(),
-            _ => Vec::new(),
-        };
         let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
-        Ok(Parked { pending, state })
+        Ok(Parked { pending: self.pending(), state })
     }
 
-    /// Takes up a parked run.
+    /// Restores a parked run.
     ///
     /// # Errors
     ///
-    /// Fails when the state was written by another agent or a newer version.
+    /// Fails if the state was written by another agent or a newer version.
     pub fn unpark(parked: Parked) -> Result<Self, AgentErrorKind> {
         serde_json::from_value(parked.state).map_err(|error| unreadable(&error))
     }

@@ -1,4 +1,4 @@
-//! Puts results into their places.
+//! Replaces placeholders by results.
 
 use std::collections::HashMap;
 
@@ -15,26 +15,28 @@ use super::{
     results::{LENGTH, PREFIX, placeholder_at},
 };
 
-/// How many bytes are put into one text or data: a placeholder may stand in it any number of times.
+/// Maximum number of bytes inserted into one text or value: a placeholder may occur any number of
+/// times.
 pub(super) const INSERTED: usize = 1 << 20;
 
-/// How deep results within results are put into their places.
+/// Maximum depth of results within results.
 pub(super) const DEPTH: usize = 8;
 
-/// Puts results into their places, in one message or text. What a result is with those within it is found out once for each
-/// depth, so that the work is bounded by the size of the results, however often they stand in one another.
-pub(super) struct Filling<'r> {
+/// Replaces placeholders in one message or text. Memoizes each resolved result per nesting depth,
+/// so that the work is linear in the size of the results.
+pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
-    /// How much may still be put in, in bytes.
+    /// Number of bytes that can still be inserted.
     room: usize,
     texts: HashMap<(&'r str, usize), String>,
-    /// With their sizes as text.
+    /// Resolved values with their sizes as text.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Whether a place has no result, or one that was left out: with other results, what is filled may be another.
+    /// Set if a placeholder has no result, or its result was omitted: other results may change the
+    /// text.
     is_open: bool,
 }
 
-impl<'r> Filling<'r> {
+impl<'r> PlaceholderResolver<'r> {
     pub(super) fn new(results: &'r QueuedResults, room: usize) -> Self {
         Self { results, room, texts: HashMap::new(), values: HashMap::new(), is_open: false }
     }
@@ -43,7 +45,7 @@ impl<'r> Filling<'r> {
         self.is_open
     }
 
-    /// The text with the results in their places, if there are such places.
+    /// The text with results in place of placeholders, or `None` if it has none.
     pub(super) fn text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PREFIX).peekable();
         places.peek()?;
@@ -72,21 +74,21 @@ impl<'r> Filling<'r> {
             let text = queued.text();
             self.text(&text, depth).unwrap_or_else(|| text.into_owned())
         });
-        let inserted = if self.takes(text.len()) { text.clone() } else { left_out(queued) };
+        let inserted = if self.reserve(text.len()) { text.clone() } else { left_out(queued) };
         self.texts.insert((id, depth), text);
         inserted
     }
 
-    /// Whether so much can still be put in, which then is.
-    fn takes(&mut self, bytes: usize) -> bool {
+    /// Reserves `bytes`. Returns `false` if there is not enough room.
+    fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.room.checked_sub(bytes);
         self.is_open |= left.is_none();
         self.room = left.unwrap_or(self.room);
         left.is_some()
     }
 
-    /// Puts results into their places in data; whether there were any. A text that is nothing but a placeholder becomes the
-    /// data of its result.
+    /// Replaces placeholders in a value. Returns `false` if it has none. A string that is a
+    /// placeholder becomes the value of its result.
     pub(super) fn value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {
@@ -121,13 +123,13 @@ impl<'r> Filling<'r> {
             let bytes = value.to_string().len();
             (value, bytes)
         });
-        let inserted = if self.takes(bytes) { value.clone() } else { left_out(queued).into() };
+        let inserted = if self.reserve(bytes) { value.clone() } else { left_out(queued).into() };
         self.values.insert((id, depth), (value, bytes));
         inserted
     }
 
     pub(super) fn content(&mut self, content: &[Content]) -> Option<Vec<Content>> {
-        if !content.iter().any(has_place) {
+        if !content.iter().any(content_may_refer) {
             return None;
         }
         let mut filled = content.to_vec();
@@ -168,13 +170,13 @@ impl<'r> Filling<'r> {
         Some(ToolResult { outcome, ..result.clone() })
     }
 
-    /// What is data is for programs, and has more room than what a model reads.
+    /// Structured results are for programs, and have more room than the text for the model.
     fn output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
-        let mut data = Filling::new(self.results, INSERTED);
+        let mut data = PlaceholderResolver::new(self.results, INSERTED);
         let structured = output.structured.as_ref().and_then(|value| data.filled(value));
         self.is_open |= data.is_open;
         let is_written = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
-        // Data as text stays data: a result between quotation marks need not be.
+        // Text that is the JSON of the data stays JSON. Inserting into the text could break it.
         let written = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_written));
         let written = written.map(|filled| ToolOutput::structured(filled.clone()).content);
         let most = bytes(&output.content).saturating_add(self.room);
@@ -186,9 +188,9 @@ impl<'r> Filling<'r> {
         })
     }
 
-    /// The data with the results in their places, if there are such places.
+    /// The value with results in place of placeholders, or `None` if it has none.
     pub(super) fn filled(&mut self, value: &Value) -> Option<Value> {
-        if !has_place_in(value) {
+        if !may_refer(value) {
             return None;
         }
         let mut filled = value.clone();
@@ -196,7 +198,7 @@ impl<'r> Filling<'r> {
     }
 }
 
-/// What stands in the place of a result that is too long for it.
+/// The text in place of a result that is too long.
 fn left_out(queued: &Queued) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {
@@ -209,22 +211,22 @@ fn bytes(content: &[Content]) -> usize {
     content.iter().map(|piece| piece.as_text().len()).sum()
 }
 
-/// Whether there may be a placeholder in it: most of what is said has none, and is not copied.
-fn has_place(piece: &Content) -> bool {
+/// Returns `true` if there may be a placeholder. Content without one is not copied.
+fn content_may_refer(piece: &Content) -> bool {
     match piece {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
             text.contains(PREFIX)
         }
-        Content::Json { value } => has_place_in(value),
+        Content::Json { value } => may_refer(value),
         _ => false,
     }
 }
 
-fn has_place_in(value: &Value) -> bool {
+fn may_refer(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(PREFIX),
-        Value::Array(values) => values.iter().any(has_place_in),
-        Value::Object(map) => map.values().any(has_place_in),
+        Value::Array(values) => values.iter().any(may_refer),
+        Value::Object(map) => map.values().any(may_refer),
         _ => false,
     }
 }

@@ -1,3 +1,5 @@
+//! Calls that are executed together, until each has its result.
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
@@ -7,10 +9,10 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{CallBatch, RunError};
+use crate::{CallBatch, RunError};
 
-/// The calls of the last reply, until each has its result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Calls that are executed together, until each has its result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct OpenCalls(Vec<OpenCall>);
 
@@ -23,18 +25,18 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// It can be handed out.
+    /// It can be executed.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
     },
-    /// It was handed out, with this budget of tries.
+    /// It was handed out, with this retry budget.
     UnderWay {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
         retries: u32,
     },
-    /// It waits for an answer.
+    /// It waits for a decision.
     Waiting { pending: Pending },
     /// It is done.
     Finished { result: Arc<ToolResult> },
@@ -46,7 +48,7 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Hands out the calls that can be made. Each is handed out once.
+    /// Returns the calls that can be executed. Each is returned once.
     pub(crate) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
@@ -62,18 +64,18 @@ impl OpenCalls {
         batch
     }
 
-    /// Whether there is a call that can be handed out.
-    pub(super) fn are_to_be_made(&self) -> bool {
+    /// Returns `true` if a call can be handed out.
+    pub(crate) fn has_ready(&self) -> bool {
         self.0.iter().any(|open| matches!(open.state, CallState::Ready { .. }))
     }
 
-    /// The calls that were handed out and not answered.
+    /// The calls that were handed out and have no result.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
         self.0.iter().filter(under_way).map(|open| &open.call)
     }
 
-    /// Whether every call has its result.
+    /// Returns `true` if every call has its result.
     pub(crate) fn are_finished(&self) -> bool {
         self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
     }
@@ -91,10 +93,12 @@ impl OpenCalls {
 
     /// The result that ends the run, if there is one.
     pub(crate) fn fatal(&self) -> Option<&ToolResult> {
-        self.results().map(|result| &**result).find(|result| is(result, FailureKind::Fatal))
+        let is_fatal =
+            |result: &&ToolResult| result.failure().is_some_and(|failure| failure.kind == FailureKind::Fatal);
+        self.results().map(|result| &**result).find(is_fatal)
     }
 
-    /// A call that is under way, and how often in a row its tool may ask for another try.
+    /// A call that is under way, and the retry budget of its tool.
     pub(crate) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
             CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
@@ -103,7 +107,7 @@ impl OpenCalls {
         found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// The ids of all.
+    /// The ids of all calls.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|open| open.call.id.as_str())
     }
@@ -114,7 +118,7 @@ impl OpenCalls {
         self.0.iter().filter(unfinished).map(|open| &open.call)
     }
 
-    /// The results that there are.
+    /// The results so far.
     pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<ToolResult>> {
         self.0.iter().filter_map(|open| match &open.state {
             CallState::Finished { result } => Some(result),
@@ -122,15 +126,15 @@ impl OpenCalls {
         })
     }
 
-    /// The place of the first call that went well of a tool that ends the run.
-    pub(super) fn ending(&self, tools: &BTreeSet<String>) -> Option<usize> {
+    /// The position of the first successful call of one of these tools.
+    pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
             CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
             _ => false,
         })
     }
 
-    /// Takes the result of a call that is under way.
+    /// Sets the result of a call that is under way.
     pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_under_way(id)?;
         open.state = CallState::Finished { result: Arc::new(result) };
@@ -140,7 +144,7 @@ impl OpenCalls {
         }
     }
 
-    /// Lets a call that is under way wait.
+    /// Suspends a call that is under way.
     pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
         self.find_under_way(id)?.state = CallState::Waiting { pending };
         Ok(())
@@ -152,7 +156,7 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// Gives a call that waits its answer, so that it can be handed out again.
+    /// Sets the decision of a call that waits, so that it can be handed out again.
     pub(crate) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
@@ -181,11 +185,13 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Lets calls that are under way go again if `may` says so, and gives the others a result.
-    pub(crate) fn recover(&mut self, now: Timestamp, may: impl Fn(&ToolCall) -> bool) {
+    /// Makes calls of idempotent tools that are under way ready again. The others get an
+    /// unconfirmed result.
+    pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
-            open.state = if may(&open.call) {
+            let tool = tools.get(&open.call.name);
+            open.state = if tool.is_some_and(|tool| tool.definition().policy().idempotent) {
                 CallState::Ready { resumed: resumed.take() }
             } else {
                 let message =
@@ -195,8 +201,8 @@ impl OpenCalls {
         }
     }
 
-    /// Gives the calls that are under way a result that says that their time is up.
-    pub(super) fn give_up(&mut self, now: Timestamp) {
+    /// Sets a timed out result for calls that are under way.
+    pub(crate) fn give_up(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
             let result = not_run(&open.call, FailureKind::TimedOut, message, now);
@@ -204,7 +210,7 @@ impl OpenCalls {
         }
     }
 
-    /// The results in call order; calls without one get one that says why.
+    /// The results in call order. Calls without a result get a failure.
     pub(crate) fn close(
         self,
         kind: FailureKind,
@@ -219,7 +225,7 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    /// Whether an answer of this id is for this call or for one inside it.
+    /// Returns `true` if a decision for this id is for this call or a call inside it.
     fn covers(&self, id: &str) -> bool {
         let pending = match &self.state {
             CallState::Waiting { pending } => Some(pending),
@@ -232,11 +238,7 @@ impl OpenCall {
     }
 }
 
-pub(crate) fn is(result: &ToolResult, kind: FailureKind) -> bool {
-    result.failure().is_some_and(|failure| failure.kind == kind)
-}
-
-/// The result of a call that was not made, or not to an end that anybody knows.
+/// The failure of a call that was not executed, or whose outcome is unknown.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

@@ -1,4 +1,4 @@
-//! What a driver does, as a stream of events.
+//! The events of a driver, as a stream.
 
 use std::{
     future::Future,
@@ -20,37 +20,39 @@ use tokio::sync::mpsc;
 
 use super::woken::Woken;
 
-/// How many events may wait for a slow reader before the run waits too.
-const WAITING_EVENTS: usize = 64;
+/// Maximum number of events that wait for a slow reader before the run waits too.
+const EVENT_BUFFER: usize = 64;
 
-/// Where a driver tells what happens, if anybody watches.
+/// The sender of events, if the run is observed.
 #[derive(Clone)]
 pub(crate) struct Events(Option<mpsc::Sender<RunEvent>>);
 
 impl Events {
-    /// Of a run that is only waited for.
-    pub(crate) fn unwatched() -> Self {
+    /// The events of a run that is not observed.
+    pub(crate) fn unobserved() -> Self {
         Self(None)
     }
 
-    /// Whether anybody wants to know what happens before the end.
-    pub(crate) fn are_watched(&self) -> bool {
+    /// Returns `true` if events are read before the end of the run.
+    pub(crate) fn are_observed(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells of an event, and waits while the reader is behind. Where nobody watches, the event is not made.
-    pub(crate) async fn tell(&self, event: impl FnOnce() -> RunEvent) {
-        // The reader owns the driver: without one nobody is left to be told, and nobody to tell.
+    /// Sends an event, and waits while the buffer is full. Does not create the event of a run that
+    /// is not observed.
+    pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
+        // The event stream owns the driver, so that a send can only fail while both are being
+        // dropped.
         if let Some(reader) = &self.0
             && let Ok(place) = reader.reserve().await
         {
-            // Made only now: it would be kept in the state of every run, several times over.
+            // Created only now, so that it is not part of the future of every run.
             place.send(event());
         }
     }
 }
 
-/// Tells the reader how far calls are, and whoever the host named.
+/// Sends the progress of calls to the reader and to the host.
 pub(super) struct ProgressRelay {
     pub(super) events: Events,
     pub(super) host: Option<Arc<dyn ProgressSink>>,
@@ -58,7 +60,7 @@ pub(super) struct ProgressRelay {
 
 impl ProgressSink for ProgressRelay {
     fn report(&self, call_id: &str, progress: Progress) {
-        // A tool does not wait for a slow reader: what is lost is followed by newer progress.
+        // A tool does not wait for a slow reader. Lost progress is followed by newer progress.
         if let Some(reader) = &self.events.0 {
             let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
             let _ = reader.try_send(event);
@@ -69,30 +71,31 @@ impl ProgressSink for ProgressRelay {
     }
 }
 
-/// The events of a driver, then its end. Nothing is spawned: the stream drives, and dropping it drops everything.
-pub(crate) fn watch<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
+/// The events of a driver, then its end. Nothing is spawned: polling the stream drives the run, and
+/// dropping it drops everything.
+pub(crate) fn observe<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
 where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
-    let (sender, events) = mpsc::channel(WAITING_EVENTS);
+    let (sender, events) = mpsc::channel(EVENT_BUFFER);
     let driver = Woken::new(driver(Events(Some(sender))).boxed());
-    Watched { events, driver, end: None }.boxed()
+    Observed { events, driver, end: None }.boxed()
 }
 
-struct Watched<'r> {
+struct Observed<'r> {
     events: mpsc::Receiver<RunEvent>,
     driver: Woken<'r, Result<RunOutput, AgentError>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
 
-impl Stream for Watched<'_> {
+impl Stream for Observed<'_> {
     type Item = Result<RunEvent, AgentError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // First of all: however much tools report, deadlines and the token are looked at.
+        // The driver first: deadlines and cancellation do not wait for events.
         if let Poll::Ready(end) = self.driver.poll(cx) {
             self.end = Some(end);
-            // What an abandoned tool still reports is nobody's any more.
+            // Ignore later progress of abandoned tools.
             self.events.close();
         }
         match self.events.poll_recv(cx) {

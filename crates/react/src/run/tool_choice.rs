@@ -1,22 +1,23 @@
-//! What the model is made to call.
+//! The tool choice of requests.
 
 use haft_core::{ToolName, agent::AgentErrorKind, message::AssistantMessage, model::ToolChoice};
 
-use super::{Run, Step};
+use super::{
+    Run, Step,
+    state::{Purpose, Request},
+};
 
 impl Run {
-    /// What the next request asks the model for, unless its [step](Step::tool_choice) says otherwise. A model that was made to
-    /// call, and has called, decides by itself: else it would call for ever.
+    /// The tool choice of the next request, unless its [step](Step::tool_choice) overrides it.
+    ///
+    /// A model that had to call a tool has to do so once in a run. After that the choice is
+    /// [`ToolChoice::Auto`].
     pub fn tool_choice(&self) -> ToolChoice {
-        match &self.head.config.tool_choice {
-            ToolChoice::Required | ToolChoice::Tool(_) if self.head.has_called => ToolChoice::Auto,
-            choice => choice.clone(),
-        }
+        self.head.config.tool_choice.clone()
     }
 
-    /// What this request asks the model for.
-    pub(super) fn choose(&self, step: &Step<'_>) -> Result<ToolChoice, AgentErrorKind> {
-        if self.head.must_answer() {
+    pub(super) fn choose(&self, purpose: Purpose, step: &Step<'_>) -> Result<ToolChoice, AgentErrorKind> {
+        if purpose.must_answer() {
             return Ok(ToolChoice::Auto);
         }
         let choice = step.tool_choice.cloned().unwrap_or_else(|| self.tool_choice());
@@ -31,12 +32,12 @@ impl Run {
         Err(AgentErrorKind::ToolChoice { wanted, available })
     }
 
-    /// What a reply lacks that the model was asked for: not every server holds it to that.
-    pub(super) fn unmet(&self, reply: &AssistantMessage) -> Option<String> {
+    /// Returns an error text if the model ignored `tool_choice`, which some servers do not enforce.
+    pub(super) fn ignored_choice(request: &Request, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());
-        match &self.head.tool_choice {
-            _ if self.head.must_answer() => None,
+        match &request.tool_choice {
+            _ if request.purpose.must_answer() => None,
             ToolChoice::None if !calls.is_empty() => Some("No calls can be made now: answer.".to_owned()),
             ToolChoice::Required if calls.is_empty() => {
                 Some("Call a tool first: answer when you know what it returns.".to_owned())

@@ -1,4 +1,4 @@
-//! What a run can begin with.
+//! The conversation that a run starts with.
 
 use haft_core::{
     Message, Timestamp, Transcript,
@@ -8,27 +8,28 @@ use haft_core::{
 
 use super::ids;
 
-/// A conversation with what is new in it.
+/// Appends new messages to a conversation.
 ///
 /// # Errors
 ///
-/// Fails where a provider would: when nothing is said, or a call has no result. The error has the conversation as it was before.
-pub(crate) fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
+/// Fails where a provider would: if the conversation is empty, or a call has no result. The error
+/// contains the conversation without the new messages.
+pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
     match problem(&transcript) {
         None => Ok(transcript),
-        Some(problem) => Err(refused(AgentErrorKind::InvalidInput(problem), earlier)),
+        Some(problem) => Err(rejected(AgentErrorKind::InvalidInput(problem), earlier)),
     }
 }
 
-/// The error of a run that does not begin: nothing was said and done in it.
-pub(super) fn refused(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
+/// The error of a run that cannot start.
+pub(super) fn rejected(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
 }
 
-/// Notes on new messages when they were said, where that is not known.
-pub(crate) fn date(messages: &mut [Message]) {
+/// Sets the current time on messages that have none. For drivers, since a run has no clock.
+pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
         *message = message.clone().at(now);

@@ -1,0 +1,144 @@
+//! Requests to the model.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt as _;
+use haft_core::{
+    Message, RunEvent, Schema,
+    agent::AgentErrorKind,
+    message::AssistantMessage,
+    model::{ChatEvent, ChatRequest, ChatResponse, ModelError},
+};
+use tracing::{Instrument as _, Span, field};
+
+use super::{ReactAgent, content, events::Events, hook::StepInputs};
+use crate::{Delta, Reply, Run, run::is_broken_reply};
+
+impl ReactAgent {
+    /// Sends a request, and emits the events of its reply.
+    pub(super) async fn chat(
+        &self,
+        run: &Run,
+        inputs: &StepInputs,
+        request: &ChatRequest,
+        events: &Events,
+    ) -> Result<Reply, ModelError> {
+        let content = self.0.traces_content;
+        let span = tracing::info_span!(
+            "chat",
+            gen_ai.operation.name = "chat",
+            gen_ai.request.model = inputs.model.profile().name,
+            gen_ai.request.temperature = request.settings.temperature,
+            gen_ai.request.max_tokens = request.settings.max_tokens,
+            gen_ai.system_instructions = content.then(|| content::parts_of(request.instructions.as_deref())),
+            gen_ai.input.messages = content.then(|| content::messages(request.messages.iter())),
+            gen_ai.output.messages = field::Empty,
+            gen_ai.response.finish_reasons = field::Empty,
+            gen_ai.response.model = field::Empty,
+            gen_ai.response.id = field::Empty,
+            gen_ai.usage.input_tokens = field::Empty,
+            gen_ai.usage.output_tokens = field::Empty,
+        );
+        events.emit(|| RunEvent::RequestStarted { request: run.requests() }).await;
+        let reply = self.receive(run, inputs, request, events).instrument(span).await?;
+        events.emit(|| RunEvent::RequestFinished { usage: reply.usage }).await;
+        Ok(reply)
+    }
+
+    /// Reports the reply to the run. Emits an event if the reply is broken and the request is made
+    /// again: the deltas so far do not count.
+    pub(super) async fn finish_chat(
+        run: &mut Run,
+        reply: Result<Reply, ModelError>,
+        events: &Events,
+    ) -> Result<(), AgentErrorKind> {
+        let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
+        run.on_chat(reply)?;
+        if let Some(problem) = problem {
+            // The problem may contain content, so that it is not logged.
+            tracing::warn!("a reply broke off or cannot be read; asking again");
+            events.emit(|| RunEvent::ReplyRefused { problem }).await;
+        }
+        Ok(())
+    }
+
+    /// Receives the reply: streamed if the events are observed, else as a whole.
+    async fn receive(
+        &self,
+        run: &Run,
+        inputs: &StepInputs,
+        request: &ChatRequest,
+        events: &Events,
+    ) -> Result<Reply, ModelError> {
+        let outputs = run.outputs();
+        let response = if events.are_observed() {
+            stream_reply(inputs, outputs, request, events).await?
+        } else {
+            inputs.model.chat(request).await?
+        };
+        let span = Span::current();
+        span.record("gen_ai.response.model", response.model.as_deref());
+        span.record("gen_ai.response.id", response.id.as_deref());
+        span.record("gen_ai.response.finish_reasons", content::reason(&response.finish_reason));
+        if self.0.traces_content {
+            let message = Arc::new(Message::assistant(response.message.clone()));
+            span.record("gen_ai.output.messages", content::messages([&message]));
+        }
+        span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
+        span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
+        Ok(inputs.dialect.fold(response, outputs))
+    }
+}
+
+async fn stream_reply(
+    inputs: &StepInputs,
+    outputs: Option<&Schema>,
+    request: &ChatRequest,
+    events: &Events,
+) -> Result<ChatResponse, ModelError> {
+    let mut listener = inputs.dialect.listener(outputs);
+    let mut reply = inputs.model.stream(request);
+    let mut received = None;
+    while let Some(event) = reply.next().await {
+        let event = event.map_err(|error| broken_off(error, received.take()))?;
+        let text: &mut String = received.get_or_insert_default();
+        if let ChatEvent::TextDelta { text: delta } = &event {
+            text.push_str(delta);
+        }
+        for delta in listener.push(&event) {
+            events.emit(|| delta.into()).await;
+        }
+        if let ChatEvent::Finished(response) = event {
+            return Ok(*response);
+        }
+    }
+    Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
+}
+
+/// A server error in the middle of a stream is a truncated reply, which the run requests again.
+/// Before the first event the model itself would have retried.
+fn broken_off(error: ModelError, received: Option<String>) -> ModelError {
+    match (error, received) {
+        (
+            error @ (ModelError::Server { .. }
+            | ModelError::RateLimited { permanent: false, .. }
+            | ModelError::Unreachable { .. }),
+            Some(received),
+        ) => truncated(error.to_string(), received),
+        (error, _) => error,
+    }
+}
+
+fn truncated(reason: String, received: String) -> ModelError {
+    let partial = if received.is_empty() { AssistantMessage::default() } else { received.into() };
+    ModelError::Truncated { reason, partial: Box::new(partial) }
+}
+
+impl From<Delta> for RunEvent {
+    fn from(delta: Delta) -> Self {
+        match delta {
+            Delta::Text(text) => Self::TextDelta { text },
+            Delta::Thought(text) => Self::ThoughtDelta { text },
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Messages from other tasks for a run under way.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_core::{Message, RunInput, agent::AgentErrorKind, tool::RunContext};
+
+use crate::{
+    Effect, Run, RunError, Step,
+    run::{RunState, When, check_enqueued},
+};
+
+/// Sends messages to a run of an agent while it is under way, from another task or from a tool.
+/// Cheap to clone.
+///
+/// A handle belongs to one run: that whose [input](Self::bind) it is bound to, not those of agents
+/// that are tools. Messages are delivered at step boundaries, in order, see [`Run::enqueue`].
+/// Messages sent before the run starts are delivered in its first step.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Agent, Toolset};
+/// use haft_testing::ScriptedModel;
+/// use haft_react::{ReactAgent, RunHandle, When};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = ScriptedModel::new().text("A poem about the sea.").text("A poem about the sky.");
+/// let agent = ReactAgent::new(model, Toolset::new())?;
+///
+/// let handle = RunHandle::new();
+/// handle.enqueue("And the sky?", When::Idle)?;
+/// let output = agent.run(handle.bind("Write a poem about the sea.".into())).await?;
+/// assert_eq!(output.text(), "A poem about the sky.");
+/// assert!(handle.enqueue("Too late.", When::Idle).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct RunHandle(Arc<Mutex<Mail>>);
+
+#[derive(Default)]
+struct Mail {
+    messages: VecDeque<(Message, When)>,
+    status: Status,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Status {
+    /// No driver yet.
+    #[default]
+    Waiting,
+    /// A driver reads the messages.
+    Attached,
+    /// The run ended, failed or was suspended.
+    Closed,
+}
+
+impl RunHandle {
+    /// Creates a handle that is not bound to a run.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds the handle to the run of this input.
+    #[must_use]
+    pub fn bind(&self, mut input: RunInput) -> RunInput {
+        input.context.state = input.context.state.with(self.clone());
+        input
+    }
+
+    /// Enqueues a message for the run.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Run::enqueue`]. [`RunError::Over`] is returned after the run ended, failed,
+    /// was cancelled or was suspended. A suspended run is resumed with a new handle.
+    pub fn enqueue(&self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
+        let message = message.into();
+        check_enqueued(&message)?;
+        let mut mail = self.lock();
+        if mail.status == Status::Closed {
+            return Err(RunError::Over);
+        }
+        if mail.messages.len() >= Run::MAX_ENQUEUED {
+            return Err(RunError::TooManyMessages(Run::MAX_ENQUEUED));
+        }
+        mail.messages.push_back((message, when));
+        Ok(())
+    }
+
+    /// The messages that the model did not get. After the run ended, these are final, for example
+    /// because a limit or a cancellation ended it. The messages of a suspended run are saved with
+    /// it.
+    pub fn undelivered(&self) -> Vec<Message> {
+        self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mail> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mail = self.lock();
+        f.debug_struct("RunHandle")
+            .field("messages", &mail.messages.len())
+            .field("status", &mail.status)
+            .finish()
+    }
+}
+
+/// The driver's end of a [`RunHandle`], if the run has one. Closes the handle when it is dropped.
+pub(crate) struct Mailbox(Option<RunHandle>);
+
+impl Mailbox {
+    /// Takes the handle in the context, unless another run has it: agents that are tools get the
+    /// context of their caller.
+    pub(crate) fn attach(context: &RunContext) -> Self {
+        let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
+            let mut mail = handle.lock();
+            let is_free = mail.status == Status::Waiting;
+            if is_free {
+                mail.status = Status::Attached;
+            }
+            is_free
+        });
+        Self(handle)
+    }
+
+    /// The next effect of the run, with all messages enqueued before. The lock is held meanwhile,
+    /// so that no message is accepted after the run decided to end.
+    pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
+        let Some(handle) = &self.0 else { return run.next(step) };
+        let mut mail = handle.lock();
+        // What the run does not accept stays undelivered.
+        while let Some((message, when)) = mail.messages.front().cloned()
+            && run.enqueue(message, when).is_ok()
+        {
+            mail.messages.pop_front();
+        }
+        let effect = run.next(step);
+        if let Ok(Effect::Done(_) | Effect::Wait(_)) = effect {
+            mail.status = Status::Closed;
+        }
+        effect
+    }
+
+    /// Closes the handle. It keeps the messages that the run did not deliver, unless they are saved
+    /// with it.
+    pub(crate) fn close(&self, run: &Run) {
+        let Some(handle) = &self.0 else { return };
+        let mut mail = handle.lock();
+        mail.status = Status::Closed;
+        if run.state() != RunState::Suspended {
+            let undelivered = run.undelivered().map(|(message, when)| (message.clone(), when));
+            let rest = std::mem::take(&mut mail.messages);
+            mail.messages = undelivered.chain(rest).collect();
+        }
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.lock().status = Status::Closed;
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The placeholders of a transcript.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_core::{Message, ToolCall, ToolResult, Transcript};
+
+use super::{
+    QueuedResults,
+    results::{NewResults, is_placeholder},
+    selection::select,
+};
+use crate::run::{Output, Resolver, Selection, call_results};
+
+/// Shows the results of queued calls in place of their placeholders, for the [`Resolver`] of a
+/// [`Step`](crate::Step).
+///
+/// Derived from the transcript, never saved. It reads only the messages that are new since the last
+/// step.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Timestamp, toolset::ToolList};
+/// use haft_react::{NativeCalls, Step, queue::Placeholders};
+///
+/// let (tools, placeholders) = (ToolList::default(), Placeholders::default());
+/// let mut step = Step::new(&tools, &NativeCalls, Timestamp::now());
+/// step.resolver = Some(&placeholders);
+/// ```
+#[derive(Debug, Default)]
+pub struct Placeholders(Mutex<PlaceholderIndex>);
+
+#[derive(Debug, Default)]
+struct PlaceholderIndex {
+    results: QueuedResults,
+    /// The messages with resolved placeholders.
+    messages: Arc<BTreeMap<usize, Arc<Message>>>,
+    /// Messages with placeholders that have no result yet.
+    open: BTreeSet<usize>,
+    /// Number of messages of the transcript that were read.
+    read: usize,
+}
+
+impl Placeholders {
+    /// Creates an index without messages.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns `true` if a call with this id can be queued: only placeholders can be found in a
+    /// text.
+    pub fn is_placeholder(id: &str) -> bool {
+        is_placeholder(id)
+    }
+
+    fn read(&self, transcript: &Transcript) -> MutexGuard<'_, PlaceholderIndex> {
+        let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        index.update(transcript);
+        index
+    }
+}
+
+impl Resolver for Placeholders {
+    fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>> {
+        Arc::clone(&self.read(transcript).messages)
+    }
+
+    fn output(&self, transcript: &Transcript, mut output: Output) -> Output {
+        let index = self.read(transcript);
+        let results = &index.results;
+        if results.is_empty() {
+            return output;
+        }
+        output.text = results.in_text(&output.text).into_owned();
+        for value in output.outputs.values_mut() {
+            if let Some(resolved) = results.in_value(value) {
+                *value = resolved;
+            }
+        }
+        output
+    }
+
+    fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult> {
+        self.read(transcript).results.in_result(result)
+    }
+
+    fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection {
+        select(waiting, &self.read(transcript).results)
+    }
+}
+
+impl PlaceholderIndex {
+    /// Reads the new messages, and earlier ones that new results may change.
+    fn update(&mut self, transcript: &Transcript) {
+        let messages = transcript.messages();
+        if messages.len() < self.read {
+            *self = Self::default();
+        }
+        let new_results = self.results.read(messages.get(self.read..).unwrap_or_default());
+        let again = match new_results {
+            NewResults::None => BTreeSet::new(),
+            NewResults::Added => mem::take(&mut self.open),
+            NewResults::Changed => (0..self.read).collect(),
+        };
+        self.open.retain(|index| !again.contains(index));
+        for index in again.into_iter().chain(self.read..messages.len()) {
+            if let Some(message) = messages.get(index).filter(|message| call_results(message).is_none()) {
+                self.resolve(index, message);
+            }
+        }
+        self.read = messages.len();
+    }
+
+    fn resolve(&mut self, index: usize, message: &Message) {
+        let (resolved, is_open) = self.results.message(message);
+        if is_open {
+            self.open.insert(index);
+        }
+        let Some(resolved) = resolved else { return };
+        // An unchanged message keeps its cached rendering.
+        if self.messages.get(&index).is_none_or(|known| **known != resolved) {
+            Arc::make_mut(&mut self.messages).insert(index, Arc::new(resolved));
+        }
+    }
+}

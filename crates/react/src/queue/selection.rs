@@ -1,0 +1,38 @@
+//! Selection of the queued calls that can be executed together.
+
+use haft_core::ToolCall;
+use serde_json::Value;
+
+use super::{QueuedResults, results::mentioned};
+use crate::run::Selection;
+
+/// Selects the calls whose arguments need no result but those in `results`, and resolves their
+/// arguments.
+pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
+    let mut selection = Selection::default();
+    let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+    for mut call in calls {
+        let needed = mentioned(&call.arguments);
+        if let Some(name) = needed.iter().find_map(|id| results.failed(id)) {
+            let why = format!("not run: it needs the result of {name}, which failed");
+            selection.failed.push((call, why));
+        } else if needed.iter().any(|id| ids.contains(id)) {
+            selection.waiting.push(call);
+        } else {
+            call.arguments = resolved(&call.arguments, results);
+            selection.ready.push(call);
+        }
+    }
+    if selection.ready.is_empty() && selection.failed.is_empty() {
+        let why = "not run: it needs a result that needs its own";
+        let waiting = std::mem::take(&mut selection.waiting);
+        selection.failed = waiting.into_iter().map(|call| (call, why.to_owned())).collect();
+    }
+    selection
+}
+
+fn resolved(arguments: &str, results: &QueuedResults) -> String {
+    let value: Option<Value> = serde_json::from_str(arguments).ok();
+    let value = value.and_then(|value| results.in_value(&value));
+    value.map_or_else(|| arguments.to_owned(), |value| value.to_string())
+}

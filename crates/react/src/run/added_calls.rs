@@ -1,0 +1,102 @@
+//! Calls that the host adds to a run.
+
+use std::{mem, sync::Arc};
+
+use haft_core::{ToolCall, ToolResult, agent::AgentErrorKind, call::FailureKind, limits};
+
+use super::{Resolver, Run, RunError, RunState, Selection, marks};
+use crate::open_calls::{OpenCalls, not_run};
+
+impl Run {
+    /// Adds calls that no reply asked for, for example those of a
+    /// [`PendingQueue`](crate::PendingQueue).
+    ///
+    /// They are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary: after
+    /// the calls of the reply, before the next request. They count for the limits, and each has
+    /// exactly one result, also after a cancellation. A tool in
+    /// [`stop_on`](super::RunConfig::stop_on) does not end the run here.
+    ///
+    /// The results are recorded in one message of the transcript, which
+    /// [`call_results`](super::call_results) reads. Without a [`Resolver`], the model is shown this
+    /// message.
+    ///
+    /// A driver that adds calls for a tool adds them before it reports the tool's result, so that a
+    /// saved run has both.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and adds none of the calls, if the run is over, if there are too many, and if an id
+    /// is empty or was used before.
+    pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
+        let calls: Vec<_> = calls.into_iter().collect();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        if let RunState::Finishing | RunState::Finished | RunState::Cancelled = self.state() {
+            return Err(RunError::Over);
+        }
+        if calls.len() > self.added_calls_left() {
+            return Err(RunError::TooManyCalls(limits::QUEUED_CALLS));
+        }
+        if let Some(id) = self.ids.insert_all(&calls) {
+            return Err(RunError::DuplicateCallId(id));
+        }
+        self.head.added_total += calls.len();
+        self.head.added_calls.extend(calls);
+        Ok(())
+    }
+
+    /// Number of calls that can still be [added](Self::add_calls) to this run.
+    pub fn added_calls_left(&self) -> usize {
+        limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
+    }
+
+    /// Opens the added calls that can be executed now. Returns `true` if the state may have
+    /// changed.
+    pub(super) fn open_added_calls(
+        &mut self,
+        resolver: Option<&dyn Resolver>,
+    ) -> Result<bool, AgentErrorKind> {
+        if self.head.added_calls.is_empty() {
+            return Ok(false);
+        }
+        let waiting = mem::take(&mut self.head.added_calls);
+        let selection = match resolver {
+            Some(resolver) => resolver.select(&self.transcript, waiting),
+            None => Selection { ready: waiting, ..Selection::default() },
+        };
+        let Selection { ready, mut waiting, mut failed } = selection;
+        if ready.is_empty() && failed.is_empty() {
+            let why = "not run: its references cannot be resolved";
+            failed.extend(mem::take(&mut waiting).into_iter().map(|call| (call, why.to_owned())));
+        }
+        self.head.added_calls = waiting;
+        let now = self.head.now();
+        let fail = |(call, why): (ToolCall, String)| not_run(&call, FailureKind::Failed, &why, now);
+        self.record_added(failed.into_iter().map(fail).collect());
+        if ready.is_empty() {
+            return Ok(true);
+        }
+        let purpose = self.head.state.purpose();
+        let limit = self.count_calls(purpose, ready.len());
+        self.head.state.call_added(OpenCalls::new(ready));
+        match limit {
+            Some(limit) => self.deny_calls(limit).map(|()| true),
+            None => Ok(true),
+        }
+    }
+
+    /// Closes the added calls that were not returned yet.
+    pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
+        let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
+        let results = open.close(kind, why, self.head.now()).collect();
+        self.record_added(results);
+    }
+
+    /// Appends the results of added calls to the transcript, as one message.
+    pub(super) fn record_added(&mut self, results: Vec<Arc<ToolResult>>) {
+        if !results.is_empty() {
+            self.push(marks::results_of_added_calls(&results));
+        }
+    }
+}

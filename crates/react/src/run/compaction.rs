@@ -1,0 +1,80 @@
+//! Summaries of the conversation.
+
+use haft_core::{
+    agent::AgentErrorKind,
+    model::{ChatResponse, FinishReason, ModelError},
+    usage::Usage,
+};
+
+use super::{Effect, Resolver, Run, RunError, marks, state::State};
+
+impl Run {
+    /// Starts a summary of all but the last step, if there is more than that. A summary is a
+    /// request, which the limits must allow.
+    pub(super) fn begin_compaction(&mut self) -> bool {
+        let window = self.head.window;
+        if window.is_summarized || self.exhausted().is_some() {
+            return false;
+        }
+        let steps = self.steps_from(window.steps);
+        if steps.len() < 2 && window.earlier >= self.head.first_message {
+            return false;
+        }
+        let until = steps.last().map_or(self.transcript.len(), |last| last.start);
+        self.head.window.is_summarized = true;
+        self.head.state.compact(until);
+        true
+    }
+
+    pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
+        let State::Compacting { until, .. } = *self.head.state.state() else { return None };
+        let window = &mut self.head.window;
+        window.summaries = window.summaries.saturating_add(1);
+        let (earlier, steps) = (window.earlier, window.steps);
+        Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
+    }
+
+    /// Reports the summary for [`Effect::Compact`]. If it failed or was
+    /// truncated, the oldest turn or step is omitted instead, where that is allowed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the last effect was not [`Effect::Compact`].
+    pub fn on_compact(&mut self, summary: Result<ChatResponse, ModelError>) -> Result<(), AgentErrorKind> {
+        let State::Compacting { until, .. } = *self.head.state.state() else {
+            return Err(RunError::NoCompaction.into());
+        };
+        self.head.state.request_again();
+        self.head.usage += match &summary {
+            Ok(response) => response.usage.of_reply(),
+            Err(_) => Usage::of_failed_request(),
+        };
+        match summary.and_then(complete) {
+            Ok(text) => {
+                let index = self.transcript.len();
+                self.push(marks::summary(text, index.saturating_sub(until)));
+                let window = &mut self.head.window;
+                (window.summary, window.earlier, window.steps) =
+                    (Some(index), self.head.first_message, until);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the conversation cannot be summarized");
+                self.omit();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of a summary. A truncated summary is rejected: what is still to do comes last.
+fn complete(response: ChatResponse) -> Result<String, ModelError> {
+    let text = response.message.text();
+    match response.finish_reason {
+        FinishReason::Length | FinishReason::ContentFilter => Err(ModelError::Truncated {
+            reason: "the summary is not whole".to_owned(),
+            partial: Box::new(response.message),
+        }),
+        _ if text.trim().is_empty() => Err(ModelError::EmptyResponse),
+        _ => Ok(text),
+    }
+}

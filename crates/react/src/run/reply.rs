@@ -1,0 +1,155 @@
+//! Replies of the model.
+
+use haft_core::{
+    Message,
+    agent::{AgentErrorKind, Limit, StopReason},
+    content::Content,
+    message::AssistantMessage,
+    model::{FinishReason, ModelError},
+};
+
+use super::{
+    Resolver, Run,
+    limits::Transition,
+    marks, outputs,
+    state::{Purpose, Request, State},
+};
+use crate::{Reply, open_calls::OpenCalls};
+
+impl Run {
+    /// Applies a reply: its calls are opened, it is an answer, or the model is asked again.
+    pub(super) fn apply_reply(&mut self, resolver: Option<&dyn Resolver>) -> Result<(), AgentErrorKind> {
+        let Some((request, reply)) = self.head.state.take_reply() else { return Ok(()) };
+        let (next, result) = self.read_reply(&request, reply, resolver);
+        self.head.state.finish_reply(next);
+        result
+    }
+
+    fn read_reply(&mut self, request: &Request, reply: Reply, resolver: Option<&dyn Resolver>) -> Transition {
+        let purpose = request.purpose;
+        let message = reply.message;
+        match reply.finish_reason {
+            // A truncated reply goes into the error, not into the transcript.
+            FinishReason::Length => return again(purpose, Err(truncated(message))),
+            FinishReason::ContentFilter => return again(purpose, Err(AgentErrorKind::ContentFiltered)),
+            _ => {}
+        }
+        if let Some(problem) = reply.problem {
+            return self.reject(purpose, message, problem);
+        }
+        if message.refusal.is_some() {
+            // Calls beside a refusal are not executed.
+            self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
+            return (State::finishing(StopReason::Refused, None), Ok(()));
+        }
+        if message.is_empty() {
+            return self.tolerate(purpose, || ModelError::EmptyResponse.into());
+        }
+        if let Some(problem) = Self::ignored_choice(request, &message) {
+            return self.reject(purpose, message, problem);
+        }
+        if message.tool_calls.is_empty() {
+            self.read_answer(purpose, message, resolver)
+        } else if let Purpose::Outputs { .. } = purpose {
+            self.reject(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
+        } else {
+            self.open_calls(purpose, message)
+        }
+    }
+
+    /// Opens the calls of a reply, unless a limit forbids them.
+    fn open_calls(&mut self, purpose: Purpose, mut message: AssistantMessage) -> Transition {
+        self.head.release_tool_choice();
+        self.ids.adopt(&mut message.tool_calls);
+        let calls = message.tool_calls.clone();
+        self.push(Message::assistant(message));
+        self.head.repeated_calls = self.count_repetitions(calls.len());
+        let limit = self.count_calls(purpose, calls.len());
+        let calls = OpenCalls::new(calls);
+        match limit {
+            None => (State::calling(calls), Ok(())),
+            Some(limit) => {
+                self.record_denied(calls, limit);
+                self.reach_limit(purpose, limit)
+            }
+        }
+    }
+
+    /// Accepts an answer, if it has the requested form.
+    fn read_answer(
+        &mut self,
+        purpose: Purpose,
+        message: AssistantMessage,
+        resolver: Option<&dyn Resolver>,
+    ) -> Transition {
+        let message = match self.outputs_of(purpose) {
+            None => message,
+            Some(schema) => match outputs::read(schema, &message.content) {
+                Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
+                Err(problem) => return self.reject(purpose, message, problem),
+            },
+        };
+        if self.head.config.outputs.is_some() && self.outputs_of(purpose).is_none() {
+            self.push(Message::assistant(message));
+            self.head.rejected_replies = 0;
+            self.push(marks::hint("Now give the outputs, from what was said and found."));
+            return again(Purpose::Outputs { limit: None }, Ok(()));
+        }
+        let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
+        if self.head.config.check_outputs {
+            let output = self.output_of(&message, stop_reason);
+            let output = Box::new(self.resolved(output, resolver));
+            return (State::CheckingOutput { purpose, output, message: Some(Box::new(message)) }, Ok(()));
+        }
+        self.push(Message::assistant(message));
+        (State::finishing(stop_reason, None), Ok(()))
+    }
+
+    /// Tells the model the problem with its reply, unless there were too many in a row.
+    fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
+        let message = AssistantMessage { tool_calls: Vec::new(), ..message };
+        if !message.is_empty() {
+            self.push(marks::unusable(Message::assistant(message)));
+        }
+        self.request_correction(purpose, problem)
+    }
+
+    /// Tells the model what to correct, unless that happened too often in a row.
+    pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
+        let limit = Limit::UnusableReplies(self.head.config.max_output_retries.saturating_add(1));
+        let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
+        if result.is_ok() {
+            self.push(marks::hint(problem));
+        }
+        (next, result)
+    }
+
+    /// The problems that the model read about its replies from index `message` on. Each of these
+    /// replies is in the transcript, marked as [unusable](super::is_unusable).
+    pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
+        let new = self.transcript.messages().get(message..).unwrap_or_default();
+        let pairs = new.iter().zip(new.iter().skip(1));
+        let rejected = pairs.filter(|(reply, next)| marks::is_unusable(reply) && marks::is_hint(next));
+        rejected.map(|(_, hint)| hint.text())
+    }
+
+    /// The number of times in a row that the model made its last calls. The model is warned before
+    /// the run is stopped, even if a single reply repeats a call more often than the limit.
+    fn count_repetitions(&mut self, latest: usize) -> u32 {
+        let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
+        let own = self.transcript.messages().get(self.head.first_message..);
+        self.history.update(own.unwrap_or_default());
+        let times = self.history.repetitions(latest, limit);
+        if self.head.repeated_calls < limit { times.min(limit) } else { times }
+    }
+}
+
+/// Makes the request again.
+fn again(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
+    (State::ReadyToRequest { purpose }, result)
+}
+
+fn truncated(partial: AssistantMessage) -> AgentErrorKind {
+    let reason = "it reached the limit of tokens of one reply".to_owned();
+    ModelError::Truncated { reason, partial: Box::new(partial) }.into()
+}

@@ -1,0 +1,49 @@
+//! Segments of a conversation, which are sent or omitted as a whole.
+
+use std::{ops::Range, sync::Arc};
+
+use haft_core::{Message, message::MessageBody};
+
+use super::marks::{call_results, is_hint, summarized};
+
+/// The steps among the messages in `range`. A step is a reply with calls and everything up to the
+/// next such reply. Messages before the first reply with calls belong to the first step.
+pub(super) fn steps(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
+    let calls = |index: &usize| messages.get(*index).is_some_and(|message| !message.tool_calls().is_empty());
+    split(range.clone(), range.filter(calls).skip(1))
+}
+
+/// The turns among the messages in `range`. A turn begins with a user message after another
+/// message. The first one may be the rest of a turn.
+pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
+    let is_user = |index: usize| messages.get(index).is_some_and(|message| is_from_user(message));
+    let begins = |index: &usize| is_user(*index) && !is_user(index.saturating_sub(1));
+    split(range.clone(), range.skip(1).filter(begins))
+}
+
+/// The parts of `range` without summaries and, if `resolved`, without the results of added calls.
+pub(super) fn without_notes(
+    messages: &[Arc<Message>],
+    range: Range<usize>,
+    resolved: bool,
+) -> impl Iterator<Item = Range<usize>> {
+    let is_note = move |message: &Message| {
+        summarized(message).is_some() || (resolved && call_results(message).is_some())
+    };
+    let is_omitted = move |index: usize| messages.get(index).is_some_and(|message| is_note(message));
+    let ends = range.clone().filter(move |index| is_omitted(*index)).chain([range.end]);
+    ends.scan(range.start, |from, end| Some(std::mem::replace(from, end + 1)..end))
+        .filter(|it| !it.is_empty())
+}
+
+/// Returns `true` for a message of a user. Hints of a run are user messages for the model, but not
+/// for a program.
+pub fn is_from_user(message: &Message) -> bool {
+    matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
+}
+
+fn split(range: Range<usize>, begins: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let ends = begins.chain([range.end]);
+    let segments = ends.scan(range.start, |from, end| Some(std::mem::replace(from, end)..end));
+    segments.filter(|segment| !segment.is_empty()).collect()
+}

@@ -1,0 +1,64 @@
+use std::collections::BTreeSet;
+
+use super::{RunState, TRANSITIONS};
+
+const BOOK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/how-a-run-works.md"));
+
+/// The edges of the state diagram in the book, by the names of the states.
+fn diagram() -> BTreeSet<(String, String)> {
+    let begin = BOOK.split("stateDiagram-v2\n").nth(1).unwrap();
+    let lines = begin.split("```").next().unwrap().lines().map(str::trim);
+    let edges = lines.filter_map(|line| line.split(':').next()?.split_once(" --> "));
+    edges.map(|(from, to)| (from.trim().to_owned(), to.trim().to_owned())).collect()
+}
+
+fn name(state: RunState) -> String {
+    format!("{state:?}")
+}
+
+#[test]
+fn the_diagram_in_the_book_has_the_transitions_of_the_code() {
+    let ends = [RunState::Finished, RunState::Cancelled].map(|end| (name(end), "[*]".to_owned()));
+    let code: BTreeSet<_> = TRANSITIONS
+        .iter()
+        .map(|(from, to)| (name(*from), name(*to)))
+        .chain([("[*]".to_owned(), name(RunState::ReadyToRequest))])
+        .chain(ends)
+        .chain([("AnyState".to_owned(), name(RunState::Cancelled))])
+        .collect();
+    let book = diagram();
+    let missing: Vec<_> = code.difference(&book).collect();
+    let unknown: Vec<_> = book.difference(&code).collect();
+    assert!(missing.is_empty(), "the diagram lacks {missing:?}");
+    assert!(unknown.is_empty(), "the code has no {unknown:?}");
+}
+
+#[test]
+fn every_state_but_the_last_ones_can_be_left() {
+    let states: BTreeSet<_> = TRANSITIONS.iter().flat_map(|(from, to)| [name(*from), name(*to)]).collect();
+    let left: BTreeSet<_> = TRANSITIONS.iter().map(|(from, _)| name(*from)).collect();
+    let last: Vec<_> = states.difference(&left).collect();
+    assert_eq!(last, [&name(RunState::Finished)]);
+    // Cancelled is reached from each, and not in the list.
+    assert_eq!(states.len(), 12);
+}
+
+#[test]
+fn no_transition_is_listed_twice() {
+    for (index, transition) in TRANSITIONS.iter().enumerate() {
+        assert!(!TRANSITIONS[..index].contains(transition), "{transition:?}");
+    }
+}
+
+/// A driver outside of the crate can do whatever ours does.
+#[test]
+fn the_run_keeps_nothing_for_drivers_of_this_crate() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file()).chain([format!("{folder}.rs").into()]);
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("pub(crate)"), "{}", path.display());
+        assert!(path.ends_with("state.rs") || !text.contains("Machine {"), "{}", path.display());
+    }
+}

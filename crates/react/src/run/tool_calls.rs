@@ -1,0 +1,199 @@
+//! The calls of a step.
+
+use std::sync::Arc;
+
+use haft_core::{
+    Message, ToolCall, ToolResult,
+    agent::{AgentErrorKind, Limit},
+    call::{Answer, FailureKind, PendingCall},
+    toolset::ToolList,
+};
+
+use super::{
+    AtLimit, Effect, Run, RunError, guard,
+    state::{AfterCalls, Batch, CallSource, Purpose, State},
+};
+use crate::open_calls::OpenCalls;
+
+impl Run {
+    /// Reports the result of a call. Returns the result as it is recorded, which may contain more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no call of this id is under way.
+    pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
+        let Some(Batch { calls, source }) = self.head.state.batch_mut() else {
+            return Err(RunError::NotUnderWay(id.to_owned()));
+        };
+        let (call, budget) = calls.under_way_as(id)?;
+        // Id and name are those of the transcript.
+        if (&result.call_id, &result.name) != (&call.id, &call.name) {
+            result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
+        }
+        let used = self.head.tool_retries.get(&call.name).copied().unwrap_or_default();
+        guard::limit_retries(&mut result, used, budget);
+        let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
+        if is_last && *source == CallSource::Reply {
+            guard::warn_of_repetition(&mut result, self.head.repeated_calls);
+        }
+        calls.finish(id, result)
+    }
+
+    /// Reports that a call waits for a decision.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no call of this id is under way.
+    pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
+        let PendingCall { call, pending } = pending;
+        match self.head.state.batch_mut() {
+            Some(batch) => batch.calls.suspend(&call.id, pending),
+            None => Err(RunError::NotUnderWay(call.id)),
+        }
+    }
+
+    /// Reports the decision for a waiting call. Decisions may come one by one: calls with a
+    /// decision continue, the others keep waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no call of this id waits, or if it waits for another kind of decision.
+    pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+        match self.head.state.batch_mut() {
+            Some(batch) => batch.calls.answer(id, answer),
+            None => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
+        }
+    }
+
+    /// The calls that wait for a decision.
+    pub fn pending(&self) -> Vec<PendingCall> {
+        self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
+    }
+
+    /// The calls that were returned and have no result. After a load their outcome is unknown.
+    pub fn interrupted(&self) -> Vec<ToolCall> {
+        let batch = self.head.state.batch();
+        batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Returns the calls that can be executed. No effect if all calls are done.
+    pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
+        let time_is_up = self.time_is_up();
+        let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
+        let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
+        if !under_way.is_empty() {
+            return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
+        }
+        if let Some(fatal) = calls.fatal() {
+            let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
+            self.close_calls(FailureKind::Cancelled, "not run: the run was stopped");
+            self.close_added_calls(FailureKind::Cancelled, "not run: the run was stopped");
+            return Err(AgentErrorKind::Tool { tool, message });
+        }
+        if let Some(limit) = time_is_up.filter(|_| calls.has_ready()) {
+            self.deny_calls(limit)?;
+            return Ok(None);
+        }
+        let batch = calls.hand_out(tools);
+        if !batch.calls.is_empty() {
+            return Ok(Some(Effect::Call(batch)));
+        }
+        let pending = calls.pending();
+        if !pending.is_empty() {
+            self.head.clock.stop();
+            self.head.state.suspend();
+            return Ok(Some(Effect::Wait(pending)));
+        }
+        self.finish_calls();
+        Ok(None)
+    }
+
+    /// Records the results of calls that are all done.
+    fn finish_calls(&mut self) {
+        let Some(batch) = self.head.state.take_calls() else { return };
+        let next = match batch.source {
+            CallSource::Added { then } => then,
+            CallSource::Reply => {
+                guard::count_retries(batch.calls.results(), &mut self.head.tool_retries);
+                match batch.calls.position_of_success(&self.head.config.stop_on) {
+                    Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
+                    None => {
+                        // An answer by a tool may be rejected, and then counts as one more rejected
+                        // reply.
+                        self.head.rejected_replies = 0;
+                        AfterCalls::Request(Purpose::Step)
+                    }
+                }
+            }
+        };
+        self.record(batch, FailureKind::Cancelled, "cancelled");
+        self.head.state.finish_calls(next);
+    }
+
+    /// Records the results of all open calls. Calls without a result get a failure.
+    pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
+        let Some(batch) = self.head.state.take_calls() else { return };
+        let next = match batch.source {
+            CallSource::Added { then } => then,
+            CallSource::Reply => AfterCalls::Request(Purpose::Step),
+        };
+        self.record(batch, kind, why);
+        self.head.state.finish_calls(next);
+    }
+
+    /// Appends the results to the transcript, in call order. Those of added calls are a single
+    /// message, since they belong to no reply.
+    fn record(&mut self, batch: Batch, kind: FailureKind, why: &str) {
+        let now = self.head.now();
+        let results = batch.calls.close(kind, why, now);
+        match batch.source {
+            CallSource::Added { .. } => self.record_added(results.collect()),
+            CallSource::Reply => {
+                self.transcript.extend(results.map(|result| Message::tool(result).at(now).into()));
+            }
+        }
+    }
+
+    /// Records calls of a reply that a limit forbids, and all added calls.
+    pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
+        let why = format!("not run: {limit}");
+        self.record(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
+        self.close_added_calls(FailureKind::Denied, &why);
+    }
+
+    /// Closes all calls, since a limit forbids them.
+    pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
+        let why = format!("not run: {limit}");
+        self.close_calls(FailureKind::Denied, &why);
+        self.close_added_calls(FailureKind::Denied, &why);
+        self.stop_at_limit(limit)
+    }
+
+    /// Applies [`AtLimit`] after calls were closed.
+    pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
+        match self.head.state.state() {
+            State::ReadyToRequest { purpose } | State::Preparing { purpose } => {
+                let (next, result) = self.reach_limit(*purpose, limit);
+                match next {
+                    State::ReadyToRequest { purpose } => self.head.state.change_purpose(purpose),
+                    _ => self.head.state.exhaust(),
+                }
+                result
+            }
+            // There is an answer already.
+            _ if self.head.config.at_limit == AtLimit::Answer => Ok(()),
+            _ => Err(AgentErrorKind::LimitReached(limit)),
+        }
+    }
+
+    /// Counts calls, unless a limit forbids them.
+    pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let total = self.head.tool_calls.saturating_add(calls);
+        let limit = self.call_limit(purpose, total);
+        if limit.is_none() {
+            self.head.tool_calls = total;
+        }
+        limit
+    }
+}

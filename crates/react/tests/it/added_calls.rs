@@ -1,0 +1,204 @@
+//! Calls that the host adds to a run.
+
+use std::collections::BTreeSet;
+
+use haft_core::{
+    Timestamp, ToolCall, ToolError, ToolOutput, ToolResult,
+    agent::{Limit, RunLimits, StopReason},
+    call::{Answer, FailureKind, Pending, PendingCall, PendingKind},
+    message::AssistantMessage,
+    model::{ChatResponse, ModelError},
+    toolset::ToolList,
+};
+use haft_react::{
+    AtLimit, Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step,
+    run::{RunState, call_results},
+};
+use serde_json::json;
+
+use crate::{
+    effects::advance,
+    pairing::{assert_paired, lines},
+};
+
+fn call(id: &str) -> ToolCall {
+    ToolCall::new(id, "look", "{}")
+}
+
+fn started(limits: RunLimits) -> Run {
+    Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap()
+}
+
+fn reply(run: &mut Run, ids: &[&str]) {
+    let tool_calls = ids.iter().map(|id| call(id)).collect();
+    let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+}
+
+fn done(run: &mut Run, id: &str) {
+    run.on_result(id, ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
+}
+
+#[test]
+fn added_calls_run_after_those_of_the_reply_and_the_model_reads_their_results() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = started(RunLimits::default());
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    reply(&mut run, &["a"]);
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    run.add_calls([call("x"), call("y")]).unwrap();
+    done(&mut run, "a");
+    let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("they are executed") };
+    assert_eq!(batch.calls.iter().map(|call| &*call.id).collect::<Vec<_>>(), ["x", "y"]);
+    run.on_result("y", ToolResult::failed("", "", &ToolError::failed("no luck"))).unwrap();
+    done(&mut run, "x");
+    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
+    expect_test::expect![[r#"
+        user: Go.
+        assistant: a look{}
+        tool: a seen
+        user: Results of calls:
+        x: seen
+        y: [look failed: no luck]
+    "#]]
+    .assert_eq(&lines(&request));
+    let note = run.transcript().messages().last().unwrap();
+    let results = call_results(note).unwrap();
+    assert_eq!(results["x"]["executed"]["call_id"], json!("x"));
+    assert_paired(run.transcript());
+
+    // Ids are used once, also after a load.
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    for id in ["a", "x", ""] {
+        assert_eq!(run.add_calls([call(id)]), Err(RunError::DuplicateCallId(id.to_owned())));
+    }
+    assert_eq!(run.add_calls([call("z"), call("z")]), Err(RunError::DuplicateCallId("z".to_owned())));
+}
+
+#[test]
+fn an_added_call_may_wait() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = started(RunLimits::default());
+    run.add_calls([call("x")]).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    let pending = Pending::new(PendingKind::External);
+    run.on_pending(PendingCall { call: call("x"), pending }).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
+    assert_eq!(run.state(), RunState::Suspended);
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    run.on_answer("x", Answer::output("given")).unwrap();
+    // The tools are listed again before a call goes on.
+    assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
+    assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
+    done(&mut run, "x");
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+}
+
+#[test]
+fn limits_hold_for_added_calls_and_each_has_a_result() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = started(RunLimits { tool_calls: Some(1), ..RunLimits::default() });
+    run.add_calls([call("x"), call("y")]).unwrap();
+    let error = advance(&mut run, &step).unwrap_err().to_string();
+    assert_eq!(error, Limit::ToolCalls(1).to_string());
+    let results = call_results(run.transcript().messages().last().unwrap()).unwrap();
+    let kind = |id: &str| results[id]["executed"]["outcome"]["failed"]["kind"].clone();
+    assert_eq!([kind("x"), kind("y")], [json!(FailureKind::Denied), json!(FailureKind::Denied)]);
+
+    // Cancelled, also those that were not returned yet.
+    let mut run = started(RunLimits::default());
+    run.add_calls([call("x")]).unwrap();
+    run.cancel();
+    assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
+    assert_eq!(run.add_calls([call("y")]), Err(RunError::Over));
+}
+
+/// Calls that are added while the inputs are prepared come before the request.
+#[test]
+fn calls_added_while_preparing_come_before_the_request() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = started(RunLimits::default());
+    assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
+    run.add_calls([call("x")]).unwrap();
+    assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
+    done(&mut run, "x");
+    // The inputs are prepared again.
+    assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
+    assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
+}
+
+/// A run whose final request was made, since its only request is used up.
+fn in_final_request(step: &Step<'_>) -> Run {
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let config = RunConfig { limits, at_limit: AtLimit::Answer, ..RunConfig::default() };
+    let mut run = Run::new(&config, "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
+    reply(&mut run, &["a"]);
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Call(_)));
+    done(&mut run, "a");
+    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
+    run
+}
+
+#[test]
+fn calls_added_during_the_final_request_are_denied() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = in_final_request(&step);
+    run.add_calls([call("x")]).unwrap();
+    assert!(run.on_chat(Err(ModelError::ContextTooLong("too much".to_owned()))).is_err());
+    for _ in 0..2 {
+        let error = advance(&mut run, &step).unwrap_err().to_string();
+        assert_eq!(error, Limit::Requests(1).to_string());
+        assert_eq!(run.state(), RunState::LimitReached);
+    }
+    let results = call_results(run.transcript().messages().last().unwrap()).unwrap();
+    assert_eq!(results["x"]["executed"]["outcome"]["failed"]["kind"], json!(FailureKind::Denied));
+}
+
+#[test]
+fn a_broken_reply_to_the_final_request_is_the_limit() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = in_final_request(&step);
+    let error = run.on_chat(Err(ModelError::EmptyResponse)).unwrap_err().to_string();
+    assert_eq!(error, Limit::Requests(1).to_string());
+    assert_eq!(run.state(), RunState::LimitReached);
+
+    // With more requests the run continues.
+    run.set_limits(RunLimits::default());
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+}
+
+/// An added call that waits beside the result that ends the run: cancelled, both have their results.
+#[test]
+fn a_stopped_run_with_a_waiting_call_can_be_cancelled() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let stop_on = BTreeSet::from(["look".to_owned()]);
+    let mut run = Run::new(&RunConfig { stop_on, ..RunConfig::default() }, "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    reply(&mut run, &["a"]);
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    run.add_calls([call("x")]).unwrap();
+    done(&mut run, "a");
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    let pending = Pending::new(PendingKind::External);
+    run.on_pending(PendingCall { call: call("x"), pending }).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
+    let mut answered = run.clone();
+    run.cancel();
+    assert_paired(run.transcript());
+    assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
+
+    // With its answer, the run ends with the result of the tool.
+    answered.on_answer("x", Answer::output("given")).unwrap();
+    assert!(matches!(advance(&mut answered, &step).unwrap(), Effect::Call(_)));
+    done(&mut answered, "x");
+    let Effect::Done(answer) = advance(&mut answered, &step).unwrap() else { panic!("it is done") };
+    assert_eq!((&*answer.text, answer.stop_reason), ("seen", StopReason::Tool));
+}

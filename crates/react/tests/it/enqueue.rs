@@ -1,0 +1,312 @@
+//! Messages that are enqueued while a run is under way.
+
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use haft_core::{
+    Agent as _, ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall,
+    ToolContext, ToolError, ToolExt as _, ToolOutput, ToolResult, Toolset,
+    agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
+    call::{Answer, Answers},
+    export::async_trait,
+    message::AssistantMessage,
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool::{DynamicTool, Policy, RunContext},
+    toolset::ToolList,
+};
+use haft_middleware::AgentExt as _;
+use haft_react::{
+    AtLimit, Dialect as _, Effect, Handoffs, NativeCalls, OutputError, ReactAgent, Route, RouteTable, Run,
+    RunConfig, RunError, RunHandle, Step, Trajectory, When, run::is_enqueued,
+};
+use haft_testing::ScriptedModel;
+use serde_json::json;
+
+use crate::{
+    effects::advance,
+    pairing::{assert_paired, lines},
+    tools::{calculator, plain},
+};
+
+const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
+
+fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
+    ReactAgent::new(model.clone(), tools).unwrap()
+}
+
+/// `ask()`, which enqueues messages through the handle of the run and returns at once.
+fn asking(messages: &'static [(&'static str, When)]) -> DynamicTool {
+    DynamicTool::new(plain("ask", || async {}).definition().clone(), move |_, cx: ToolContext| async move {
+        let handle = cx.state::<RunHandle>()?;
+        for (text, when) in messages {
+            handle.enqueue(*text, *when).map_err(ToolError::failed)?;
+        }
+        Ok::<_, ToolError>("asked")
+    })
+}
+
+#[tokio::test]
+async fn messages_are_delivered_in_order_before_the_next_request_and_at_the_end() {
+    let model = ScriptedModel::new()
+        .calls([("a", "ask", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
+        .text("2.")
+        .text("Bye.");
+    let tools = calculator().with(asking(&[
+        ("Last.", When::Idle),
+        ("First.", When::NextRequest),
+        ("Second.", When::NextRequest),
+    ]));
+    let handle = RunHandle::new();
+    let output = agent(&model, tools).run(handle.bind("Go.".into())).await.unwrap();
+    let answer = output.into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
+    expect_test::expect![[r#"
+        user: Go.
+        assistant: a ask{}; b add{"x":1,"y":1}
+        tool: a asked
+        tool: b 2
+        user: First.
+        user: Second.
+        assistant: 2.
+        user: Last.
+    "#]]
+    .assert_eq(&lines(&model.requests()[2]));
+    assert_paired(&answer.transcript);
+    assert!(handle.undelivered().is_empty());
+    let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
+    assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
+    // An enqueued message does not begin another run.
+    assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 3);
+}
+
+/// A model during whose first reply a message is enqueued.
+struct Interrupted {
+    model: ScriptedModel,
+    handle: RunHandle,
+}
+
+#[async_trait]
+impl ChatModel for Interrupted {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        if self.model.requests().is_empty() {
+            self.handle.enqueue("In red.", When::NextRequest).unwrap();
+        }
+        self.model.chat(request).await
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        self.model.profile()
+    }
+}
+
+/// A message that arrives during the last reply is not lost.
+#[tokio::test]
+async fn a_message_during_the_last_reply_continues_the_run() {
+    let handle = RunHandle::new();
+    let model = ScriptedModel::new().text("A pen.").text("A red pen.");
+    let model = Interrupted { model, handle: handle.clone() };
+    let agent = ReactAgent::new(model, Toolset::new()).unwrap();
+    let events: Vec<_> = agent.stream(handle.bind("Draw.".into())).try_collect().await.unwrap();
+    let texts = events.iter().filter_map(|event| match event {
+        RunEvent::TextDelta { text } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(texts.collect::<String>(), "A pen.A red pen.");
+    let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
+    assert_eq!(output.text(), "A red pen.");
+    assert_eq!(handle.enqueue("Too late.", When::Idle), Err(RunError::Over));
+}
+
+#[tokio::test]
+async fn a_validator_sees_the_answer_before_the_follow_up() {
+    let model = ScriptedModel::new().text("One.").text("Two.");
+    let handle = RunHandle::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let agent = ReactAgent::builder(model.clone()).output_validator({
+        let (handle, seen) = (handle.clone(), Arc::clone(&seen));
+        move |output, _| {
+            let is_first = seen.lock().unwrap().is_empty();
+            seen.lock().unwrap().push(output.text.clone());
+            if is_first {
+                handle.enqueue("And?", When::Idle).unwrap();
+            }
+            async move { Ok::<_, OutputError>(output) }
+        }
+    });
+    let output = agent.build().unwrap().run(handle.bind("Count.".into())).await.unwrap();
+    assert_eq!(output.text(), "Two.");
+    assert_eq!(*seen.lock().unwrap(), ["One.", "Two."]);
+}
+
+#[tokio::test]
+async fn a_tool_that_ends_the_run_is_followed_up_too() {
+    let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("Bye.");
+    let tools = Toolset::new().with(asking(&[("More.", When::Idle)]));
+    let agent = ReactAgent::builder(model).tools(tools).stop_on(["ask"]).build().unwrap();
+    let answer = agent.run(RunHandle::new().bind("Go.".into())).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
+}
+
+/// Messages for a suspended run are saved with it.
+#[tokio::test]
+async fn a_suspended_run_keeps_its_messages() {
+    let wait = || {
+        let policy = Policy { requires_approval: true, ..Policy::default() };
+        plain("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
+    };
+    let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
+    let tools = || Toolset::new().with(asking(&[("Hurry.", When::NextRequest)])).with(wait());
+    let handle = RunHandle::new();
+    let output = agent(&model, tools()).run(handle.bind("Go.".into())).await.unwrap();
+    let RunOutput::Parked(parked) = output else { panic!("it waits") };
+    assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
+    assert!(handle.undelivered().is_empty());
+
+    // More messages while it is suspended.
+    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let mut run = Run::unpark(parked).unwrap();
+    run.enqueue("Please.", When::NextRequest).unwrap();
+    let parked = run.park().unwrap();
+    let answers = Answers::from([("b".to_owned(), Answer::approved())]);
+    let output = agent(&model, tools()).run(RunInput::resume(parked, answers)).await.unwrap();
+    assert_eq!(output.text(), "Done.");
+    expect_test::expect![[r#"
+        user: Go.
+        assistant: a ask{}; b wait{}
+        tool: a asked
+        tool: b waited
+        user: Hurry.
+        user: Please.
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+}
+
+#[tokio::test]
+async fn after_a_cancellation_the_sender_gets_an_error() {
+    let hang = plain("hang", std::future::pending::<()>);
+    let model = ScriptedModel::new().calls([("a", "hang", "{}")]);
+    let handle = RunHandle::new();
+    let context = RunContext::default();
+    let token = context.cancellation.clone();
+    let input = handle.bind(RunInput::new("Go.").with_context(context));
+    let agent = agent(&model, Toolset::new().with(hang));
+    let mut events = agent.stream(input);
+    let error = loop {
+        match events.next().await.unwrap() {
+            Ok(RunEvent::CallStarted { .. }) => {
+                handle.enqueue("Are you there?", When::NextRequest).unwrap();
+                token.cancel();
+            }
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
+    assert_paired(&error.transcript);
+    assert_eq!(handle.enqueue("Hello?", When::NextRequest), Err(RunError::Over));
+    let undelivered: Vec<_> = handle.undelivered().iter().map(Message::text).collect();
+    assert_eq!(undelivered, ["Are you there?"]);
+}
+
+/// The limits hold: no request is made for a message beyond them, and an answer is not lost for it.
+#[tokio::test]
+async fn limits_hold_for_enqueued_messages() {
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let model = ScriptedModel::new().text("One.");
+    let handle = RunHandle::new();
+    handle.enqueue("And then?", When::Idle).unwrap();
+    let input = handle.bind(RunInput::new("Count.").with_limits(limits));
+    assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text(), "One.");
+    assert_eq!(handle.undelivered().len(), 1);
+
+    // A message for the next request does not buy one.
+    let model = ScriptedModel::new().calls(ADD);
+    let handle = RunHandle::new();
+    handle.enqueue("Hurry.", When::NextRequest).unwrap();
+    let input = handle.bind(RunInput::new("Add.").with_limits(limits));
+    let error = agent(&model, calculator()).run(input).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
+
+    // After the final request nothing follows.
+    let model = ScriptedModel::new().calls(ADD).text("About 2.");
+    let handle = RunHandle::new();
+    handle.enqueue("More.", When::Idle).unwrap();
+    let agent = ReactAgent::builder(model).tools(calculator()).at_limit(AtLimit::Answer).build().unwrap();
+    let input = handle.bind(RunInput::new("Add.").with_limits(limits));
+    let answer = agent.run(input).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
+    assert_eq!(handle.undelivered().len(), 1);
+}
+
+/// Messages are for the run that the handle is bound to, not for an agent that is a tool of it.
+#[tokio::test]
+async fn an_agent_that_is_a_tool_does_not_take_the_messages() {
+    let child_model = ScriptedModel::new().text("Found.");
+    let child = agent(&child_model, Toolset::new());
+    let model = ScriptedModel::new().calls([("a", "research", r#"{"task":"Look."}"#)]).text("Done.");
+    let handle = RunHandle::new();
+    let parent = agent(&model, Toolset::new().with(child.into_tool("research", "Researches.")));
+    let mut events = parent.stream(handle.bind("Go.".into()));
+    while let Some(event) = events.next().await {
+        if let RunEvent::CallStarted { .. } = event.unwrap() {
+            handle.enqueue("For the parent.", When::NextRequest).unwrap();
+        }
+    }
+    assert_eq!(child_model.requests()[0].messages.len(), 1);
+    assert!(lines(&model.requests()[1]).ends_with("user: For the parent.\n"));
+}
+
+/// The handle stays with the run when another agent takes over.
+#[tokio::test]
+async fn a_message_reaches_the_agent_that_took_over() {
+    let reception = ScriptedModel::new().calls([("a", "transfer_to_kitchen", "{}")]);
+    let kitchen = ScriptedModel::new().calls([("b", "ask", "{}")]).text("With bread.");
+    let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
+    let agents = [
+        ("reception", agent(&reception, Toolset::new())),
+        ("kitchen", agent(&kitchen, Toolset::new().with(asking(&[("Bread?", When::NextRequest)])))),
+    ];
+    let house = Handoffs::new(table, agents).unwrap();
+    let output = house.run(RunHandle::new().bind("Soup.".into())).await.unwrap();
+    assert_eq!(output.text(), "With bread.");
+    assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
+}
+
+#[test]
+fn what_would_break_a_conversation_is_refused() {
+    let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
+    let result = ToolResult::done("a", "add", ToolOutput::from("2"));
+    assert_eq!(run.enqueue(Message::tool(result), When::Idle), Err(RunError::NotEnqueueable));
+    assert_eq!(run.enqueue(Message::assistant("Hm."), When::Idle), Err(RunError::NotEnqueueable));
+    for number in 0..Run::MAX_ENQUEUED {
+        run.enqueue(number.to_string(), When::Idle).unwrap();
+    }
+    let full = RunError::TooManyMessages(Run::MAX_ENQUEUED);
+    assert_eq!(run.enqueue("One more.", When::Idle), Err(full));
+    run.cancel();
+    assert_eq!(run.enqueue("Too late.", When::Idle), Err(RunError::Over));
+    assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
+}
+
+/// While calls are open a message waits, and it is saved with the run.
+#[test]
+fn a_message_waits_for_open_calls_and_survives_a_crash() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    let tool_calls = ["a", "b"].map(|id| ToolCall::new(id, "look", json!({}).to_string())).into();
+    let asks = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
+    run.enqueue("Hurry.", When::NextRequest).unwrap();
+    assert!(run.append("Now.").is_err());
+
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    run.recover(&tools);
+    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
+    let roles = lines(&request);
+    assert!(roles.ends_with("user: Hurry.\n"), "{roles}");
+    assert_paired(run.transcript());
+}

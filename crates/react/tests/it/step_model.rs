@@ -1,0 +1,110 @@
+//! The model of a single step.
+
+use haft_core::{
+    Agent as _, RunInput, RunOutput, ToolExt as _, Toolset,
+    agent::{AgentErrorKind, Parked},
+    call::{Answer, Answers},
+    model::{ChatResponse, ModelProfile},
+    tool::Policy,
+    usage::{Cost, Price, Prices, Usage},
+};
+use haft_react::{JsonReact, ReactAgent, ReactAgentBuilder, TextReact};
+use haft_testing::ScriptedModel;
+
+use crate::{
+    pairing::{assert_paired, lines},
+    tools::{add, calculator, plain},
+};
+
+const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
+
+/// A model without function calling and without schemas.
+fn textual(name: &str) -> ScriptedModel {
+    let profile = ModelProfile::new(name);
+    ScriptedModel::new().with_profile(ModelProfile { native_tools: false, json_schema: false, ..profile })
+}
+
+/// Uses `model` in this step.
+fn with_model(agent: ReactAgentBuilder, step: u32, model: &ScriptedModel) -> ReactAgentBuilder {
+    let model = model.clone();
+    agent.prepare(move |mut request, cx| {
+        if cx.step == step {
+            request.use_model(model.clone());
+        }
+        async move { Ok(request) }
+    })
+}
+
+#[tokio::test]
+async fn a_step_uses_another_model_in_its_own_dialect() {
+    let main = ScriptedModel::new().calls(ADD).text("It is 2.");
+    let other = textual("other").text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
+    let agent = ReactAgent::builder(main.clone()).tools(calculator());
+    let agent = with_model(agent, 1, &other).build().unwrap();
+    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.steps.len()), ("It is 2.", 2));
+    assert_eq!((main.requests().len(), other.requests().len()), (2, 1));
+    assert!(other.requests()[0].tools.is_empty(), "the dialect of the other model is plain text");
+    assert_eq!(main.requests()[1].tools.len(), 1);
+    // The transcript does not depend on the dialect.
+    expect_test::expect![[r#"
+        user: Add.
+        assistant: a add{"x":1,"y":1}
+        tool: a 2
+        assistant: call_2 add{"x":2,"y":2}
+        tool: call_2 4
+    "#]]
+    .assert_eq(&lines(&main.requests()[1]));
+    assert_paired(&answer.transcript);
+}
+
+#[tokio::test]
+async fn a_step_is_priced_as_its_model() {
+    let reply =
+        |text: &str| ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new(text) };
+    let main = ScriptedModel::new().with_profile(ModelProfile::new("large"));
+    let other = textual("small").reply(reply("Answer: Done."));
+    let prices = Prices::new().with("large", Price::new(10.0, 10.0)).with("small", Price::new(1.0, 1.0));
+    let agent = with_model(ReactAgent::builder(main).prices(prices), 0, &other).build().unwrap();
+    let answer = agent.run("Go.".into()).await.unwrap().into_answer().unwrap();
+    assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
+}
+
+/// A run that is suspended after a step of another model is resumed by the agent's own.
+#[tokio::test]
+async fn a_suspended_run_does_not_depend_on_the_model() {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let tools = || Toolset::new().with(add().with_definition(|it| it.with_policy(policy.clone())));
+    let main = ScriptedModel::new().text("It is 2.");
+    let other = textual("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
+    let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
+    let RunOutput::Parked(parked) = agent().run("Add.".into()).await.unwrap() else { panic!("it waits") };
+    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let id = parked.pending[0].call.id.clone();
+    let answers = Answers::from([(id, Answer::approved())]);
+    let answer = agent().run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    assert_eq!(answer.text, "It is 2.");
+    assert_paired(&answer.transcript);
+}
+
+#[tokio::test]
+async fn a_step_uses_another_dialect() {
+    let model = ScriptedModel::new().text("Answer: Two.");
+    let agent = ReactAgent::builder(model.clone()).prepare(|mut request, _| async move {
+        request.use_dialect(TextReact);
+        Ok(request)
+    });
+    assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "Two.");
+}
+
+/// The dialect of the agent was checked when it was built, that of a step is checked then.
+#[tokio::test]
+async fn a_dialect_that_reserves_the_name_of_a_tool_ends_the_run() {
+    let tools = Toolset::new().with(plain("finish", || async {}));
+    let agent = ReactAgent::builder(ScriptedModel::new()).tools(tools).prepare(|mut request, _| async move {
+        request.use_dialect(JsonReact::new());
+        Ok(request)
+    });
+    let error = agent.build().unwrap().run("Go.".into()).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Hook { hook: "prepare hook", .. }), "{error:?}");
+}

@@ -1,0 +1,221 @@
+//! A driver for runs, outside of haft-react.
+//!
+//! A run decides what is next, and the driver performs it. All that a driver needs is public: this
+//! one executes tools in parallel, asks for approvals, lets agents hand the run to one another, and
+//! keeps limits, deadlines and cancellation.
+
+use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use haft_core::{
+    ChatModel, Message, RunInput, Schema, Timestamp, ToolDefinition, ToolName, Toolset,
+    agent::{AgentError, AgentErrorKind, RunAnswer},
+    call::{Answer, PendingCall},
+    message::MessageBody,
+    model::ModelError,
+    pipeline::{Batch, CallOutcome},
+    tool::{DynamicTool, Policy, RunContext},
+    toolset::{ListContext, ToolList},
+    usage::UsageMeter,
+};
+use haft_react::{CallBatch, Dialect, Effect, Run, RunConfig, Step, dialect_for, run::hint};
+
+/// The prefix of the tools that hand a run to another agent.
+const TRANSFER: &str = "transfer_to_";
+
+/// One agent of a team.
+pub struct Member {
+    pub model: Arc<dyn ChatModel>,
+    pub dialect: Arc<dyn Dialect>,
+    pub tools: Toolset,
+    pub instructions: Arc<Message>,
+    pub config: RunConfig,
+}
+
+impl Member {
+    pub fn new(model: impl ChatModel + 'static, instructions: &str, tools: Toolset) -> Self {
+        Self {
+            dialect: dialect_for(model.profile()),
+            model: Arc::new(model),
+            tools,
+            instructions: Arc::new(Message::system(instructions)),
+            config: RunConfig::default(),
+        }
+    }
+}
+
+/// Agents that work on the same run.
+pub struct Team {
+    members: BTreeMap<String, Member>,
+}
+
+/// A decision about a call that waits.
+pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Answer + Sync);
+
+impl Team {
+    pub fn new(members: impl IntoIterator<Item = (&'static str, Member)>) -> Self {
+        Self { members: members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect() }
+    }
+
+    /// Starts a run of the member with this name.
+    pub fn begin(&self, name: &str, input: RunInput) -> Result<Run, AgentError> {
+        Run::new(&self.member(name)?.config, input)
+    }
+
+    fn member(&self, name: &str) -> Result<&Member, AgentErrorKind> {
+        let unknown = || AgentErrorKind::InvalidInput(format!("there is no agent {name:?}"));
+        self.members.get(name).ok_or_else(unknown)
+    }
+
+    /// Drives a run to its answer, beginning with the member `name`. Returns the member that
+    /// answered.
+    ///
+    /// The run stays with the caller. After an error or a crash it can be driven again.
+    pub async fn drive(
+        &self,
+        run: &mut Run,
+        name: &str,
+        context: RunContext,
+        decide: Decide<'_>,
+    ) -> Result<(String, RunAnswer), AgentError> {
+        // Agents that are tools report their usage here, also if they are abandoned.
+        let meter = UsageMeter::default();
+        let cancellation = context.cancellation.clone();
+        let context = Arc::new(RunContext { usage: Some(meter.clone()), ..context });
+        let ended = tokio::select! {
+            biased;
+            ended = self.advance(run, name.to_owned(), &context, decide) => ended,
+            () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
+        };
+        run.on_usage(meter.take());
+        ended.map_err(|kind| {
+            if matches!(kind, AgentErrorKind::Cancelled) {
+                // Each open call gets a result, so that another run can continue the conversation.
+                run.cancel();
+            }
+            AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
+        })
+    }
+
+    async fn advance(
+        &self,
+        run: &mut Run,
+        mut name: String,
+        context: &Arc<RunContext>,
+        decide: Decide<'_>,
+    ) -> Result<(String, RunAnswer), AgentErrorKind> {
+        let mut tools = list(self.member(&name)?, run, context).await;
+        // Needed for a run that another driver left. A new run is not changed.
+        run.recover(&tools);
+        loop {
+            // Calls end when the token is cancelled. No request follows.
+            if context.cancellation.is_cancelled() {
+                return Err(AgentErrorKind::Cancelled);
+            }
+            let member = self.member(&name)?;
+            let mut step = Step::new(&tools, &*member.dialect, Timestamp::now());
+            step.instructions = Some(&member.instructions);
+            match run.next(&step)? {
+                Effect::Prepare => {
+                    if let Some(to) = handed_to(run) {
+                        run.reconfigure(&self.member(&to)?.config);
+                        run.append(hint(format!("{name} hands the conversation to you.")))?;
+                        name = to;
+                    }
+                    tools = list(self.member(&name)?, run, context).await;
+                }
+                Effect::Chat(request) => {
+                    let reply = within(run.time_left(), member.model.chat(&request)).await;
+                    // The request shares the transcript. While it exists, an addition copies the
+                    // list.
+                    drop(request);
+                    match reply {
+                        Some(reply) => {
+                            let reply = reply.map(|reply| member.dialect.fold(reply, run.outputs()));
+                            run.on_chat(reply)?;
+                        }
+                        None => run.on_time_up(),
+                    }
+                }
+                Effect::Call(batch) => {
+                    let left = run.time_left();
+                    match within(left, execute(run, member, &tools, batch, context)).await {
+                        Some(executed) => executed?,
+                        None => run.on_time_up(),
+                    }
+                }
+                // A web server would save the run here, and continue it when a person has decided.
+                Effect::Wait(pending) => {
+                    for call in pending.iter().flat_map(PendingCall::leaves) {
+                        run.on_answer(&call.call.id, decide(call))?;
+                    }
+                }
+                // This driver has no validators, and no model for summaries: the oldest step is
+                // omitted instead.
+                Effect::Check(output) => run.on_check(Ok(*output))?,
+                Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
+                Effect::Done(answer) => return Ok((name, *answer)),
+                other => return Err(AgentErrorKind::OutOfTurn(format!("unknown effect {other:?}"))),
+            }
+        }
+    }
+}
+
+/// A tool that hands the run to the member `name`. The driver reads the call at the
+/// step boundary.
+pub fn transfer_to(name: &str) -> DynamicTool {
+    let name = ToolName::from_foreign(&format!("{TRANSFER}{name}"));
+    // Nothing happens in the call, so that it can be repeated after a crash.
+    let policy = Policy { idempotent: true, ..Policy::default() };
+    let definition = ToolDefinition::new(name, Schema::object())
+        .with_description("Hands the conversation to this agent.")
+        .with_policy(policy);
+    DynamicTool::new(definition, |_, _| async { "handed over" })
+}
+
+/// The member that the calls at the end of the transcript hand the run to.
+fn handed_to(run: &Run) -> Option<String> {
+    let messages = run.transcript().messages().iter().rev();
+    let results = messages.map_while(|message| match message.body() {
+        MessageBody::Tool(result) => Some(result),
+        _ => None,
+    });
+    let mut transfers = results.filter(|result| result.is_success());
+    transfers.find_map(|result| result.name.strip_prefix(TRANSFER).map(str::to_owned))
+}
+
+async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
+    let (run_id, state) = (context.run_id.clone(), context.state.clone());
+    member.tools.list(&ListContext { step: run.step(), run_id, state }).await
+}
+
+/// Executes calls in parallel, and reports each outcome as it comes.
+async fn execute(
+    run: &mut Run,
+    member: &Member,
+    tools: &ToolList,
+    batch: CallBatch,
+    context: &Arc<RunContext>,
+) -> Result<(), AgentErrorKind> {
+    let CallBatch { calls, resumed } = batch;
+    let batch = Batch { tools: tools.clone(), calls, resumed, run: Arc::clone(context), ..Batch::default() };
+    let mut outcomes = pin!(member.tools.pipeline().batch(batch));
+    while let Some((_, outcome)) = outcomes.next().await {
+        match outcome {
+            CallOutcome::Finished(result) => {
+                let id = result.call_id.clone();
+                run.on_result(&id, result)?;
+            }
+            CallOutcome::Pending(pending) => run.on_pending(pending)?,
+        }
+    }
+    Ok(())
+}
+
+/// Awaits `work` for at most `left`.
+async fn within<F: Future>(left: Option<Duration>, work: F) -> Option<F::Output> {
+    match left {
+        Some(left) => tokio::time::timeout(left, work).await.ok(),
+        None => Some(work.await),
+    }
+}

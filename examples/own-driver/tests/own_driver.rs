@@ -1,0 +1,162 @@
+//! The behaviour of the driver, with scripted models.
+
+use std::{error::Error, future::pending, process::Command, time::Duration};
+
+use haft_core::{
+    RunInput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolResult, Toolset, Transcript,
+    agent::{AgentErrorKind, Limit, RunLimits},
+    call::{Answer, FailureKind, PendingCall},
+    message::MessageBody,
+    tool::{DynamicTool, Policy, RunContext},
+};
+use haft_react::Run;
+use haft_testing::ScriptedModel;
+use own_driver::{Member, Team, transfer_to};
+
+fn tool(name: &str, policy: Policy) -> impl Tool + 'static {
+    let definition = ToolDefinition::new(ToolName::from_foreign(name), Schema::object());
+    DynamicTool::new(definition, |_, _| async { "done" }).with_definition(|it| it.with_policy(policy))
+}
+
+fn hang() -> DynamicTool {
+    let definition = ToolDefinition::new(ToolName::from_foreign("hang"), Schema::object());
+    DynamicTool::new(definition, |_, _| async {
+        pending::<()>().await;
+        "never"
+    })
+}
+
+fn one(model: ScriptedModel, tools: Toolset) -> Team {
+    Team::new([("one", Member::new(model, "Work.", tools))])
+}
+
+fn nobody(_: &PendingCall) -> Answer {
+    Answer::denied("nobody is here")
+}
+
+fn results(transcript: &Transcript) -> Vec<&ToolResult> {
+    let results = transcript.messages().iter().filter_map(|message| match message.body() {
+        MessageBody::Tool(result) => Some(&**result),
+        _ => None,
+    });
+    results.collect()
+}
+
+/// Each call has one result, in call order.
+fn assert_paired(transcript: &Transcript) {
+    let calls = transcript.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
+    assert!(calls.eq(results(transcript).iter().map(|result| &result.call_id)), "{transcript:?}");
+}
+
+#[test]
+fn the_program_hands_off_and_asks_for_approvals() -> Result<(), Box<dyn Error>> {
+    let output = Command::new(env!("CARGO_BIN_EXE_own-driver")).output()?;
+    let expected = r#"  to approve: order {"item": "paper", "boxes": 30}
+  to approve: order {"item": "paper", "boxes": 3}
+  price {"item":"paper"} -> 499
+  transfer_to_orders {} -> handed over
+  order {"item":"paper","boxes":30} -> denied: at most 5 boxes
+  order {"item":"paper","boxes":3} -> 3 boxes of paper are ordered
+orders: 3 boxes of paper are on their way, for 14.97.
+"#;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert!(output.status.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hand_off_keeps_the_run_with_its_limits() -> Result<(), Box<dyn Error>> {
+    let first = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
+    let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
+    let looking = || Toolset::new().with(tool("look", Policy::default()));
+    let team = Team::new([
+        ("first", Member::new(first, "Begin.", looking().with(transfer_to("second")))),
+        ("second", Member::new(second.clone(), "End.", looking())),
+    ]);
+    let mut run = team.begin("first", "Go.".into())?;
+    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &nobody).await?;
+    assert_eq!((&*agent, &*answer.text, answer.usage.requests), ("second", "Done.", 3));
+    assert_paired(&answer.transcript);
+    let request = &second.requests()[0];
+    assert_eq!(request.instructions.as_ref().map(|message| message.text()).as_deref(), Some("End."));
+    assert!(request.tools.get("transfer_to_second").is_none());
+
+    // The limits are those of the run, whoever has it.
+    let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
+    let team = Team::new([
+        ("first", Member::new(first, "Begin.", Toolset::new().with(transfer_to("second")))),
+        ("second", Member::new(second, "End.", looking())),
+    ]);
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let mut run = team.begin("first", RunInput::new("Go.").with_limits(limits))?;
+    let error = team.drive(&mut run, "first", RunContext::default(), &nobody).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_approval_is_asked_for_each_call() -> Result<(), Box<dyn Error>> {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let model = ScriptedModel::new().calls([("a", "pay", "{}"), ("b", "pay", "{}")]).text("Paid.");
+    let team = one(model, Toolset::new().with(tool("pay", policy)));
+    let mut run = team.begin("one", "Pay.".into())?;
+    let decide = |call: &PendingCall| match &*call.call.id {
+        "a" => Answer::approved(),
+        _ => Answer::denied("once is enough"),
+    };
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &decide).await?;
+    let texts: Vec<_> = results(&answer.transcript).iter().map(|result| result.model_text()).collect();
+    assert_eq!(texts, ["done", "denied: once is enough"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_run_is_limited() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]);
+    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
+    let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
+    let error = team.drive(&mut run, "one", RunContext::default(), &nobody).await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
+    assert_paired(&error.transcript);
+    let kinds: Vec<_> = results(&error.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
+    assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn cancelled_every_call_has_a_result() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "hang", "{}")]);
+    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let mut run = team.begin("one", "Go.".into())?;
+    let context = RunContext::default();
+    let token = context.cancellation.clone();
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        token.cancel();
+    };
+    let (ended, ()) = tokio::join!(team.drive(&mut run, "one", context, &nobody), cancel);
+    let error = ended.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error}");
+    assert_paired(&error.transcript);
+    Ok(())
+}
+
+/// The driver is dropped in the middle of a call, and the run goes on from its JSON in another one.
+#[tokio::test]
+async fn a_run_survives_its_driver() -> Result<(), Box<dyn Error>> {
+    let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");
+    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let mut run = team.begin("one", "Go.".into())?;
+    let drive = team.drive(&mut run, "one", RunContext::default(), &nobody);
+    assert!(tokio::time::timeout(Duration::from_millis(50), drive).await.is_err());
+
+    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
+    let interrupted: Vec<_> = run.interrupted().into_iter().map(|call| call.id).collect();
+    assert_eq!(interrupted, ["a"]);
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &nobody).await?;
+    assert_eq!(answer.text, "Done.");
+    let kinds: Vec<_> = results(&answer.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
+    assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None]);
+    Ok(())
+}
