@@ -153,7 +153,7 @@ fn many(count: usize) -> ToolList {
         "bench",
         tools.map(|definition| {
             DynamicTool::new(definition, |arguments, _| async move {
-                haft_core::tool::from_arguments(arguments).map(|Integers { x, y }| x + y)
+                tool::from_arguments(arguments).map(|Integers { x, y }| x + y)
             })
         }),
     )

@@ -176,8 +176,8 @@ impl<F: Fn(Audit) + Send + Sync> Recorder for AuditLog<F> {
     }
 }
 
-impl<F> std::fmt::Debug for AuditLog<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<F> fmt::Debug for AuditLog<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuditLog").finish_non_exhaustive()
     }
 }

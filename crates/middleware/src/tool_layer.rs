@@ -186,14 +186,14 @@ pub(crate) fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
     error.is::<Elapsed>()
 }
 
-impl std::fmt::Debug for ToolService {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ToolService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolService").finish_non_exhaustive()
     }
 }
 
-impl<S> std::fmt::Debug for LayeredTool<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<S> fmt::Debug for LayeredTool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LayeredTool").field("tool", self.definition.name()).finish_non_exhaustive()
     }
 }

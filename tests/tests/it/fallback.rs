@@ -1,11 +1,7 @@
 //! One model in the place of another, over the wire.
 
 use futures::TryStreamExt as _;
-use haft_core::{
-    Agent as _, RunEvent, RunOutput, Toolset,
-    agent::AgentErrorKind,
-    model::{ChatModelExt as _, ModelError},
-};
+use haft_core::{Agent as _, RunEvent, RunOutput, Toolset, agent::AgentErrorKind, model::ModelError};
 use haft_middleware::FallbackModel;
 use haft_middleware::ModelMiddleware as _;
 use haft_openai::{ChatCompletions, Provider};

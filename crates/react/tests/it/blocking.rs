@@ -43,7 +43,7 @@ fn held() -> (DynamicTool, mpsc::Receiver<()>) {
     let held = DynamicTool::new(definition, move |_, cx| {
         let last = Last(sender.clone());
         async move {
-            cx.report(haft_core::tool::Progress::default());
+            cx.report(tool::Progress::default());
             std::future::pending::<()>().await;
             drop(last);
         }

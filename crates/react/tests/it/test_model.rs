@@ -104,9 +104,7 @@ async fn arguments_that_cannot_be_made_are_told_with_tool_and_place() {
         haft_core::ToolName::new("impossible").unwrap(),
         Schema::new(impossible).unwrap(),
     );
-    let tool = haft_core::tool::DynamicTool::new(definition, |_, _| async {
-        Ok::<ToolOutput, ToolError>("ran".into())
-    });
+    let tool = tool::DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("ran".into()) });
     let agent = ReactAgent::new(TestModel::new(), Toolset::new().with(tool)).unwrap();
     let error = agent.run("Try all tools.".into()).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(_)));

@@ -7,7 +7,7 @@ use haft_core::{
     Agent as _, RunEvent, ToolCall,
     agent::{AgentErrorKind, RunAnswer, StopReason},
     message::AssistantMessage,
-    model::{ChatModelExt as _, ChatResponse, ModelError, ModelProfile},
+    model::{ChatResponse, ModelError, ModelProfile},
     usage::{Cost, Price, Prices, Usage},
 };
 use haft_middleware::ModelMiddleware as _;
