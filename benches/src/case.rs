@@ -92,3 +92,9 @@ impl Case {
 pub(crate) fn counted(work: &mut Work, rounds: u32) {
     work(rounds);
 }
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+    }
+}

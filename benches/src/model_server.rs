@@ -17,6 +17,7 @@ pub const STEPS: u32 = 10;
 /// answers. What it says is made beforehand.
 ///
 /// It runs on threads of its own, which callgrind does not count, until the process ends.
+#[derive(Debug)]
 pub struct ModelServer(SocketAddr);
 
 /// What is said in each step of a run, whole and as a stream.

@@ -18,6 +18,7 @@ pub struct ModelServer {
 
 /// What the server does with one request.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Reply {
     /// Says this.
     Text(&'static str),
@@ -213,4 +214,10 @@ fn chunk(delta: &Value, finish_reason: Option<&str>) -> Value {
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted",
         "choices": [{ "index": 0, "delta": delta, "finish_reason": finish_reason }],
     })
+}
+
+impl std::fmt::Debug for ModelServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelServer").field("address", &self.address).finish_non_exhaustive()
+    }
 }

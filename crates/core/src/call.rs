@@ -59,6 +59,7 @@ pub struct ToolResult {
 /// What a tool returned, or why it did not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "a call succeeds or fails")]
 pub enum Outcome {
     /// The call went well.
     Done(ToolOutput),

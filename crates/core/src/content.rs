@@ -82,6 +82,7 @@ pub enum Content {
 /// What an embedded resource contains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "MCP defines text and blob resources")]
 pub enum ResourceBody {
     /// Text.
     Text(String),

@@ -10,13 +10,13 @@ pub mod limits;
 pub mod message;
 pub mod model;
 pub mod pipeline;
-pub mod text;
 mod timestamp;
 pub mod tool;
 pub mod toolset;
 pub mod usage;
 
 pub use haft_schema as schema;
+pub use haft_text as text;
 
 pub use agent::{Agent, RunEvent, RunInput, RunOutput};
 pub use call::{ToolCall, ToolError, ToolOutput, ToolResult};

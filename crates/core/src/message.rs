@@ -43,6 +43,7 @@ pub struct Message {
 /// Who says a message, and what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every role")]
 pub enum MessageBody {
     /// Instructions of the host program.
     System {

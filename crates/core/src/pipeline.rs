@@ -93,6 +93,7 @@ impl fmt::Debug for Pipeline {
 
 /// What came of a call: a result, or the need to wait.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a call is finished or pending")]
 pub enum CallOutcome {
     /// The call ended.
     Finished(ToolResult),

@@ -110,3 +110,9 @@ impl Tool for McpTool {
         result::outcome(written)
     }
 }
+
+impl std::fmt::Debug for McpTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpTool").field("name", self.definition.name()).finish_non_exhaustive()
+    }
+}

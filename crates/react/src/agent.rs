@@ -197,3 +197,12 @@ impl Agent for ReactAgent {
         self.drive_to_end(&mut run, context, &Events::unobserved()).await
     }
 }
+
+impl std::fmt::Debug for ReactAgent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReactAgent")
+            .field("tools", &self.0.tools)
+            .field("config", &self.0.config)
+            .finish_non_exhaustive()
+    }
+}

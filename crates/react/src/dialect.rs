@@ -127,3 +127,12 @@ pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
         (false, false) => Arc::new(TextReact),
     }
 }
+
+impl std::fmt::Debug for Prompt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prompt")
+            .field("messages", &self.messages.len())
+            .field("tools", &self.tools.len())
+            .finish_non_exhaustive()
+    }
+}

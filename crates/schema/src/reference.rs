@@ -10,6 +10,7 @@ const HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a JSON Schema reference has two forms")]
 pub enum Reference {
     /// To a place, by JSON pointer; the root is the empty one.
     Pointer(String),

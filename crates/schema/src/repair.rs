@@ -22,6 +22,7 @@ const WRAPPINGS: usize = 4;
 /// Whether arguments that do not fit are mended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RepairPolicy {
     /// What can be read in one way only is read that way, and recorded.
     #[default]

@@ -16,6 +16,7 @@ use crate::Clock;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(transform = list_words)]
+#[non_exhaustive]
 pub enum DatetimeFormat {
     /// ISO 8601 with the offset, such as `2026-11-21T18:30:00+09:00`.
     #[default]

@@ -45,8 +45,8 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
 
 fn arrows(package: &Package) -> Arrows {
     match package.name.as_str() {
-        "haft-macros" | "haft-schema" | "xtask" => Arrows::Only(&[]),
-        "haft-core" => Arrows::Only(&["haft-macros", "haft-schema"]),
+        "haft-macros" | "haft-schema" | "haft-text" | "xtask" => Arrows::Only(&[]),
+        "haft-core" => Arrows::Only(&["haft-macros", "haft-schema", "haft-text"]),
         "haft-testing" => Arrows::Only(&["haft-core", "haft-schema"]),
         "haft-cli" => Arrows::Any,
         _ if package.folder().starts_with("crates/") => Arrows::Only(&["haft-core"]),

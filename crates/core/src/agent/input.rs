@@ -38,6 +38,7 @@ pub struct RunInput {
 
 /// Where a run begins.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a run begins anew or is resumed")]
 pub enum RunStart {
     /// With something new to say.
     New {

@@ -7,6 +7,7 @@ use crate::{call::ToolResult, message::Transcript, usage::Usage};
 /// How a run ended: with an answer, or waiting for one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "a run ends with an answer or is suspended")]
 pub enum RunOutput {
     /// There is an answer.
     Answer(Box<RunAnswer>),

@@ -8,6 +8,7 @@ use crate::content::{Content, text_of};
 
 /// What a tool returns when it did not fail.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolOutcome {
     /// The work is done.
     Done(ToolOutput),

@@ -104,6 +104,7 @@ pub struct ModelFailure {
 
 /// What was waited for when the time was up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TimeoutPhase {
     /// The connection.
     Connect,

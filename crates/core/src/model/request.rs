@@ -48,6 +48,7 @@ impl ChatRequest {
 /// Whether the model may, must or must not call tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every choice")]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
@@ -62,6 +63,7 @@ pub enum ToolChoice {
 
 /// What the text of a reply must look like.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every format")]
 pub enum ResponseFormat {
     /// Anything.
     #[default]

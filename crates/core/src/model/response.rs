@@ -85,6 +85,7 @@ pub enum ChatEvent {
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "an unknown reason is `Other`")]
 pub enum FinishReason {
     /// It was done.
     Stop,

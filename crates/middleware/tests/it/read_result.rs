@@ -11,7 +11,6 @@ use haft_core::{
     limits,
     pipeline::{MemoryResultStore, ResultStore as _},
     tool::{DynamicTool, Policy, Principal, RunContext},
-    toolset::ToolSourceExt as _,
 };
 use haft_middleware::ReadResult;
 use serde_json::{Value, json};

@@ -104,7 +104,7 @@ impl Clock {
             TimeoutPhase::Connect => self.timeouts.connect,
             TimeoutPhase::FirstByte => self.timeouts.first_byte,
             TimeoutPhase::Idle => self.timeouts.idle,
-            TimeoutPhase::Total => self.timeouts.total,
+            _ => self.timeouts.total,
         };
         // The head and the first byte of the body share a timeout.
         let is_counting = phase == TimeoutPhase::FirstByte;

@@ -266,3 +266,12 @@ impl ReactAgentBuilder {
         self
     }
 }
+
+impl std::fmt::Debug for ReactAgentBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReactAgentBuilder")
+            .field("tools", &self.tools)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -39,7 +39,7 @@ pub use prepare::StepRequest;
 /// cx.step = 6;
 /// assert_eq!(hurry(&cx), "Come to an end.");
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct StepContext {
     /// The context of the run: principal, state, cancellation.

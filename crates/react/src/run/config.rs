@@ -71,6 +71,7 @@ pub struct RunConfig {
 /// The request that returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OutputStrategy {
     /// The last step: the outputs are the arguments of the call that finishes the run.
     #[default]
@@ -83,6 +84,7 @@ pub enum OutputStrategy {
 /// The behaviour when a limit of a run is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AtLimit {
     /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]

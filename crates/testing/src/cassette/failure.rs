@@ -112,7 +112,7 @@ impl From<TimeoutPhase> for Phase {
             TimeoutPhase::Connect => Self::Connect,
             TimeoutPhase::FirstByte => Self::FirstByte,
             TimeoutPhase::Idle => Self::Idle,
-            TimeoutPhase::Total => Self::Total,
+            _ => Self::Total,
         }
     }
 }

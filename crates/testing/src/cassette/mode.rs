@@ -2,6 +2,7 @@ use std::str::FromStr;
 
 /// Whether a real model is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CassetteMode {
     /// Never: what is not recorded is an error. For CI.
     #[default]

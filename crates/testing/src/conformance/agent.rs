@@ -246,3 +246,9 @@ struct Probe;
 impl ProgressSink for Probe {
     fn report(&self, _call_id: &str, _progress: Progress) {}
 }
+
+impl std::fmt::Debug for AgentCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentCheck").finish_non_exhaustive()
+    }
+}

@@ -239,3 +239,9 @@ fn with_tool() -> ChatRequest {
     request.messages = [Message::user("What is the weather in Paris? Call the tool.")].into_iter().collect();
     request
 }
+
+impl std::fmt::Debug for ModelCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelCheck").finish_non_exhaustive()
+    }
+}

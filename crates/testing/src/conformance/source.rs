@@ -139,3 +139,9 @@ fn names(list: &ToolList) -> String {
     let names: Vec<_> = list.names().map(ToolName::as_str).collect();
     format!("[{}]", names.join(", "))
 }
+
+impl std::fmt::Debug for SourceCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceCheck").finish_non_exhaustive()
+    }
+}

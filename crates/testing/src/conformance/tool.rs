@@ -273,3 +273,9 @@ fn misfits(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     wrong.retain(|value| !definition.input_schema().is_valid(value));
     wrong
 }
+
+impl std::fmt::Debug for ToolCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolCheck").finish_non_exhaustive()
+    }
+}

@@ -14,7 +14,7 @@ use crate::conformance;
 use haft_core::{
     Schema, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource, Toolset,
     tool::DynamicTool,
-    toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
+    toolset::{ListContext, SourceError, ToolList, ToolRegistry},
 };
 
 fn tool(name: &str) -> DynamicTool {

@@ -5,10 +5,10 @@ use std::{error::Error, fmt};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{model::ModelError, text::WithCauses};
+/// use haft_text::WithCauses;
 ///
-/// let error = ModelError::failed(std::io::Error::other("the disk is full"));
-/// assert_eq!(WithCauses(&error).to_string(), "the model failed: the disk is full");
+/// let error = "x".parse::<u8>().map_err(|cause| std::io::Error::other(cause)).unwrap_err();
+/// assert_eq!(WithCauses(&error).to_string(), "invalid digit found in string");
 /// ```
 #[derive(Debug)]
 pub struct WithCauses<'a>(pub &'a (dyn Error + 'static));

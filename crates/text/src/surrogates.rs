@@ -15,7 +15,7 @@ pub fn is_low(unit: u16) -> bool {
 /// # Examples
 ///
 /// ```
-/// use haft_core::text::surrogates::join;
+/// use haft_text::surrogates::join;
 ///
 /// assert_eq!(join(0xD83C, 0xDF0D), Some('🌍'));
 /// assert_eq!(join(0xDF0D, 0xD83C), None);
@@ -30,7 +30,7 @@ pub fn join(high: u16, low: u16) -> Option<char> {
 /// # Examples
 ///
 /// ```
-/// use haft_core::text::surrogates::parse_unit;
+/// use haft_text::surrogates::parse_unit;
 ///
 /// assert_eq!(parse_unit("d83c\\udf0d"), Some(0xD83C));
 /// assert_eq!(parse_unit("+123"), None);

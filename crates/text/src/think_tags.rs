@@ -22,7 +22,7 @@ const MAX_HELD_SPACE: usize = 1 << 10;
 /// # Examples
 ///
 /// ```
-/// use haft_core::text::ThinkTagParser;
+/// use haft_text::ThinkTagParser;
 ///
 /// let mut parser = ThinkTagParser::default();
 /// let (mut reasoning, mut text) = (String::new(), String::new());

@@ -1,15 +1,4 @@
-//! Text handling that the adapters share: truncation, think tags, surrogate pairs and strings in
-//! unfinished JSON.
-//!
-//! # Examples
-//!
-//! ```
-//! use haft_core::text::{truncate, truncate_with_ellipsis};
-//!
-//! assert_eq!(truncate("Grüße", 3), "Gr");
-//! assert_eq!(truncate_with_ellipsis("Grüße", 3), "Gr…");
-//! assert_eq!(truncate_with_ellipsis("Grüße", 7), "Grüße");
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod error_chain;
 mod json_strings;

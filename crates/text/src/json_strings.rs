@@ -5,7 +5,7 @@
 /// # Examples
 ///
 /// ```
-/// use haft_core::text::StringTracker;
+/// use haft_text::StringTracker;
 ///
 /// let mut strings = StringTracker::default();
 /// let is_inside: Vec<_> = r#"{"a\"b"}"#.chars().map(|written| strings.push(written)).collect();
