@@ -20,6 +20,8 @@ pub struct Case {
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) floor: Option<&'static str>,
+    /// The largest allowed ratio of instructions to those of the floor.
+    pub(crate) bound: Option<f64>,
     /// Whether it is none of ours.
     pub(crate) is_by_hand: bool,
     prepare: Box<dyn Fn() -> Work>,
@@ -34,6 +36,7 @@ impl Case {
             parts: 1,
             goal: None,
             floor: None,
+            bound: None,
             is_by_hand: false,
             prepare: Box::new(prepare),
         }
@@ -50,6 +53,13 @@ impl Case {
     #[must_use]
     pub fn above(mut self, floor: &'static str) -> Self {
         self.floor = Some(floor);
+        self
+    }
+
+    /// Bounds the instructions by those of the [floor](Self::above), as a ratio. `--check` fails above it.
+    #[must_use]
+    pub fn at_most(mut self, ratio: f64) -> Self {
+        self.bound = Some(ratio);
         self
     }
 

@@ -2,57 +2,79 @@ use std::{collections::BTreeMap, fs};
 
 use crate::{Case, instructions};
 
-/// Where they are written down.
+/// The recorded counts.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
-/// How much more a case may take before somebody has to look, as a part of what was written down.
+/// Allowed growth of a case without a bound, relative to its recorded count.
 const TOLERANCE: f64 = 0.03;
 
-/// How often what is off is counted again, for the least: how much a socket takes at once is not always the same.
-const AGAIN: u32 = 3;
+/// Number of further counts of a case that exceeds its limit. The least one is used: a socket does not always accept
+/// the same number of bytes at once.
+const RETRIES: u32 = 3;
 
 /// Instructions of one round, by bench and case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Holds what cases take now against what was written down.
+/// Checks the cases: those with a bound by their ratio to the floor, the others against the recorded counts.
 ///
-/// Another compiler, C library or processor makes it another number, and of the same work by hand too: what changed no more than
-/// that did has not changed.
+/// Another compiler, C library or processor changes all counts. A ratio changes little, and a case without a bound may
+/// grow as much as its floor.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
-    let known = read()?.remove(bench).unwrap_or_default();
-    let mut counted = BTreeMap::new();
+    let recorded = read()?.remove(bench).unwrap_or_default();
+    let mut counts = BTreeMap::new();
     for case in cases {
-        counted.insert(case.name, instructions::count(case)?);
+        counts.insert(case.name, instructions::count(case)?);
     }
-    let change = |name: &str, now: u64| Some(now as f64 / *known.get(name)? as f64);
-    let mut off = 0;
-    for case in cases {
-        let floor = case.floor.and_then(|floor| change(floor, *counted.get(floor)?)).unwrap_or(1.0);
-        let mut now = counted.get(case.name).copied().unwrap_or_default();
-        let mut again = if case.is_by_hand { 0 } else { AGAIN };
-        let change = |now| change(case.name, now).map(|own| [own, own / floor].map(|change| change - 1.0));
-        let is_off = |now| change(now).is_none_or(|it| it.iter().all(|change| *change > TOLERANCE));
-        while is_off(now) && again > 0 {
-            now = now.min(instructions::count(case)?);
-            again -= 1;
+    let mut exceeded = 0;
+    for case in cases.iter().filter(|case| !case.is_by_hand) {
+        let floor = case.floor.and_then(|name| Some((name, *counts.get(name)?)));
+        let mut count = counts.get(case.name).copied().unwrap_or_default();
+        let mut verdict = Verdict::new(case, count, floor, &recorded);
+        for _ in 0..RETRIES {
+            if !verdict.is_exceeded {
+                break;
+            }
+            count = count.min(instructions::count(case)?);
+            verdict = Verdict::new(case, count, floor, &recorded);
         }
-        let is_off = is_off(now) && !case.is_by_hand;
-        off += u32::from(is_off);
-        let mark = if is_off { "  <--" } else { "" };
-        let change = change(now).map_or("none are written down".to_owned(), |[own, beside]| {
-            format!("{:+.1} %, {:+.1} % beside its floor", own * 100.0, beside * 100.0)
-        });
-        println!("{bench}: {}: {now} instructions, {change}{mark}", case.name);
+        exceeded += u32::from(verdict.is_exceeded);
+        let mark = if verdict.is_exceeded { "  <--" } else { "" };
+        println!("{bench}: {}: {count} instructions, {}{mark}", case.name, verdict.text);
     }
-    match off {
+    match exceeded {
         0 => Ok(()),
         _ => Err(format!(
-            "{off} cases take more than what is written down; where that is meant, `cargo xtask bench --update`"
+            "{exceeded} cases exceed their limit; record intended counts with `cargo xtask bench --update`"
         )),
     }
 }
 
-/// Writes down what cases take.
+/// The result of the check of one case.
+struct Verdict {
+    is_exceeded: bool,
+    text: String,
+}
+
+impl Verdict {
+    fn new(case: &Case, count: u64, floor: Option<(&str, u64)>, recorded: &BTreeMap<String, u64>) -> Self {
+        if let (Some(bound), Some((name, floor))) = (case.bound, floor) {
+            let ratio = count as f64 / floor as f64;
+            let text = format!("{ratio:.2} x {name:?}, at most {bound:.2}");
+            return Self { is_exceeded: ratio > bound, text };
+        }
+        let growth = |name: &str, count: u64| Some(count as f64 / *recorded.get(name)? as f64);
+        let Some(own) = growth(case.name, count) else {
+            return Self { is_exceeded: true, text: "no recorded count".to_owned() };
+        };
+        let floor = floor.and_then(|(name, count)| growth(name, count)).unwrap_or(1.0);
+        let growths = [own - 1.0, own / floor - 1.0];
+        let text =
+            format!("{:+.1} %, {:+.1} % relative to its floor", growths[0] * 100.0, growths[1] * 100.0);
+        Self { is_exceeded: growths.iter().all(|growth| *growth > TOLERANCE), text }
+    }
+}
+
+/// Records the counts.
 pub(crate) fn update(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let mut all = read()?;
     let known = all.entry(bench.to_owned()).or_default();

@@ -97,7 +97,8 @@ impl<A: Api> Client<A> {
             let mut reply = self.send(request, false, &clock).await?;
             reply.whole().await
         };
-        let attempt = || ask().map_err(|error| self.redact(error));
+        // Boxed: the futures of retry and span move it.
+        let attempt = || Box::pin(ask().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
         let response = match Structured::new(request, self.defaults.quirks.answers()) {
             None => reply?,
@@ -116,7 +117,7 @@ impl<A: Api> Client<A> {
         let clock = Clock::start(&self.timeouts);
         let reading = span.clone();
         let opening = async move {
-            let attempt = || self.open(request, &clock).map_err(|error| self.redact(error));
+            let attempt = || Box::pin(self.open(request, &clock).map_err(|error| self.redact(error)));
             let reply = self.retry.run(&clock, attempt).await?;
             Ok(self.events(reply, reading))
         };

@@ -68,7 +68,12 @@ impl Completion {
             let list: Vec<Self> = serde_json::from_slice(data)?;
             return Ok(list.into_iter().next().unwrap_or_default());
         }
-        serde_json::from_slice(data).or_else(|error| {
+        // Validating the UTF-8 once is faster than for each string.
+        let read = match str::from_utf8(data) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(data),
+        };
+        read.or_else(|error| {
             // Duplicate keys and values of the wrong type: see `lenient`.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(lenient::mended(value)).ok()).ok_or(error)
