@@ -141,3 +141,9 @@ fn read(table: &RouteTable, form: &Schema, response: &ChatResponse) -> Result<Ch
     let route = Some(text("route")).filter(|route| *route != unclear(table));
     Ok(Choice { route, reason: text("reason"), ..Choice::default() })
 }
+
+impl std::fmt::Debug for ModelClassifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelClassifier").field("model", &self.0.profile().name).finish()
+    }
+}

@@ -8,7 +8,6 @@ use haft_core::{
     agent::{AgentErrorKind, Parked, RunLimits},
     call::{Answer, Answers, FailureKind, PendingCall, PendingKind},
     tool::{DynamicTool, RunContext},
-    toolset::ToolSourceExt as _,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{ReactAgent, Run};
