@@ -55,20 +55,20 @@ pub const TOOL_RETRIES: u32 = 1;
 /// How many bytes the in-memory [`ResultStore`](crate::pipeline::ResultStore) keeps before it forgets the oldest: 256 MiB.
 pub const STORED_RESULT_BYTES: usize = 256 << 20;
 
-/// How many characters of a stored result are read at a time, by [`ReadResult`](crate::ReadResult): 30,000. In bytes, that is less than a
+/// How many characters of a stored result are read at a time, by `haft_middleware::ReadResult`: 30,000. In bytes, that is less than a
 /// model reads of one result.
 pub const READ_CHARACTERS: usize = 30_000;
 
-/// How many results a [`ResultCache`](crate::ResultCache) keeps before it forgets those that were not asked for longest.
+/// How many results a `haft_middleware::ResultCache` keeps before it forgets those that were not asked for longest.
 pub const CACHED_RESULTS: usize = 1_000;
 
-/// How many bytes of results and arguments a [`ResultCache`](crate::ResultCache) keeps: 64 MiB.
+/// How many bytes of results and arguments a `haft_middleware::ResultCache` keeps: 64 MiB.
 pub const CACHED_RESULT_BYTES: usize = 64 << 20;
 
-/// How many replies a [`ReplyCache`](crate::ReplyCache) keeps before it forgets those that were not asked for longest.
+/// How many replies a `haft_middleware::ReplyCache` keeps before it forgets those that were not asked for longest.
 pub const CACHED_REPLIES: usize = 1_000;
 
-/// How many bytes of replies a [`ReplyCache`](crate::ReplyCache) keeps: 64 MiB.
+/// How many bytes of replies a `haft_middleware::ReplyCache` keeps: 64 MiB.
 pub const CACHED_REPLY_BYTES: usize = 64 << 20;
 
 /// How often one agent may hand a run to another.

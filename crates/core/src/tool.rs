@@ -75,7 +75,7 @@ pub trait Tool: Send + Sync {
 
     /// Does the work. `arguments` have been validated against the definition's input schema.
     ///
-    /// This is for implementors: to call a tool use [`ToolExt::invoke`] or [`Toolset::call`](crate::toolset::Toolset::call),
+    /// This is for implementors: to call a tool use [`ToolExt::invoke`](crate::ToolExt::invoke) or [`Toolset::call`](crate::toolset::Toolset::call),
     /// which validate, catch, bound and record.
     ///
     /// # Errors

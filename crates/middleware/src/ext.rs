@@ -17,15 +17,15 @@ pub trait ToolMiddleware: Tool {
     ///
     /// The layers are inside the pipeline: a call has been validated and permitted before it comes to them, its deadline
     /// holds for them as well, what they answer is checked, and their panics are caught. A call that waits passes them once more when it goes
-    /// on. What a layer reports is told to the model by its text, and a [`ToolError`] keeps its meaning; where it gave up a call that had
-    /// begun, of a tool that is not idempotent, that is [`Unconfirmed`](ToolError::Unconfirmed). The timeout of tower
+    /// on. What a layer reports is told to the model by its text, and a [`ToolError`](haft_core::ToolError) keeps its meaning; where it gave up a call that had
+    /// begun, of a tool that is not idempotent, that is [`Unconfirmed`](haft_core::ToolError::Unconfirmed). The timeout of tower
     /// does not say how long it waited: that is measured, so that the model reads `timed out after 50 ms`, give or take
     /// one.
     ///
     /// A service that cannot be cloned, such as a rate limit, goes under a `Buffer`, which needs a runtime where it is made and works as long as
     /// that does: make it in the runtime of the program, not in a call that blocks. Called from synchronous code, a tool with a `Buffer` is for
     /// [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that runtime, since `invoke_blocking` and `call_blocking` may each have one of
-    /// their own. A layer that makes calls again is for [idempotent](crate::tool::Policy::idempotent) tools.
+    /// their own. A layer that makes calls again is for [idempotent](haft_core::tool::Policy::idempotent) tools.
     ///
     /// The layers see the definition that the tool has here. What is changed afterwards, as its policy by `with_definition`, counts for the
     /// pipeline and not for them.
@@ -128,11 +128,11 @@ pub trait ModelMiddleware: ChatModel + Sized {
     }
 
     /// Puts a layer of `tower` around the model: a limit, a timeout, a retry, or a hook of your own. It is any layer over a
-    /// service of [`ChatRequest`](super::ChatRequest) that answers a [`ChatStream`](super::ChatStream), and can be cloned; each request is made by a clone.
+    /// service of [`ChatRequest`](haft_core::model::ChatRequest) that answers a [`ChatStream`](crate::ChatStream), and can be cloned; each request is made by a clone.
     ///
     /// The reply streams through: the service answers when the reply begins. So a timeout is one for the beginning, a retry is for
     /// what fails before that, and a limit of requests at a time counts those that have not begun to be answered. What comes
-    /// later, a layer sees in the stream. An error that is a [`ModelError`](super::ModelError) keeps its meaning.
+    /// later, a layer sees in the stream. An error that is a [`ModelError`](haft_core::model::ModelError) keeps its meaning.
     ///
     /// A service that cannot be cloned, such as a limit of requests a minute, goes under a `Buffer`: `.buffer(16).rate_limit(60, minute)`. Both need a
     /// runtime where they are made, and work as long as that does: make them in the runtime of the program. What is dropped while it waits for its

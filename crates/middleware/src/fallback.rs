@@ -14,7 +14,7 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelFailure, ModelProfile},
 };
 
-/// A model that asks another one where the first fails, as [`ChatModelExt::with_fallback`](super::ChatModelExt::with_fallback) makes it.
+/// A model that asks another one where the first fails, as [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback) makes it.
 ///
 /// Each request begins with the first model. Which errors go on to the next is decided by
 /// [`ModelError::may_succeed_elsewhere`], or by a [function](Self::fallback_on) of yours: a server that is down or busy does, a request that is
@@ -28,7 +28,7 @@ use haft_core::{
 ///
 /// The [profile](ChatModel::profile) is what all of them can do, so that an agent speaks to each in a way that it understands: beside a
 /// model without native tools, one that has them is asked in JSON or text, too. The name is made of all names. So where prices are by the
-/// name that was asked for, give them to [each model](super::ChatModelExt::priced).
+/// name that was asked for, give them to [each model](haft_core::model::ChatModelExt::priced).
 ///
 /// # Examples
 ///

@@ -101,7 +101,7 @@ impl<S> ChatService for S where
 {
 }
 
-/// A model with a layer around it, as [`ChatModelExt::layer`](super::ChatModelExt::layer) makes it.
+/// A model with a layer around it, as [`ModelMiddleware::layer`](crate::ModelMiddleware::layer) makes it.
 pub struct LayeredModel<S> {
     profile: ModelProfile,
     /// Cloned for each request. It need not be `Sync`: that is what the lock is for.

@@ -136,7 +136,7 @@ impl ReplyCache {
     }
 }
 
-/// A model whose replies are kept, as [`ChatModelExt::cached`](super::ChatModelExt::cached) makes it.
+/// A model whose replies are kept, as [`ModelMiddleware::cached`](crate::ModelMiddleware::cached) makes it.
 #[derive(Clone)]
 pub struct CachedReplies<M> {
     model: M,

@@ -119,7 +119,7 @@ impl<S> CallService for S where
 {
 }
 
-/// A tool with a layer around it, as [`ToolExt::layer`](haft_core::ToolExt::layer) makes it.
+/// A tool with a layer around it, as [`ToolMiddleware::layer`](crate::ToolMiddleware::layer) makes it.
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     /// Cloned for each call. It need not be `Sync`: that is what the lock is for.

@@ -135,7 +135,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::new`], and [`SchemaFault::NotAnObject`] for a root that cannot be an object.
+    /// The same as [`Schema::new`], and [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) for a root that cannot be an object.
     pub fn arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
@@ -144,7 +144,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`SchemaFault::NotAnObject`] for a root that cannot be an object.
+    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) for a root that cannot be an object.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::object_root(self.as_value(), self.0.check.draft())? {
             Some(value) => self.with_root(value),

@@ -3,7 +3,7 @@ use crate::usage::Prices;
 
 /// What can be done with any model.
 pub trait ChatModelExt: ChatModel + Sized {
-    /// Notes on each reply [what it cost](super::Usage::cost), by these prices. A reply of which the tokens are not told, or whose
+    /// Notes on each reply [what it cost](crate::usage::Usage::cost), by these prices. A reply of which the tokens are not told, or whose
     /// model has no price, is left as it is: nothing is guessed. So is one that has its cost already, by prices nearer to the model.
     ///
     /// # Examples

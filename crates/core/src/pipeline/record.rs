@@ -30,14 +30,14 @@ pub trait Recorder: Send + Sync {
 pub struct CallRecord<'a> {
     /// The tool, if there is one of that name.
     pub definition: Option<&'a ToolDefinition>,
-    /// What was asked for. Its arguments may hold secrets of the caller: an [`Audit`](crate::Audit) has none.
+    /// What was asked for. Its arguments may hold secrets of the caller: an `haft_middleware::Audit` has none.
     pub call: &'a ToolCall,
     /// For whom.
     pub context: &'a ToolContext,
     /// What came of it: a result, or that it waits. A call that its caller dropped is a
     /// [cancelled](crate::call::FailureKind::Cancelled) one; an effect that was under way may have happened.
     pub outcome: &'a CallOutcome,
-    /// Whether the result is that of an earlier call, out of a [`ResultCache`](crate::ResultCache): the tool did not run.
+    /// Whether the result is that of an earlier call, out of a `haft_middleware::ResultCache`: the tool did not run.
     pub is_cached: bool,
     /// When the call began.
     pub started_at: Timestamp,

@@ -19,7 +19,7 @@ pub struct Policy {
     pub retries: u32,
     /// How many bytes of a result the model reads. Default: [`limits::RESULT_BYTES`].
     pub output_limit: usize,
-    /// Arguments whose values are on no [audit](crate::Audit), by their names at any depth, beside those that are not anyway. Default:
+    /// Arguments whose values are on no audit (`haft_middleware::Audit`), by their names at any depth, beside those that are not anyway. Default:
     /// none.
     pub redacted: Vec<String>,
 }
