@@ -14,7 +14,7 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Annotations, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool, ToolContext,
+        Access, Annotations, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool, ToolContext,
         ToolDefinition, Tools,
     },
 };

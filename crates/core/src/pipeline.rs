@@ -305,11 +305,16 @@ impl Pipeline {
     ///
     /// Fails with what the call would fail with, in the same words.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
+        self.arguments(tools, call).map(drop)
+    }
+
+    /// Returns the arguments that the tool of a call would receive.
+    fn arguments(&self, tools: &ToolList, call: &ToolCall) -> Result<Value, ToolError> {
         let definition = definition(&**find::find(tools, &call.name)?)?;
         let repair = self.for_tool(tools, &call.name).0.repair;
         let mut notes = Notes::default();
         let arguments = arguments::parse(&call.arguments, repair, &mut notes)?;
-        arguments::fit(definition, arguments, repair, &mut notes).map(drop)
+        arguments::fit(definition, arguments, repair, &mut notes)
     }
 
     async fn run(

@@ -1,5 +1,6 @@
 //! The tool: a value that carries its definition and can be called.
 
+mod access;
 mod arguments;
 mod context;
 mod definition;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use crate::call::{ToolError, ToolOutcome};
 
+pub use access::{Access, Touch};
 pub use arguments::from_arguments;
 pub(crate) use arguments::read;
 pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};

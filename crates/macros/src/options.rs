@@ -34,6 +34,7 @@ pub(crate) struct Policy {
     pub(crate) retries: Option<Expr>,
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
+    pub(crate) touches: Option<Expr>,
     pub(crate) output_limit: Option<Expr>,
     pub(crate) requires_scope: Vec<Expr>,
 }
@@ -48,8 +49,8 @@ pub(crate) struct Annotations {
 }
 
 const KNOWN: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
-                     `requires_approval`, `requires_scope`, `sequential`, `read_only`, `destructive`, `idempotent`, \
-                     `open_world`, `deprecated`, `replaced_by`, `crate`";
+                     `requires_approval`, `requires_scope`, `sequential`, `touches`, `read_only`, `destructive`, \
+                     `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
     /// Gives the settings their meaning.
@@ -75,6 +76,7 @@ impl Options {
             "retries" => put(&mut self.policy.retries, key, setting.value(), errors),
             "requires_approval" => put(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => put(&mut self.policy.sequential, key, setting.flag(), errors),
+            "touches" => put(&mut self.policy.touches, key, setting.value(), errors),
             "output_limit" => put(&mut self.policy.output_limit, key, setting.value(), errors),
             "requires_scope" => self.policy.requires_scope.extend(errors.ok(setting.value())),
             "read_only" => put(&mut self.annotations.read_only, key, Ok(setting.switch()), errors),

@@ -26,7 +26,8 @@ use haft_core::{
 /// A result is the arguments of the next tool if it fits its schema, such as an object with its fields; else it is the value of its
 /// one argument (the one that must be given, or the only one). A tool without arguments is given none.
 ///
-/// The whole is [sequential](Policy::sequential) if one of the tools is, idempotent if all are, needs the scopes of all, and
+/// The whole is [sequential](Policy::sequential) if one of the tools is or has
+/// [`touches`](Policy::touches). It is idempotent if all are, needs the scopes of all, and
 /// has the time of all together. Name and description are changed as those of any tool, by
 /// [`with_definition`](haft_core::ToolExt::with_definition).
 ///
@@ -309,7 +310,9 @@ fn whole(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, Ch
         // Each part asks for its own, and shows the arguments that it then has.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        sequential: policies().any(|policy| policy.sequential),
+        // The resources of the later parts are unknown when the whole is scheduled.
+        sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
+        touches: None,
         idempotent: policies().all(|policy| policy.idempotent),
         retries: policies().map(|policy| policy.retries).min().unwrap_or_default(),
         ..last.policy().clone()

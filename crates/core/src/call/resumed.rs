@@ -73,6 +73,14 @@ impl Resumed {
     pub fn answer(&self) -> &Answer {
         &self.answer
     }
+
+    /// The arguments that a person approved, in this answer or an earlier one.
+    pub(crate) fn approved(&self) -> Option<&Value> {
+        match &self.answer {
+            Answer::Approved { arguments } => arguments.as_ref(),
+            _ => self.pending.approved.as_ref(),
+        }
+    }
 }
 
 fn wanted(kind: &PendingKind) -> &'static str {

@@ -1,15 +1,21 @@
-use std::{collections::BTreeMap, future::ready, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::ready,
+    sync::Arc,
+    task::Poll,
+};
 
 use futures::{
     future::Either,
+    ready,
     stream::{self, FuturesUnordered, Stream, StreamExt as _},
 };
 
 use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
 use crate::{
-    call::{ResumedCalls, ToolCall},
+    call::{Resumed, ResumedCalls, ToolCall},
     pipeline::ToolList,
-    tool::{RunContext, State, ToolContext},
+    tool::{RunContext, State, ToolContext, Touch},
 };
 
 /// Calls that one reply asked for.
@@ -28,34 +34,41 @@ pub struct Batch {
 }
 
 impl Pipeline {
-    /// Runs calls in parallel, each on a task of its own, and gives their outcomes as they come, each with its
-    /// place in the batch.
+    /// Runs calls in parallel, each on its own task, and yields their outcomes as they arrive, each
+    /// with its index in the batch.
     ///
-    /// A [sequential](crate::tool::Policy::sequential) tool is a barrier: calls before it end first, it runs alone,
-    /// calls after it wait. A tool that blocks its thread costs only itself on a multi-thread runtime; on one
-    /// thread nothing can prevent that it holds up the rest.
+    /// Two calls [in conflict](crate::tool::Access) run in the order of the batch: a call starts
+    /// when all earlier calls in conflict with it have ended or wait for an answer. A call of a
+    /// [sequential](crate::tool::Policy::sequential) tool conflicts with all others.
+    ///
+    /// A tool that blocks its thread delays only itself on a multi-thread runtime. On a
+    /// current-thread runtime it delays all calls.
     ///
     /// # Cancellation
     ///
-    /// Dropping the stream aborts every call that is under way. Effects may have happened.
+    /// Dropping the stream aborts the calls that run. Their side effects may survive.
     pub fn batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
-        let pipeline = self.clone();
-        let stages = stages(&batch);
-        let batch = Arc::new(batch);
-        stream::iter(stages)
-            .map(move |stage| {
-                let outcome = |place| {
-                    let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
-                    async move { Some((place, pipeline.call_of(&batch, batch.calls.get(place)?).await)) }
-                };
-                // Most replies ask for one call, which needs nothing that keeps several apart.
-                let outcomes = match stage.len() {
-                    1 => Either::Left(stream::once(outcome(stage.start))),
-                    _ => Either::Right(stage.map(outcome).collect::<FuturesUnordered<_>>()),
-                };
-                outcomes.filter_map(ready)
-            })
-            .flatten()
+        let is_single = batch.calls.len() == 1;
+        // A single call has no conflicts.
+        let mut waiting = if is_single { Vec::new() } else { self.schedule(&batch) };
+        let (pipeline, batch) = (self.clone(), Arc::new(batch));
+        let outcome = move |place| {
+            let (pipeline, batch) = (pipeline.clone(), Arc::clone(&batch));
+            async move { Some((place, pipeline.call_of(&batch, batch.calls.get(place)?).await)) }
+        };
+        if is_single {
+            return Either::Left(stream::once(outcome(0)).filter_map(ready));
+        }
+        let mut running = FuturesUnordered::new();
+        Either::Right(stream::poll_fn(move |cx| {
+            let unblocked = waiting.extract_if(.., |(_, blockers)| blockers.is_empty());
+            running.extend(unblocked.map(|(place, _)| outcome(place)));
+            let ended = ready!(running.poll_next_unpin(cx)).flatten();
+            if let Some((ended, _)) = &ended {
+                waiting.iter_mut().for_each(|(_, blockers)| blockers.retain(|place| place != ended));
+            }
+            Poll::Ready(ended)
+        }))
     }
 
     /// Runs calls in parallel and waits for all; outcomes come in the order of the calls.
@@ -88,22 +101,53 @@ impl Pipeline {
         let pipeline = self.for_tool(&batch.tools, &call.name);
         pipeline.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
     }
-}
 
-/// Runs of places whose calls may overlap.
-fn stages(batch: &Batch) -> Vec<std::ops::Range<usize>> {
-    let sequential = |call: &ToolCall| {
-        batch.tools.get(&call.name).is_some_and(|tool| tool.definition().policy().sequential)
-    };
-    let mut stages: Vec<std::ops::Range<usize>> = Vec::new();
-    let mut after_barrier = true;
-    for (place, call) in batch.calls.iter().enumerate() {
-        let barrier = sequential(call);
-        match stages.last_mut() {
-            Some(stage) if !barrier && !after_barrier => stage.end = place + 1,
-            _ => stages.push(place..place + 1),
-        }
-        after_barrier = barrier;
+    /// Returns the places of the calls, each with the places of the earlier calls that must end
+    /// first. Conflicts that follow from others are left out: the number of places is linear in
+    /// the number of touches.
+    fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
+        // The last call that runs alone.
+        let mut barrier: Option<usize> = None;
+        // By resource: the last call that writes it, and the calls that read it since.
+        let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
+        let blockers = |(place, call)| {
+            let Some(touches) = self.touches(batch, call) else {
+                users.clear();
+                return (place, (barrier.replace(place).unwrap_or(0)..place).collect());
+            };
+            let mut blockers = Vec::from_iter(barrier);
+            for Touch { resource, is_write } in touches {
+                let (writer, readers) = users.entry(resource).or_default();
+                blockers.extend(*writer);
+                if is_write {
+                    blockers.append(readers);
+                    *writer = Some(place);
+                } else {
+                    readers.push(place);
+                }
+            }
+            // A call that touches a resource twice does not wait for itself.
+            blockers.retain(|blocker| *blocker != place);
+            (place, blockers)
+        };
+        batch.calls.iter().enumerate().map(blockers).collect()
     }
-    stages
+
+    /// Returns the resources that a call uses. `None` if the call runs alone.
+    fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
+        let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
+        let policy = super::definition(&**tool).ok()?.policy();
+        if policy.sequential {
+            return None;
+        }
+        let Some(access) = &policy.touches else { return Some(Vec::new()) };
+        let touches = match batch.resumed.get(&call.id).and_then(Resumed::approved) {
+            Some(approved) => access.touches(approved),
+            None => self.arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
+        };
+        if touches.is_none() {
+            tracing::warn!(tool = call.name, call = call.id, "resources of a call unknown, it runs alone");
+        }
+        touches
+    }
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::{
-    call::{Answer, Pending, PendingKind, ToolError, ToolOutput},
+    call::{Answer, Pending, PendingKind, Resumed, ToolError, ToolOutput},
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -40,9 +40,8 @@ pub(super) fn pass(
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
         Some(Answer::Output { output }) => return Ok(Passage::Answered(output.clone())),
-        Some(Answer::Approved { arguments }) => arguments.as_ref(),
-        Some(Answer::Input { .. } | Answer::Nested { .. }) | None => {
-            cx.resumed().and_then(|resumed| resumed.pending().approved.as_ref())
+        Some(Answer::Approved { .. } | Answer::Input { .. } | Answer::Nested { .. }) | None => {
+            cx.resumed().and_then(Resumed::approved)
         }
     };
     match approved {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::Access;
 use crate::limits;
 
 /// How the host runs a tool: set by code, never by a server, never serialised.
@@ -11,8 +12,13 @@ pub struct Policy {
     pub requires_approval: bool,
     /// Scopes that the caller must have, all of them. Default: none.
     pub required_scopes: Vec<String>,
-    /// Whether the call runs alone: calls before it in a batch end first, calls after it wait. Default: no.
+    /// `true` if a call runs alone: calls before it in a reply end first, calls after it wait.
+    /// This is the special case of [`touches`](Self::touches) in which a call conflicts with every
+    /// other. Default: `false`.
     pub sequential: bool,
+    /// The resources that a call reads and writes. Calls in conflict run in order, others in
+    /// parallel. With `None`, a call conflicts only with calls that run alone. Default: `None`.
+    pub touches: Option<Access>,
     /// Whether calling twice has the effect of calling once. Default: no.
     pub idempotent: bool,
     /// How often the tool may ask the model for another try in one run. Default: [`limits::TOOL_RETRIES`].
@@ -31,6 +37,7 @@ impl Default for Policy {
             requires_approval: false,
             required_scopes: Vec::new(),
             sequential: false,
+            touches: None,
             idempotent: false,
             retries: limits::TOOL_RETRIES,
             output_limit: limits::RESULT_BYTES,

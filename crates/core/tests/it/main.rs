@@ -17,4 +17,6 @@ mod sources;
 #[cfg(test)]
 mod toolset;
 #[cfg(test)]
+mod touches;
+#[cfg(test)]
 mod transcript;

@@ -33,7 +33,7 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
 
 fn policy(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
-    let Policy { timeout, retries, output_limit, requires_approval, sequential, requires_scope } =
+    let Policy { timeout, retries, output_limit, requires_approval, sequential, touches, requires_scope } =
         &tool.options.policy;
     let idempotent = &tool.options.annotations.idempotent;
     let values = [
@@ -45,8 +45,11 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
     let scopes = (!requires_scope.is_empty())
         .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
+    let touches = touches.as_ref().map(
+        |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::Access::new(#touches))),
+    );
     let given: Vec<TokenStream> =
-        fields(values, ToTokens::to_token_stream).chain(flags).chain(scopes).collect();
+        fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
     (!given.is_empty()).then(|| {
         quote! {
             #krate::__private::Policy { #(#given,)* ..::core::default::Default::default() }

@@ -16,7 +16,10 @@ use haft_core::{
     export::schemars::{self, JsonSchema},
     pipeline::CallOutcome,
     tool,
-    tool::{Annotations, DynamicTool, Policy, Principal, Progress, ProgressSink, RunContext, StateType},
+    tool::{
+        Access, Annotations, DynamicTool, Policy, Principal, Progress, ProgressSink, RunContext, StateType,
+        Touch,
+    },
     toolset::ToolList,
 };
 use haft_middleware::{Audit, AuditLog, Chain, chain};
@@ -307,6 +310,15 @@ fn the_definition_comes_from_the_parts() {
     assert_eq!(both.definition().state(), [StateType::of::<u8>()]);
     expect![[r#"{"name":"a_then_b","description":"Does a. Then: Does b.","input_schema":{"type":"object","properties":{"x":{}}},"output_schema":{"type":"string"},"annotations":{"read_only":false}}"#]].assert_eq(&serde_json::to_string(both.definition()).unwrap());
     assert!(chain("a", [a]).unwrap().definition().policy().idempotent);
+    let touches = Some(Access::new(|_| vec![Touch::read("x")]));
+    let reads = part("c", Policy { touches, ..Policy::default() }, hints(None, None));
+    let whole = chain("c_whole", [reads]).unwrap();
+    let policy = whole.definition().policy();
+    assert_eq!(
+        (policy.sequential, &policy.touches),
+        (true, &None),
+        "the arguments are those of the first part"
+    );
 }
 
 /// A tool that fails, behind one that did run.

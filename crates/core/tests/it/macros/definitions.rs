@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use haft_core::{
     Json, Tool, ToolContext, ToolExt, Toolset, tool,
-    tool::{Deprecation, StateType},
+    tool::{Deprecation, StateType, Touch},
 };
 use serde_json::{Map, Value, json};
 
@@ -232,6 +232,28 @@ fn options_set_the_policy() {
 
     let policy = Add.definition().policy();
     assert_eq!(policy, &tool::Policy::default());
+}
+
+#[test]
+fn touches_are_a_function_or_a_closure() {
+    fn edited(arguments: &Value) -> Vec<Touch> {
+        vec![Touch::write(format!("file:{}", arguments["path"].as_str().unwrap_or_default()))]
+    }
+
+    #[tool(touches = edited, retries = 1)]
+    fn edit(path: String) -> String {
+        path
+    }
+
+    #[tool(touches = |_| vec![Touch::read("clock")])]
+    fn time() {}
+
+    let touches = |tool: &dyn Tool| {
+        let access = tool.definition().policy().touches.clone();
+        access.unwrap().touches(&json!({"path": "a"})).unwrap()
+    };
+    assert_eq!(touches(&Edit), [Touch::write("file:a")]);
+    assert_eq!(touches(&Time), [Touch::read("clock")]);
 }
 
 #[test]

@@ -1,0 +1,104 @@
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+/// The resources that a call uses, as a function of its arguments.
+///
+/// Two calls of one reply conflict if they touch the same resource and at least one of them
+/// writes. Calls in conflict run one after the other, in the order of the reply. All other calls
+/// run in parallel. A call that waits for an approval does not delay the calls after it.
+///
+/// The function receives the arguments that the tool receives: after repairs, or those that a
+/// person approved. It runs on the task that starts the calls, and only for replies with more than
+/// one call. It must be fast and must not block.
+///
+/// A call runs alone, as with [`Policy::sequential`](super::Policy::sequential), if the function
+/// panics or the arguments do not match the schema.
+///
+/// Two values are equal if one is a clone of the other.
+///
+/// # Examples
+///
+/// Two edits of one file run in order, edits of different files run in parallel:
+///
+/// ```
+/// use haft_core::{Tool, export::serde_json::Value, tool, tool::{Access, Policy, Touch}};
+///
+/// let access = Access::new(|arguments: &Value| {
+///     let path = arguments["path"].as_str().unwrap_or_default();
+///     // `./notes.md` and `notes.md` are the same file.
+///     vec![Touch::write(format!("file:{}", path.trim_start_matches("./")))]
+/// });
+/// let policy = Policy { touches: Some(access), ..Policy::default() };
+///
+/// // The same with the attribute:
+/// fn edited_file(arguments: &Value) -> Vec<Touch> {
+///     let path = arguments["path"].as_str().unwrap_or_default();
+///     vec![Touch::write(format!("file:{}", path.trim_start_matches("./")))]
+/// }
+///
+/// /// Replaces the text of a file.
+/// #[tool(touches = edited_file)]
+/// async fn edit(path: String, text: String) { /* … */ }
+///
+/// assert!(Edit.definition().policy().touches.is_some());
+/// ```
+#[derive(Clone)]
+pub struct Access(Arc<Touches>);
+
+type Touches = dyn Fn(&Value) -> Vec<Touch> + Send + Sync;
+
+impl Access {
+    /// Creates the access from a function of the arguments.
+    pub fn new(touches: impl Fn(&Value) -> Vec<Touch> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(touches))
+    }
+
+    /// Returns the resources that a call with these arguments uses. `None` if the function panics.
+    pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
+        catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Access {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Access {}
+
+/// A resource that a call reads or writes.
+///
+/// Names of resources are compared byte by byte, across all tools. Two names of the same file, such
+/// as `./a` and `a`, are two resources: return a canonical name. A prefix such as `file:` keeps
+/// kinds of resources apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Touch {
+    /// The name of the resource.
+    pub resource: String,
+    /// `true` if the call may change the resource.
+    pub is_write: bool,
+}
+
+impl Touch {
+    /// Creates a touch that reads a resource: it conflicts with calls that write it.
+    pub fn read(resource: impl Into<String>) -> Self {
+        Self { resource: resource.into(), is_write: false }
+    }
+
+    /// Creates a touch that writes a resource: it conflicts with calls that read or write it.
+    pub fn write(resource: impl Into<String>) -> Self {
+        Self { resource: resource.into(), is_write: true }
+    }
+}

@@ -1,0 +1,383 @@
+//! The order of calls that use the same resources.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use expect_test::{Expect, expect};
+use futures::StreamExt as _;
+use haft_core::{
+    Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
+    call::{Answer, Pending, PendingKind, ToolOutcome},
+    pipeline::{Batch, CallOutcome},
+    tool::{Access, DynamicTool, Policy, Touch},
+    toolset::ToolList,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+/// Start and end of a call in milliseconds, by call id.
+type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
+
+fn definition(name: &str, policy: Policy) -> ToolDefinition {
+    let schema = Schema::new(json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "ms": {"type": "integer"}},
+    }));
+    ToolDefinition::new(ToolName::new(name).unwrap(), schema.unwrap()).with_policy(policy)
+}
+
+/// A tool that takes `ms` milliseconds, 10 by default, and records its times.
+fn timed(name: &str, policy: Policy, times: &Times, began: Instant) -> DynamicTool {
+    let times = Arc::clone(times);
+    DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
+        let times = Arc::clone(&times);
+        async move {
+            let now = || u64::try_from(began.elapsed().as_millis()).unwrap();
+            let start = now();
+            sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap_or(10))).await;
+            times.lock().unwrap().push((cx.call_id().to_owned(), start, now()));
+            cx.call_id().to_owned()
+        }
+    })
+}
+
+/// `read` and `write` use the files of `path` and panic at an empty path, `free` touches nothing,
+/// `alone` is sequential.
+fn tools(times: &Times, began: Instant) -> ToolList {
+    let touching = |touch: fn(String) -> Touch| Policy {
+        touches: Some(Access::new(move |arguments| match arguments["path"].as_str() {
+            None => Vec::new(),
+            Some("") => panic!("no path"),
+            Some(paths) => paths.split(' ').map(|path| touch(format!("file:{path}"))).collect(),
+        })),
+        ..Policy::default()
+    };
+    let alone = Policy { sequential: true, ..Policy::default() };
+    let tools = [
+        timed("read", touching(Touch::read), times, began),
+        timed("write", touching(Touch::write), times, began),
+        timed("free", Policy::default(), times, began),
+        timed("alone", alone, times, began),
+    ];
+    ToolList::new("test", tools)
+}
+
+fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
+    let calls = calls.iter().map(|(tool, arguments)| {
+        let id = format!("{tool} {}", arguments.trim_matches(['{', '}']));
+        ToolCall::new(id, *tool, *arguments)
+    });
+    Batch { tools, calls: calls.collect(), ..Batch::default() }
+}
+
+/// Compares the times of calls, `start..end`, in the order in which the calls end.
+async fn check(calls: &[(&str, &str)], expected: Expect) {
+    let (times, began) = (Times::default(), Instant::now());
+    let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
+    assert_eq!(outcomes.len(), calls.len());
+    let times = times.lock().unwrap();
+    let lines: Vec<_> = times.iter().map(|(id, start, end)| format!("{start}..{end} {id}\n")).collect();
+    expected.assert_eq(&lines.concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_of_one_file_run_in_order_and_of_different_files_in_parallel() {
+    let calls = [
+        ("write", r#"{"path":"a"}"#),
+        ("write", r#"{"path":"b", "ms":15}"#),
+        ("write", r#"{"path":"a", "ms":11}"#),
+        ("write", r#"{"path":"b", "ms":7}"#),
+    ];
+    check(
+        &calls,
+        expect![[r#"
+        0..10 write "path":"a"
+        0..15 write "path":"b", "ms":15
+        10..21 write "path":"a", "ms":11
+        15..22 write "path":"b", "ms":7
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_run_in_parallel_between_writers() {
+    let calls = [
+        ("read", r#"{"path":"a", "ms":1}"#),
+        ("read", r#"{"path":"a", "ms":5}"#),
+        ("write", r#"{"path":"a"}"#),
+        ("read", r#"{"path":"a", "ms":2}"#),
+        ("read", r#"{"path":"a b", "ms":3}"#),
+        ("free", r#"{"ms":30}"#),
+        ("write", r#"{"path":"a"}"#),
+    ];
+    check(
+        &calls,
+        expect![[r#"
+        0..1 read "path":"a", "ms":1
+        0..5 read "path":"a", "ms":5
+        5..15 write "path":"a"
+        15..17 read "path":"a", "ms":2
+        15..18 read "path":"a b", "ms":3
+        18..28 write "path":"a"
+        0..30 free "ms":30
+    "#]],
+    )
+    .await;
+}
+
+/// A call that writes a resource twice does not wait for itself.
+#[tokio::test(start_paused = true)]
+async fn call_may_touch_several_resources() {
+    let calls = [
+        ("write", r#"{"path":"a a"}"#),
+        ("write", r#"{"path":"b", "ms":15}"#),
+        ("write", r#"{"path":"a b a"}"#),
+        ("read", r#"{"path":"b"}"#),
+    ];
+    check(
+        &calls,
+        expect![[r#"
+        0..10 write "path":"a a"
+        0..15 write "path":"b", "ms":15
+        15..25 write "path":"a b a"
+        25..35 read "path":"b"
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sequential_tool_conflicts_with_every_call() {
+    let calls = [
+        ("write", r#"{"path":"a"}"#),
+        ("free", r#"{"ms":15}"#),
+        ("alone", "{}"),
+        ("alone", r#"{"ms":1}"#),
+        ("write", r#"{"path":"a"}"#),
+        ("free", r#"{"ms":2}"#),
+    ];
+    check(
+        &calls,
+        expect![[r#"
+        0..10 write "path":"a"
+        0..15 free "ms":15
+        15..25 alone 
+        25..26 alone "ms":1
+        26..28 free "ms":2
+        26..36 write "path":"a"
+    "#]],
+    )
+    .await;
+}
+
+/// The function panics at an empty path. Arguments that do not match the schema fail without a call
+/// of the tool.
+#[tokio::test(start_paused = true)]
+async fn call_with_unknown_resources_runs_alone() {
+    let calls = [
+        ("free", "{}"),
+        ("read", r#"{"path":"", "ms":1}"#),
+        ("free", "{}"),
+        ("read", r#"{"path":[1,2]}"#),
+        ("free", r#"{"ms":1}"#),
+        ("read", "not JSON"),
+        ("free", r#"{"ms":2}"#),
+    ];
+    check(
+        &calls,
+        expect![[r#"
+        0..10 free 
+        10..11 read "path":"", "ms":1
+        11..21 free 
+        21..22 free "ms":1
+        22..24 free "ms":2
+    "#]],
+    )
+    .await;
+}
+
+/// `"5"` is repaired to `5`.
+#[tokio::test(start_paused = true)]
+async fn function_receives_repaired_arguments() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let access = {
+        let seen = Arc::clone(&seen);
+        Access::new(move |arguments| {
+            seen.lock().unwrap().push(arguments.clone());
+            Vec::new()
+        })
+    };
+    let policy = Policy { touches: Some(access), ..Policy::default() };
+    let tools = ToolList::new("test", [timed("wait", policy, &Times::default(), Instant::now())]);
+    let one = batch(tools.clone(), &[("wait", "{}")]);
+    Pipeline::new().call_all(one).await;
+    assert!(seen.lock().unwrap().is_empty(), "a single call has no conflicts");
+    let two = batch(tools, &[("wait", r#"{"ms":"5"}"#), ("wait", "")]);
+    Pipeline::new().call_all(two).await;
+    assert_eq!(*seen.lock().unwrap(), [json!({"ms": 5}), json!({})]);
+}
+
+/// The model wrote to `a`, the person changed it to `b`.
+#[tokio::test(start_paused = true)]
+async fn approved_arguments_replace_those_of_the_model() {
+    let (times, began) = (Times::default(), Instant::now());
+    let calls =
+        [("write", r#"{"path":"a"}"#), ("write", r#"{"path":"a","ms":1}"#), ("write", r#"{"path":"b"}"#)];
+    let mut batch = batch(tools(&times, began), &calls);
+    let pending = Pending::new(PendingKind::Approval { arguments: json!({"path": "a"}) });
+    let resumed = pending.answered(Answer::approved_with(json!({"path": "b"}))).unwrap();
+    batch.resumed.insert(batch.calls[0].id.clone(), resumed);
+    Pipeline::new().call_all(batch).await;
+    let starts: Vec<_> = times.lock().unwrap().iter().map(|(id, start, _)| (id.clone(), *start)).collect();
+    expect![[r#"
+        [
+            (
+                "write \"path\":\"a\",\"ms\":1",
+                0,
+            ),
+            (
+                "write \"path\":\"a\"",
+                0,
+            ),
+            (
+                "write \"path\":\"b\"",
+                10,
+            ),
+        ]
+    "#]]
+    .assert_debug_eq(&starts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_of_a_call_that_waits_for_approval_run() {
+    let access = Access::new(|_| vec![Touch::write("account")]);
+    let policy = Policy { requires_approval: true, touches: Some(access.clone()), ..Policy::default() };
+    let (times, began) = (Times::default(), Instant::now());
+    let ask = timed("ask", policy, &times, began);
+    let policy = Policy { touches: Some(access), ..Policy::default() };
+    let tools = ToolList::new("test", [ask, timed("pay", policy, &times, began)]);
+    let batch = batch(tools, &[("ask", "{}"), ("pay", "{}"), ("pay", "{}")]);
+    let outcomes = Pipeline::new().call_all(batch).await;
+    assert!(matches!(
+        *outcomes,
+        [CallOutcome::Pending(_), CallOutcome::Finished(_), CallOutcome::Finished(_)]
+    ));
+    assert_eq!(began.elapsed(), Duration::from_millis(20));
+}
+
+/// Calls that run are aborted, calls that wait for them never start.
+#[tokio::test(start_paused = true)]
+async fn dropping_the_stream_aborts_the_schedule() {
+    let (times, began) = (Times::default(), Instant::now());
+    let calls = [
+        ("write", r#"{"path":"a", "ms":1}"#),
+        ("write", r#"{"path":"a"}"#),
+        ("write", r#"{"path":"a"}"#),
+        ("free", "{}"),
+    ];
+    let mut outcomes = Box::pin(Pipeline::new().batch(batch(tools(&times, began), &calls)));
+    let (place, _) = outcomes.next().await.unwrap();
+    assert_eq!(place, 0);
+    assert!(futures::poll!(outcomes.next()).is_pending());
+    drop(outcomes);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(times.lock().unwrap().len(), 1);
+}
+
+/// Followers of a failed call run.
+#[tokio::test(start_paused = true)]
+async fn failure_releases_the_followers() {
+    let access = Access::new(|_| vec![Touch::write("x")]);
+    let policy = || Policy { touches: Some(access.clone()), ..Policy::default() };
+    let fails = DynamicTool::new(definition("fails", policy()), |_, _| async {
+        sleep(Duration::from_millis(5)).await;
+        Err::<ToolOutcome, _>(ToolError::failed("broken"))
+    });
+    let panics = DynamicTool::new(definition("panics", policy()), |_, _| async {
+        if true {
+            panic!("boom");
+        }
+    });
+    let (times, began) = (Times::default(), Instant::now());
+    let tools = ToolList::new("test", [fails, panics, timed("ok", policy(), &times, began)]);
+    let batch = batch(tools, &[("fails", "{}"), ("panics", "{}"), ("ok", "{}")]);
+    assert_eq!(Pipeline::new().call_all(batch).await.len(), 3);
+    assert_eq!(*times.lock().unwrap(), [("ok ".to_owned(), 5, 15)]);
+}
+
+/// A call of the property test.
+#[derive(Clone, Debug)]
+struct Generated {
+    tool: &'static str,
+    paths: Vec<&'static str>,
+    ms: u64,
+}
+
+impl Generated {
+    fn runs_alone(&self) -> bool {
+        self.tool == "alone" || (["read", "write"].contains(&self.tool) && self.paths == [""])
+    }
+
+    fn is_in_conflict_with(&self, other: &Self) -> bool {
+        let touch = |it: &Self| ["read", "write"].contains(&it.tool);
+        let writes = self.tool == "write" || other.tool == "write";
+        let shares = self.paths.iter().any(|path| other.paths.contains(path));
+        self.runs_alone() || other.runs_alone() || (touch(self) && touch(other) && writes && shares)
+    }
+}
+
+fn generated() -> impl Strategy<Value = Generated> {
+    let tool = prop_oneof![
+        4 => Just("read"),
+        4 => Just("write"),
+        1 => Just("free"),
+        1 => Just("alone"),
+    ];
+    let paths = prop_oneof![
+        9 => prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d"]), 1..4),
+        1 => Just(vec![""]),
+    ];
+    (tool, paths, 1..20_u64).prop_map(|(tool, paths, ms)| Generated { tool, paths, ms })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each call starts at the moment at which the last earlier call in conflict ends: calls in
+    /// conflict do not overlap and run in order, all others overlap. Every call has its result.
+    #[test]
+    fn calls_start_when_earlier_calls_in_conflict_have_ended(
+        calls in prop::collection::vec(generated(), 0..24),
+    ) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (times, began) = (Times::default(), Instant::now());
+            let batch = Batch {
+                tools: tools(&times, began),
+                calls: calls.iter().enumerate().map(|(place, call)| {
+                    let arguments = json!({"path": call.paths.join(" "), "ms": call.ms});
+                    ToolCall::new(place.to_string(), call.tool, arguments.to_string())
+                }).collect(),
+                ..Batch::default()
+            };
+            let outcomes = Pipeline::new().call_all(batch).await;
+            let ids: Vec<_> = outcomes.iter().map(CallOutcome::call_id).collect();
+            prop_assert_eq!(ids, (0..calls.len()).map(|place| place.to_string()).collect::<Vec<_>>());
+            let mut times = times.lock().unwrap().clone();
+            times.sort_by_key(|(place, _, _)| place.parse::<usize>().unwrap());
+            prop_assert_eq!(times.len(), calls.len());
+            for (place, call) in calls.iter().enumerate() {
+                let earlier = calls.iter().zip(&times).take(place);
+                let ends = earlier.filter(|(it, _)| it.is_in_conflict_with(call)).map(|(_, (_, _, end))| *end);
+                prop_assert_eq!(times[place].1, ends.max().unwrap_or(0), "start of call {}", place);
+                prop_assert_eq!(times[place].2, times[place].1 + call.ms);
+            }
+            Ok(())
+        })?;
+    }
+}
