@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::{
-    call::{Answer, Pending, PendingKind, ToolError, ToolOutput},
+    call::{Decision, Pending, PendingKind, ToolError, ToolOutput},
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -34,14 +34,14 @@ pub(super) fn pass(
     if let Some(scope) = policy.required_scopes.iter().find(|scope| !cx.has_scope(scope)) {
         return Err(ToolError::Denied(format!("the caller lacks the scope \"{scope}\"")));
     }
-    let approved = match cx.answer() {
-        Some(Answer::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
-        Some(Answer::Failed { message }) => {
+    let approved = match cx.decision() {
+        Some(Decision::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
+        Some(Decision::Failed { message }) => {
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
-        Some(Answer::Output { output }) => return Ok(Passage::Answered(output.clone())),
-        Some(Answer::Approved { arguments }) => arguments.as_ref(),
-        Some(Answer::Input { .. } | Answer::Nested { .. }) | None => {
+        Some(Decision::Output { output }) => return Ok(Passage::Answered(output.clone())),
+        Some(Decision::Approved { arguments }) => arguments.as_ref(),
+        Some(Decision::Input { .. } | Decision::Nested { .. }) | None => {
             cx.resumed().and_then(|resumed| resumed.pending().approved.as_ref())
         }
     };
