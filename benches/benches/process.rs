@@ -15,7 +15,7 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use haft_benches::mock;
-use haft_core::{Agent as _, Toolset, tool};
+use haft_core::{Toolset, tool};
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
 
@@ -145,7 +145,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
             let agent = ReactAgent::new(model, Toolset::new().with(Add).with(Multiply))?;
             Box::new(move |run| {
                 let agent = agent.clone();
-                Box::pin(async move { Ok(agent.run(run.to_string().into()).await?.text().to_owned()) })
+                Box::pin(async move { Ok(agent.run(run.to_string()).await?.text()?.to_owned()) })
             })
         }
         "reqwest by hand" => {

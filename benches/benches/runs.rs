@@ -15,7 +15,7 @@ use std::{
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use haft_benches::mock::{self, LATENCY, STEPS};
 use haft_core::{
-    Agent as _, RunOutput, Toolset,
+    RunOutput, Toolset,
     agent::{AgentError, StopReason},
     tool,
 };
@@ -76,7 +76,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     let runs: FuturesUnordered<_> = (0..RUNS)
         .map(|run| {
             let agent = agent.clone();
-            tokio::spawn(async move { (run, agent.run(run.to_string().into()).await) })
+            tokio::spawn(async move { (run, agent.run(run.to_string()).await) })
         })
         .collect();
     // All answers are kept, as by a program that wants them together.

@@ -12,7 +12,7 @@ use std::{hint::black_box, process::ExitCode};
 use futures::StreamExt as _;
 use haft_benches::{Case, ModelServer, STEPS, Work, asynchronous, run};
 use haft_core::{
-    Agent as _, Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, tool,
+    Message, RunEvent, RunInput, Tool, ToolName, Toolset, Transcript, tool,
     tool::{DynamicTool, from_arguments},
 };
 use haft_openai::ChatCompletions;
@@ -105,8 +105,8 @@ fn agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
     rounds_of(move || {
-        let (agent, input) = (agent.clone(), RunInput::following(transcript.clone(), QUESTION));
-        async move { Ok(agent.run(input).await?.text().to_owned()) }
+        let (agent, input) = (agent.clone(), RunInput::new(QUESTION).with_history(transcript.clone()));
+        async move { Ok(agent.run(input).await?.text()?.to_owned()) }
     })
 }
 
@@ -115,11 +115,11 @@ fn streaming_agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
     rounds_of(move || {
-        let mut events = agent.stream(RunInput::following(transcript.clone(), QUESTION));
+        let mut events = agent.stream(RunInput::new(QUESTION).with_history(transcript.clone()));
         async move {
             while let Some(event) = events.next().await {
                 if let RunEvent::Done { output } = event? {
-                    return Ok(output.text().to_owned());
+                    return Ok(output.text()?.to_owned());
                 }
             }
             Err("no answer".into())

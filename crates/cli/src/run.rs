@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, RunOutput, Toolset,
+    RunEvent, RunInput, RunOutput, Toolset,
     agent::{AgentError, AgentErrorKind, RunLimits},
     model::ModelError,
     tool::RunContext,

@@ -5,7 +5,6 @@ mod event;
 mod input;
 mod output;
 mod parked;
-mod steps;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -13,9 +12,8 @@ use futures::stream::{BoxStream, StreamExt as _};
 pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
 pub use input::{RunInput, RunLimits, RunStart};
-pub use output::{AgentStep, RunAnswer, RunOutput, StopReason};
+pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
 pub use parked::Parked;
-pub use steps::Steps;
 
 /// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it
 /// must wait for one.

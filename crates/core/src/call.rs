@@ -14,8 +14,8 @@ use crate::{Timestamp, schema::Repair};
 
 pub use error::{BoxError, ToolError};
 pub use output::{ToolOutcome, ToolOutput};
-pub use pending::{Answer, Answers, Pending, PendingCall, PendingKind};
-pub use resumed::{Resumed, ResumedCalls, WrongAnswer};
+pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
+pub use resumed::{Resumed, ResumedCalls, WrongDecision};
 
 /// A call that a model, or anyone else, asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
     ToolOutput,
     agent::{AgentError, AgentErrorKind, Parked, RunAnswer, StopReason},
-    call::{Answer, Answers, Pending, PendingCall, PendingKind, ToolOutcome},
+    call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolOutcome},
     content::Content,
     tool::RunContext,
     usage::Usage,
@@ -76,13 +76,14 @@ impl<A: Agent> Tool for AgentTool<A> {
         // The agent and its tools are given all of it.
         cx.record_undeclared_read();
         let mut spent = Spent { cx, told: Usage::default() };
-        let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.answer()) {
-            (Some(PendingKind::Nested { pending }), Some(Answer::Nested { answers })) => {
+        let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
+            (Some(PendingKind::Nested { pending }), Some(Decision::Nested { decisions })) => {
                 let Kept { child: state, told } = Kept::of(cx.pending_state().cloned().unwrap_or_default());
                 spent.told = told;
                 let pending = rooted(pending, |id| within(cx.call_id(), id));
-                let answers = answers.iter().map(|(id, answer)| (within(cx.call_id(), id), answer.clone()));
-                RunInput::resume(Parked { pending, state }, answers.collect::<Answers>())
+                let decisions =
+                    decisions.iter().map(|(id, answer)| (within(cx.call_id(), id), answer.clone()));
+                RunInput::resume(Parked { pending, state }, decisions.collect::<Decisions>())
             }
             _ => RunInput::new(question(arguments)),
         };

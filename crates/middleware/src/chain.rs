@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
     call::{
-        Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed,
+        Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed,
         ToolOutcome,
     },
     pipeline::CallOutcome,
@@ -181,19 +181,19 @@ impl Tool for Chain {
 
 /// What is waited for still, if nothing was said to it.
 fn unanswered(cx: &ToolContext) -> Option<&Pending> {
-    let (pending, Some(Answer::Nested { answers })) = (cx.resumed()?.pending(), cx.answer()) else {
+    let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
     };
     let PendingKind::Nested { pending: inner } = &pending.kind else { return None };
-    let is_answered = answers.keys().any(|id| inner.iter().any(|waits| waits.covers(id)));
+    let is_answered = decisions.keys().any(|id| inner.iter().any(|waits| waits.covers(id)));
     (!is_answered).then_some(pending)
 }
 
 /// The answer to the call that waits, or those to calls inside it.
-fn answer_of(waits: &PendingCall, answers: &Answers) -> Answer {
-    match answers.get(&waits.call.id) {
+fn answer_of(waits: &PendingCall, decisions: &Decisions) -> Decision {
+    match decisions.get(&waits.call.id) {
         Some(answer) => answer.clone(),
-        None => Answer::Nested { answers: answers.clone() },
+        None => Decision::Nested { decisions: decisions.clone() },
     }
 }
 
@@ -206,7 +206,7 @@ fn park(waits: PendingCall, place: &Place) -> Result<ToolOutcome, ToolError> {
 impl Chain {
     /// Where the call begins: with the first tool, or with the one that waited and what was said to it.
     fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Place, Option<Resumed>), ToolError> {
-        let (Some(waited), Some(Answer::Nested { answers })) = (cx.resumed(), cx.answer()) else {
+        let (Some(waited), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
             return Ok((Place { step: 0, arguments, warnings: Vec::new() }, None));
         };
         let PendingKind::Nested { pending } = &waited.pending().kind else {
@@ -223,7 +223,8 @@ impl Chain {
         if self.tools.get(place.step).is_none_or(|tool| *tool.definition().name() != *waits.call.name) {
             return Err(ToolError::failed("the chain waited at a tool that it no longer has there"));
         }
-        let resumed = waits.pending.clone().answered(answer_of(waits, answers)).map_err(ToolError::failed)?;
+        let resumed =
+            waits.pending.clone().decided(answer_of(waits, decisions)).map_err(ToolError::failed)?;
         Ok((place, Some(resumed)))
     }
 

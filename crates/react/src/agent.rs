@@ -16,7 +16,7 @@ mod woken;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use futures::stream::BoxStream;
+use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
     Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Tool, Toolset,
     agent::{AgentError, RunStart},
@@ -47,7 +47,7 @@ use hook::Hooks;
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, export::schemars::{self, JsonSchema}, tool_fn, Toolset};
+/// use haft_core::{export::schemars::{self, JsonSchema}, tool_fn, Toolset};
 /// use haft_testing::ScriptedModel;
 /// use haft_react::ReactAgent;
 ///
@@ -62,8 +62,8 @@ use hook::Hooks;
 /// let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
 ///
 /// let agent = ReactAgent::new(model, tools)?;
-/// let output = agent.run("What is 17 plus 25?".into()).await?;
-/// assert_eq!(output.text(), "It is 42.");
+/// let output = agent.run("What is 17 plus 25?").await?;
+/// assert_eq!(output.text()?, "It is 42.");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -103,6 +103,20 @@ impl ReactAgent {
     /// Creates a builder.
     pub fn builder(model: impl ChatModel + 'static) -> ReactAgentBuilder {
         ReactAgentBuilder::new(Arc::new(model))
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
+        Agent::run(self, input.into())
+    }
+
+    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+        Agent::stream(self, input.into())
     }
 
     /// The tools that the agent offers.

@@ -34,7 +34,7 @@ use runtime::{OwnRuntime, Shared};
 /// let answer = agent.run("Hi")?.into_answer().unwrap();
 /// assert_eq!(answer.text, "Hello!");
 ///
-/// for event in agent.stream(RunInput::following(answer.transcript, "What did I say?")) {
+/// for event in agent.stream(RunInput::new("What did I say?").with_history(answer.transcript)) {
 ///     if let RunEvent::TextDelta { text } = event? {
 ///         assert_eq!(text, "You said \"Hi\".");
 ///     }

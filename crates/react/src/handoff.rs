@@ -7,7 +7,7 @@ mod transfer;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use futures::stream::BoxStream;
+use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput,
     agent::{AgentError, AgentErrorKind, Parked, RunStart},
@@ -39,7 +39,7 @@ use transfer::{Transfer, Turn};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, Toolset};
+/// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
 /// use haft_react::{Handoffs, ReactAgent, Route, RouteTable};
 ///
@@ -53,7 +53,7 @@ use transfer::{Transfer, Turn};
 /// let kitchen = ReactAgent::new(ScriptedModel::new().text("One soup, coming."), Toolset::new())?;
 ///
 /// let agents = Handoffs::new(table, [("reception", reception), ("kitchen", kitchen)])?;
-/// let answer = agents.run("I would like a soup.".into()).await?.into_answer().unwrap();
+/// let answer = agents.run("I would like a soup.").await?.into_answer().unwrap();
 /// assert_eq!(answer.text, "One soup, coming.");
 /// assert_eq!(answer.agent.as_deref(), Some("kitchen"));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -156,6 +156,20 @@ impl Handoffs {
         let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
         let parts = Parts { table, agents, carried: Carried::default(), limit: limits::HAND_OFFS };
         Ok(Self(Arc::new(parts)))
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
+        Agent::run(self, input.into())
+    }
+
+    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+        Agent::stream(self, input.into())
     }
 
     /// Sets the part of the conversation that the next agent's model is shown. Default: everything.

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
     Timestamp, ToolCall, ToolResult,
-    call::{Answer, Answers, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed},
+    call::{Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed},
     toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
@@ -157,30 +157,30 @@ impl OpenCalls {
     }
 
     /// Sets the decision of a call that waits, so that it can be handed out again.
-    pub(crate) fn answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+    pub(crate) fn answer(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
         let waiting = leaves.collect::<Vec<_>>().join(", ");
         let not_waiting = || RunError::NotWaiting { id: id.to_owned(), waiting };
         let open = self.0.iter_mut().find(|open| open.covers(id)).ok_or_else(not_waiting.clone())?;
-        let inside = |mut answers: Answers, answer| {
-            answers.insert(id.to_owned(), answer);
-            Answer::Nested { answers }
+        let inside = |mut decisions: Decisions, answer| {
+            decisions.insert(id.to_owned(), answer);
+            Decision::Nested { decisions }
         };
         let (pending, answer) = match &open.state {
             CallState::Waiting { pending } if open.call.id == id => (pending, answer),
-            CallState::Waiting { pending } => (pending, inside(Answers::new(), answer)),
+            CallState::Waiting { pending } => (pending, inside(Decisions::new(), answer)),
             // Another call of the same child was answered before.
-            CallState::Ready { resumed: Some(resumed) } => match resumed.answer() {
-                Answer::Nested { answers } if open.call.id != id && !answers.contains_key(id) => {
-                    (resumed.pending(), inside(answers.clone(), answer))
+            CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
+                Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
+                    (resumed.pending(), inside(decisions.clone(), answer))
                 }
                 _ => return Err(not_waiting()),
             },
             _ => return Err(not_waiting()),
         };
-        let wrong = |source| RunError::WrongAnswer { id: id.to_owned(), source };
-        let resumed = pending.clone().answered(answer).map_err(wrong)?;
+        let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
+        let resumed = pending.clone().decided(answer).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())
     }

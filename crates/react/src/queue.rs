@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 use futures::StreamExt as _;
 use haft_core::{
     Message, Timestamp, ToolCall, ToolResult, Toolset,
-    call::{Answer, FailureKind, PendingCall},
+    call::{Decision, FailureKind, PendingCall},
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::{ListContext, ToolList},
@@ -108,7 +108,7 @@ impl PendingQueue {
     /// Executes all calls, also those pushed meanwhile. A call is executed after the calls whose
     /// results it needs.
     ///
-    /// Returns the calls that wait for a decision. After [`on_answer`](Self::on_answer), execute
+    /// Returns the calls that wait for a decision. After [`on_decision`](Self::on_decision), execute
     /// the queue again.
     ///
     /// # Cancellation
@@ -197,7 +197,7 @@ impl PendingQueue {
     /// # Errors
     ///
     /// Fails if no call of this id waits, or if it waits for another kind of decision.
-    pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+    pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
         self.open.as_mut().ok_or_else(none)?.answer(id, answer)
     }

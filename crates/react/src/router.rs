@@ -10,6 +10,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures::{
     StreamExt as _, TryFutureExt as _,
+    future::BoxFuture,
     stream::{self, BoxStream},
 };
 use haft_core::{
@@ -39,7 +40,7 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, agent::StopReason, Toolset};
+/// use haft_core::{agent::StopReason, Toolset};
 /// use haft_testing::ScriptedModel;
 /// use haft_react::{ReactAgent, RouteTable, Router};
 ///
@@ -52,10 +53,10 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// let architecture = ReactAgent::new(ScriptedModel::new().text("[ ]"), Toolset::new())?;
 /// let router = Router::new(table, [("sequence", sequence), ("architecture", architecture)])?;
 ///
-/// let answer = router.run("Draw the architecture of my system.".into()).await?.into_answer().unwrap();
+/// let answer = router.run("Draw the architecture of my system.").await?.into_answer().unwrap();
 /// assert_eq!(answer.text, "[ ]");
 ///
-/// let answer = router.run("Draw something.".into()).await?.into_answer().unwrap();
+/// let answer = router.run("Draw something.").await?.into_answer().unwrap();
 /// assert_eq!(answer.stop_reason, StopReason::Clarification);
 /// assert_eq!(answer.text, "Do you want a sequence diagram or a diagram of the architecture?");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -156,6 +157,20 @@ impl Router {
             choice = classified => choice,
             () = context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled.into()),
         }
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
+        Agent::run(self, input.into())
+    }
+
+    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+        Agent::stream(self, input.into())
     }
 
     fn follow(

@@ -132,7 +132,7 @@ impl Run {
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
-            RunStart::Resume { parked, answers } => Self::resume(parked, answers)?,
+            RunStart::Resume { parked, decisions } => Self::resume(parked, decisions)?,
         };
         if let Some(limits) = input.limits {
             run.set_limits(limits);

@@ -15,7 +15,7 @@ use haft_core::Timestamp;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let cx = ToolContext::with_state(State::new().with(Clock::fixed(Timestamp::from_unix_millis(0))));
+/// let cx = ToolContext::default().with_state(Clock::fixed(Timestamp::from_unix_millis(0)));
 /// let tools = builtin(&BuiltinConfig::default());
 /// let result = tools.call_with("get_current_datetime", json!({ "format": "date" }), &cx).await;
 /// assert_eq!(result.to_json()["result"]["datetime"], "1970-01-01");

@@ -8,9 +8,9 @@ pub mod airline;
 use std::{error::Error, path::Path};
 
 use haft_core::{
-    Agent, ChatModel, RunInput, RunOutput, Toolset,
+    ChatModel, RunInput, RunOutput, Toolset,
     agent::RunAnswer,
-    call::{Answer, Answers, PendingCall, PendingKind},
+    call::{Decision, PendingCall, PendingKind},
     toolset::ToolSourceExt as _,
 };
 use haft_mcp::{McpSource, StdioServer};
@@ -36,18 +36,14 @@ pub async fn serve(
     model: impl ChatModel + 'static,
     tools: Toolset,
     request: &str,
-    mut decide: impl FnMut(&PendingCall) -> Answer,
+    mut decide: impl FnMut(&PendingCall) -> Decision,
 ) -> Result<RunAnswer, Box<dyn Error>> {
     let agent = ReactAgent::builder(model).tools(tools).instructions(INSTRUCTIONS).build()?;
     let mut input = RunInput::new(request);
     loop {
         match agent.run(input).await? {
             RunOutput::Answer(answer) => return Ok(*answer),
-            RunOutput::Parked(parked) => {
-                let answers = parked.pending.iter().map(|call| (call.call.id.clone(), decide(call)));
-                let answers: Answers = answers.collect();
-                input = RunInput::resume(parked, answers);
-            }
+            RunOutput::Parked(parked) => input = parked.decide(|request| Some(decide(request))),
         }
     }
 }

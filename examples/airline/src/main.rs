@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_core::{
-    call::{Answer, PendingCall},
+    call::{Decision, PendingCall},
     text::WithCauses,
 };
 use haft_local::LocalModel;
@@ -43,19 +43,19 @@ async fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Asks the person at the terminal.
-fn ask(pending: &PendingCall) -> Answer {
+fn ask(pending: &PendingCall) -> Decision {
     print!("{}\nMay it? y, or why not: ", airline::shown(pending));
     let mut said = String::new();
     let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut said));
     match (read, said.trim()) {
-        (Ok(1..), "y" | "yes") => Answer::approved(),
-        (Ok(1..), reason) if !reason.is_empty() => Answer::denied(reason),
-        (Ok(1..), _) => Answer::denied("the customer said no"),
-        _ => Answer::denied("nobody is there to say yes"),
+        (Ok(1..), "y" | "yes") => Decision::approved(),
+        (Ok(1..), reason) if !reason.is_empty() => Decision::denied(reason),
+        (Ok(1..), _) => Decision::denied("the customer said no"),
+        _ => Decision::denied("nobody is there to say yes"),
     }
 }
 
-fn agree(pending: &PendingCall) -> Answer {
+fn agree(pending: &PendingCall) -> Decision {
     println!("{}\nApproved by --yes.", airline::shown(pending));
-    Answer::approved()
+    Decision::approved()
 }

@@ -4,7 +4,7 @@ use std::{error::Error, path::Path, process::Command};
 
 use haft_core::{
     Toolset,
-    call::{Answer, FailureKind, PendingCall},
+    call::{Decision, FailureKind, PendingCall},
 };
 use haft_testing::ScriptedModel;
 
@@ -23,7 +23,7 @@ fn books() -> ScriptedModel {
         .calls([("4", "book_itinerary", r#"{"flight_id":"HF103","user_name":"Ada"}"#)])
 }
 
-fn never(pending: &PendingCall) -> Answer {
+fn never(pending: &PendingCall) -> Decision {
     panic!("nobody is to be asked of {pending:?}")
 }
 
@@ -55,7 +55,7 @@ async fn a_flight_is_booked_once_a_person_agrees() -> Outcome {
     let mut shown = Vec::new();
     let answer = airline::serve(model, tools().await?, "SFO to JFK on 2026-09-01, for Ada.", |pending| {
         shown.push(airline::shown(pending));
-        Answer::approved()
+        Decision::approved()
     })
     .await?;
     assert_eq!(shown, [r#"book_itinerary {"flight_id":"HF103","user_name":"Ada"}"#]);
@@ -75,7 +75,7 @@ async fn a_no_is_told_to_the_model_and_nothing_is_booked() -> Outcome {
     });
     let tools = tools().await?;
     let answer =
-        airline::serve(model, tools.clone(), "SFO to JFK.", |_| Answer::denied("too expensive")).await?;
+        airline::serve(model, tools.clone(), "SFO to JFK.", |_| Decision::denied("too expensive")).await?;
     assert_eq!(answer.text, "I booked nothing.");
     let booked = tools.call("fetch_itinerary", serde_json::json!({"confirmation_number": "C0001"})).await;
     assert_eq!(booked.failure().map(|failure| failure.kind), Some(FailureKind::Failed));

@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, sync::Arc};
 
-use haft_core::{Agent, agent::StopReason, text::WithCauses};
+use haft_core::{agent::StopReason, text::WithCauses};
 use haft_local::LocalModel;
 
 const REQUEST: &str =
@@ -24,8 +24,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     // One model for both.
     let model = Arc::new(LocalModel::builder().progress_bar().open_default().await?);
     let router = diagrams::router(Arc::clone(&model), model, ".")?;
-    let output = router.run(request.as_str().into()).await?;
-    let answer = output.into_answer().map_err(|_| "the run waits for somebody")?;
+    let output = router.run(request.as_str()).await?;
+    let answer = output.into_answer()?;
     println!("{}", answer.text);
     if answer.stop_reason == StopReason::Clarification {
         println!("(Ask again, and say which.)");

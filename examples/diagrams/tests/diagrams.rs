@@ -8,7 +8,6 @@ use std::{
 
 use diagrams::{DiagramError, Graph, Sequence, router};
 use haft_core::{
-    Agent,
     agent::{RunAnswer, StopReason},
     model::ChatResponse,
 };
@@ -32,8 +31,8 @@ async fn answer(
     request: &str,
 ) -> Result<RunAnswer, Box<dyn Error>> {
     let [architect, scribe] = models;
-    let output = router(architect, scribe, folder)?.run(request.into()).await?;
-    output.into_answer().map_err(|_| "the run waits".into())
+    let output = router(architect, scribe, folder)?.run(request).await?;
+    Ok(output.into_answer()?)
 }
 
 const SHOP: &str = r#"digraph shop {

@@ -18,7 +18,7 @@ mod tools;
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use clap::{Parser, ValueEnum};
-use haft_core::{Agent, ChatModel, model::ChatSettings, text::WithCauses};
+use haft_core::{ChatModel, model::ChatSettings, text::WithCauses};
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
@@ -105,6 +105,6 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
 /// Asks one question, and judges how the run went.
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
-    let ended = agent.run(case.prompt.into()).await;
+    let ended = agent.run(case.prompt).await;
     Score::of(case, ended.into(), started.elapsed())
 }

@@ -5,7 +5,7 @@
 use std::{error::Error, path::Path, time::Instant};
 
 use futures::StreamExt;
-use haft_core::{Agent, ChatModel, RunEvent, RunOutput, Toolset, tool};
+use haft_core::{ChatModel, RunEvent, RunOutput, Toolset, tool};
 use haft_mcp::{McpSource, StdioServer};
 use haft_react::ReactAgent;
 
@@ -52,7 +52,7 @@ pub async fn answer(
     let agent = ReactAgent::new(model, tools)?;
     println!("\nQuestion:    {question}");
     let started = Instant::now();
-    let mut events = agent.stream(question.into());
+    let mut events = agent.stream(question);
     while let Some(event) = events.next().await {
         match event? {
             RunEvent::RequestStarted { .. } => println!("Thinking …"),

@@ -1,4 +1,4 @@
-use haft_core::{Agent, Toolset, tool};
+use haft_core::{Toolset, tool};
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
 
@@ -12,6 +12,6 @@ fn add(a: f64, b: f64) -> f64 {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ChatCompletions::from_env("gpt-5-mini")?;
     let agent = ReactAgent::new(model, Toolset::new().with(Add))?;
-    println!("{}", agent.run("What is 17 plus 25?".into()).await?.text());
+    println!("{}", agent.run("What is 17 plus 25?").await?.text()?);
     Ok(())
 }

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use haft_core::{
     ChatModel, Message, RunInput, Schema, Timestamp, ToolDefinition, ToolName, Toolset,
     agent::{AgentError, AgentErrorKind, RunAnswer},
-    call::{Answer, PendingCall},
+    call::{Decision, PendingCall},
     message::MessageBody,
     model::ModelError,
     pipeline::{Batch, CallOutcome},
@@ -50,7 +50,7 @@ pub struct Team {
 }
 
 /// A decision about a call that waits.
-pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Answer + Sync);
+pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Decision + Sync);
 
 impl Team {
     pub fn new(members: impl IntoIterator<Item = (&'static str, Member)>) -> Self {
@@ -147,7 +147,7 @@ impl Team {
                 // A web server would save the run here, and continue it when a person has decided.
                 Effect::Wait(pending) => {
                     for call in pending.iter().flat_map(PendingCall::leaves) {
-                        run.on_answer(&call.call.id, decide(call))?;
+                        run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
                 // This driver has no validators, and no model for summaries: the oldest step is

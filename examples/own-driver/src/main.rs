@@ -7,7 +7,7 @@ use std::error::Error;
 
 use haft_core::{
     Toolset,
-    call::{Answer, PendingCall, PendingKind},
+    call::{Decision, PendingCall, PendingKind},
     tool,
     tool::RunContext,
 };
@@ -27,11 +27,11 @@ fn order(item: String, boxes: u32) -> String {
 }
 
 /// Approves small orders.
-fn decide(pending: &PendingCall) -> Answer {
+fn decide(pending: &PendingCall) -> Decision {
     println!("  to approve: {} {}", pending.call.name, pending.call.arguments);
     match &pending.pending.kind {
-        PendingKind::Approval { arguments } if arguments["boxes"].as_u64() <= Some(5) => Answer::approved(),
-        _ => Answer::denied("at most 5 boxes"),
+        PendingKind::Approval { arguments } if arguments["boxes"].as_u64() <= Some(5) => Decision::approved(),
+        _ => Decision::denied("at most 5 boxes"),
     }
 }
 

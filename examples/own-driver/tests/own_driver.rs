@@ -5,7 +5,7 @@ use std::{error::Error, future::pending, process::Command, time::Duration};
 use haft_core::{
     RunInput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolResult, Toolset, Transcript,
     agent::{AgentErrorKind, Limit, RunLimits},
-    call::{Answer, FailureKind, PendingCall},
+    call::{Decision, FailureKind, PendingCall},
     message::MessageBody,
     tool::{DynamicTool, Policy, RunContext},
 };
@@ -30,8 +30,8 @@ fn one(model: ScriptedModel, tools: Toolset) -> Team {
     Team::new([("one", Member::new(model, "Work.", tools))])
 }
 
-fn nobody(_: &PendingCall) -> Answer {
-    Answer::denied("nobody is here")
+fn nobody(_: &PendingCall) -> Decision {
+    Decision::denied("nobody is here")
 }
 
 fn results(transcript: &Transcript) -> Vec<&ToolResult> {
@@ -101,8 +101,8 @@ async fn an_approval_is_asked_for_each_call() -> Result<(), Box<dyn Error>> {
     let team = one(model, Toolset::new().with(tool("pay", policy)));
     let mut run = team.begin("one", "Pay.".into())?;
     let decide = |call: &PendingCall| match &*call.call.id {
-        "a" => Answer::approved(),
-        _ => Answer::denied("once is enough"),
+        "a" => Decision::approved(),
+        _ => Decision::denied("once is enough"),
     };
     let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &decide).await?;
     let texts: Vec<_> = results(&answer.transcript).iter().map(|result| result.model_text()).collect();

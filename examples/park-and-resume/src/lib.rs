@@ -6,12 +6,7 @@
 
 use std::{error::Error, fs, path::Path};
 
-use haft_core::{
-    Agent, ChatModel, RunInput, RunOutput, Toolset,
-    agent::Parked,
-    call::{Answer, Answers},
-    tool,
-};
+use haft_core::{ChatModel, RunOutput, Toolset, agent::Parked, call::Decision, tool};
 use haft_react::ReactAgent;
 
 /// Says how many boxes of paper are left.
@@ -41,23 +36,21 @@ pub async fn ask(
     question: &str,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
-    let output = agent(model)?.run(question.into()).await?;
+    let output = agent(model)?.run(question).await?;
     told(output, file)
 }
 
 /// The second process, which knows nothing but the file: says yes or no, and goes on.
 pub async fn answer(
     model: impl ChatModel + 'static,
-    answer: Answer,
+    decision: Decision,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
     let parked: Parked = serde_json::from_str(&fs::read_to_string(file)?)?;
-    // One answer for all calls that wait; they could also come one by one.
-    let waiting = parked.pending.iter().map(|pending| pending.call.id.clone());
-    let answers: Answers = waiting.map(|id| (id, answer.clone())).collect();
-    // Nobody must go on with the same run twice: what is done is done once.
+    // The file is removed first: a run is resumed once.
     fs::remove_file(file)?;
-    let output = agent(model)?.run(RunInput::resume(parked, answers)).await?;
+    // One decision for all requests. They can also be decided one by one.
+    let output = agent(model)?.run(parked.decide(|_| Some(decision.clone()))).await?;
     told(output, file)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
-use haft_core::{call::Answer, text::WithCauses};
+use haft_core::{call::Decision, text::WithCauses};
 use haft_local::LocalModel;
 
 const QUESTION: &str = "Order 3 boxes of paper.";
@@ -23,9 +23,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let file = Path::new("parked-run.json");
     let answer = match arguments.as_slice() {
-        ["yes"] => Some(Answer::approved()),
-        ["no"] => Some(Answer::denied("a person said no")),
-        ["no", reason] => Some(Answer::denied(*reason)),
+        ["yes"] => Some(Decision::approved()),
+        ["no"] => Some(Decision::denied("a person said no")),
+        ["no", reason] => Some(Decision::denied(*reason)),
         _ => None,
     };
     if answer.is_some() && !file.exists() {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 
-use haft_core::{call::Answer, model::ChatResponse};
+use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
 use park_and_resume::{answer, ask};
 
@@ -28,7 +28,7 @@ async fn a_run_waits_in_a_file_and_goes_on() -> Result<(), Box<dyn Error>> {
         assert_eq!(said[2..], ["2", "3 boxes are ordered"]);
         Ok(ChatResponse::new("Three boxes are on their way."))
     });
-    assert_eq!(answer(second, Answer::approved(), &file).await?, "Three boxes are on their way.");
+    assert_eq!(answer(second, Decision::approved(), &file).await?, "Three boxes are on their way.");
     assert!(!file.exists(), "nobody can go on twice");
     Ok(())
 }
@@ -42,7 +42,7 @@ async fn a_no_is_told_with_its_reason() -> Result<(), Box<dyn Error>> {
         assert_eq!(last.as_deref(), Some("denied: too many"));
         Ok(ChatResponse::new("Then I order none."))
     });
-    assert_eq!(answer(second, Answer::denied("too many"), &file).await?, "Then I order none.");
+    assert_eq!(answer(second, Decision::denied("too many"), &file).await?, "Then I order none.");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 // An agent with one tool, on a model in the process.
 
-use haft_core::{Agent, Toolset, tool};
+use haft_core::{Toolset, tool};
 use haft_local::LocalModel;
 use haft_react::ReactAgent;
 
@@ -19,7 +19,7 @@ fn add(
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = LocalModel::builder().progress_bar().open_default().await?;
     let agent = ReactAgent::new(model, Toolset::new().with(Add))?;
-    let output = agent.run("What is 17 plus 25?".into()).await?;
-    println!("{}", output.text());
+    let output = agent.run("What is 17 plus 25?").await?;
+    println!("{}", output.text()?);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One model in the place of another, over the wire.
 
 use futures::TryStreamExt as _;
-use haft_core::{Agent as _, RunEvent, RunOutput, Toolset, agent::AgentErrorKind, model::ModelError};
+use haft_core::{RunEvent, RunOutput, Toolset, agent::AgentErrorKind, model::ModelError};
 use haft_middleware::FallbackModel;
 use haft_middleware::ModelMiddleware as _;
 use haft_openai::{ChatCompletions, Provider};
@@ -41,13 +41,13 @@ async fn each_server_is_asked_in_its_own_form() {
         let second = ModelServer::start([again]).unwrap();
         let agent = agent(&first, &second);
         let output = if is_watched {
-            let events: Vec<_> = agent.stream("Add.".into()).try_collect().await.unwrap();
+            let events: Vec<_> = agent.stream("Add.").try_collect().await.unwrap();
             let refused = |event: &RunEvent| matches!(event, RunEvent::ReplyRefused { .. });
             assert!(!events.iter().any(refused));
             let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
             output
         } else {
-            agent.run("Add.".into()).await.unwrap()
+            agent.run("Add.").await.unwrap()
         };
         let RunOutput::Answer(answer) = output else { panic!("{output:?}") };
         assert_eq!((&*answer.text, answer.steps.len(), answer.usage.requests), ("42 and 3.", 2, 3));
@@ -75,7 +75,7 @@ async fn what_each_server_said_is_in_the_error_and_no_key() {
         .unwrap()
         .with_fallback(model(&first, "first", Provider::OpenAi))
         .with_fallback(model(&second, "second", Provider::OpenAi));
-    let error = ReactAgent::new(model, Toolset::new()).unwrap().run("Hi".into()).await.unwrap_err();
+    let error = ReactAgent::new(model, Toolset::new()).unwrap().run("Hi").await.unwrap_err();
     let AgentErrorKind::Model(ModelError::NoneReplied { failures }) = &*error.kind else {
         panic!("{error:?}")
     };

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{Agent as _, RunEvent, Toolset};
+use haft_core::{RunEvent, Toolset};
 use haft_openai::{ChatCompletions, ModelBuilder, Responses};
 use haft_react::ReactAgent;
 use serde_json::Value;
@@ -117,15 +117,15 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
 async fn answer(agent: &ReactAgent, question: &str, is_watched: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_watched {
-        return agent.run(question.into()).await.unwrap().text().to_owned();
+        return agent.run(question).await.unwrap().text().unwrap().to_owned();
     }
-    let events: Vec<_> = agent.stream(question.into()).try_collect().await.unwrap();
+    let events: Vec<_> = agent.stream(question).try_collect().await.unwrap();
     let heard = events.iter().filter_map(|event| match event {
         RunEvent::TextDelta { text } => Some(text.as_str()),
         _ => None,
     });
     let heard: String = heard.collect();
     let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
-    assert!(heard.ends_with(output.text()), "{heard:?}");
-    output.text().to_owned()
+    assert!(heard.ends_with(output.text().unwrap()), "{heard:?}");
+    output.text().unwrap().to_owned()
 }

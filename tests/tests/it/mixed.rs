@@ -1,7 +1,7 @@
 //! One agent with Rust functions, built-in tools and the tools of a child process.
 
 use expect_test::expect;
-use haft_core::{Agent as _, Toolset, call::FailureKind};
+use haft_core::{Toolset, call::FailureKind};
 use haft_mcp::McpSource;
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
@@ -25,7 +25,7 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
         ])
         .text("Done.");
     let agent = ReactAgent::new(model, tools().await).unwrap();
-    let output = agent.run("Add, and tell the date.".into()).await.unwrap();
+    let output = agent.run("Add, and tell the date.").await.unwrap();
 
     let answer = output.answer().unwrap();
     let steps: Vec<_> = answer.steps.iter().map(|step| (step.step_number, step.tool_name.as_str())).collect();
@@ -48,7 +48,7 @@ async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
         ])
         .text("It failed.");
     let agent = ReactAgent::new(model, tools().await).unwrap();
-    let output = agent.run("Try.".into()).await.unwrap();
+    let output = agent.run("Try.").await.unwrap();
 
     let results: Vec<_> = output.answer().unwrap().steps.iter().map(|step| &step.result).collect();
     let failures: Vec<_> = results.iter().map(|result| result.failure().unwrap()).collect();

@@ -1,7 +1,7 @@
 //! An agent, and a model behind the Chat Completions API.
 
 use expect_test::{Expect, expect};
-use haft_core::{Agent as _, RunInput, Toolset};
+use haft_core::{RunInput, Toolset};
 use haft_openai::ChatCompletions;
 use haft_react::{JsonReact, ReactAgent};
 use haft_tests::{ModelServer, Reply};
@@ -31,8 +31,8 @@ fn check_messages(request: &Value, expected: Expect) {
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
     let server = ModelServer::start([Reply::Calls(calls), Reply::Text("42 and 3.")]).unwrap();
-    let output = agent(&server).run("Add 17 and 25, and 1 and 2.".into()).await.unwrap();
-    assert_eq!(output.text(), "42 and 3.");
+    let output = agent(&server).run("Add 17 and 25, and 1 and 2.").await.unwrap();
+    assert_eq!(output.text().unwrap(), "42 and 3.");
     assert_eq!(output.answer().unwrap().usage.total_tokens(), 30);
 
     let requests = server.requests();
@@ -57,7 +57,7 @@ async fn ids_that_are_no_ids_are_replaced() {
         ("", "add", r#"{"x":3,"y":3}"#),
     ];
     let server = ModelServer::start([Reply::Calls(calls), Reply::Text("2, 4 and 6.")]).unwrap();
-    agent(&server).run("Add.".into()).await.unwrap();
+    agent(&server).run("Add.").await.unwrap();
 
     let requests = server.requests();
     let messages = requests[1]["messages"].as_array().unwrap();
@@ -79,9 +79,9 @@ async fn a_second_question_continues_the_conversation() {
         ModelServer::start([Reply::Calls(calls), Reply::Text("It is 42."), Reply::Text("Yes, even.")])
             .unwrap();
     let agent = agent(&server);
-    let first = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
-    let second = agent.run(RunInput::following(first.transcript, "Is that even?")).await.unwrap();
-    assert_eq!(second.text(), "Yes, even.");
+    let first = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
+    let second = agent.run(RunInput::new("Is that even?").with_history(first.transcript)).await.unwrap();
+    assert_eq!(second.text().unwrap(), "Yes, even.");
     assert_eq!(second.answer().unwrap().usage.requests, 1, "the first answer is paid for");
     check_messages(
         &server.requests()[2],
@@ -108,8 +108,8 @@ async fn a_model_without_function_calls_is_constrained_to_json() {
         .dialect(JsonReact::new())
         .build()
         .unwrap();
-    let output = agent.run("What is 17 plus 25?".into()).await.unwrap();
-    assert_eq!(output.text(), "It is 42.");
+    let output = agent.run("What is 17 plus 25?").await.unwrap();
+    assert_eq!(output.text().unwrap(), "It is 42.");
 
     let requests = server.requests();
     assert!(requests[0]["tools"].is_null());

@@ -3,12 +3,12 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::Parked;
-use crate::call::Answers;
+use crate::call::Decisions;
 use crate::{
     limits,
     message::{Message, Transcript},
     model::ToolChoice,
-    tool::RunContext,
+    tool::{Principal, RunContext},
     usage::Cost,
 };
 
@@ -51,8 +51,8 @@ pub enum RunStart {
     Resume {
         /// The run that waits.
         parked: Parked,
-        /// What it waits for, or a part of it.
-        answers: Answers,
+        /// Decisions about its calls. Some may be missing.
+        decisions: Decisions,
     },
 }
 
@@ -106,18 +106,23 @@ impl RunInput {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Goes on with a conversation: the transcript of an earlier answer, and something new to say.
-    pub fn following(transcript: Transcript, message: impl Into<Message>) -> Self {
-        Self::from_start(RunStart::New { messages: vec![message.into()], transcript })
-    }
-
-    /// Goes on with a run that waited.
-    pub fn resume(parked: Parked, answers: Answers) -> Self {
-        Self::from_start(RunStart::Resume { parked, answers })
+    /// Resumes a suspended run. See [`Parked::resume`] and [`Parked::approve_all`] for shorter forms.
+    pub fn resume(parked: Parked, decisions: Decisions) -> Self {
+        Self::from_start(RunStart::Resume { parked, decisions })
     }
 
     fn from_start(start: RunStart) -> Self {
         Self { start, limits: None, tool_choice: None, stop_on: None, context: RunContext::default() }
+    }
+
+    /// Continues a conversation with this [transcript](super::RunOutput::transcript). Ignored for a
+    /// resumed run, which has its own.
+    #[must_use]
+    pub fn with_history(mut self, history: impl Into<Transcript>) -> Self {
+        if let RunStart::New { transcript, .. } = &mut self.start {
+            *transcript = history.into();
+        }
+        self
     }
 
     /// Sets the limits of this run.
@@ -143,7 +148,21 @@ impl RunInput {
         self
     }
 
-    /// Sets what the run's tools are given.
+    /// Adds a value to the [state](RunContext::state) of the tools in this run.
+    #[must_use]
+    pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.context.state = self.context.state.with(value);
+        self
+    }
+
+    /// Sets the principal of this run.
+    #[must_use]
+    pub fn with_principal(mut self, principal: Principal) -> Self {
+        self.context.principal = Some(principal);
+        self
+    }
+
+    /// Sets the context of the tools. Replaces earlier state and principal.
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;

@@ -1,7 +1,7 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{Parked, Steps};
+use super::Parked;
 use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
 /// How a run ended: with an answer, or waiting for one.
@@ -25,7 +25,7 @@ pub struct RunAnswer {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The calls of this run, in order.
-    pub steps: Steps,
+    pub steps: Vec<AgentStep>,
     /// What the run cost.
     pub usage: Usage,
     /// Why it stopped.
@@ -70,7 +70,38 @@ pub enum StopReason {
     Clarification,
 }
 
+/// An error of [`RunAnswer::parse`]: the outputs do not fit the type.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is no {wanted}: {}", at(field, source))]
+pub struct ParseError {
+    /// The path of the field, such as `address.city`. Empty if the error is at the root.
+    pub field: String,
+    /// The name of the type.
+    pub wanted: &'static str,
+    /// The error of the field.
+    pub source: serde_json::Error,
+}
+
+fn at(field: &str, source: &serde_json::Error) -> String {
+    if field.is_empty() { source.to_string() } else { format!("`{field}`: {source}") }
+}
+
 impl RunAnswer {
+    /// Reads the [outputs](Self::outputs) into a type.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`ParseError`] that names the field. Without declared outputs, each required field is
+    /// missing.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
+        let outputs = Value::Object(self.outputs.clone());
+        serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {
+            field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
+            wanted: std::any::type_name::<T>().rsplit("::").next().unwrap_or_default(),
+            source: error.into_inner(),
+        })
+    }
+
     /// Says which of several agents answered; it may have several agents inside, of which one did.
     #[must_use]
     pub fn by(mut self, agent: &str) -> Self {
@@ -83,7 +114,7 @@ impl RunAnswer {
 }
 
 impl RunOutput {
-    /// The answer, unless the run waits.
+    /// Returns the answer. `None` if the run is suspended.
     pub fn answer(&self) -> Option<&RunAnswer> {
         match self {
             Self::Answer(answer) => Some(answer),
@@ -91,7 +122,7 @@ impl RunOutput {
         }
     }
 
-    /// The answer, unless the run waits.
+    /// Returns the answer.
     ///
     /// # Errors
     ///
@@ -103,14 +134,34 @@ impl RunOutput {
         }
     }
 
-    /// The text of the answer; empty while the run waits.
-    pub fn text(&self) -> &str {
-        self.answer().map_or("", |answer| &answer.text)
+    /// Returns the text of the answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`Parked`] run, which names the calls that need a decision.
+    pub fn text(&self) -> Result<&str, Parked> {
+        self.finished().map(|answer| &*answer.text)
+    }
+
+    /// Returns the conversation, for the [next turn](super::RunInput::with_history).
+    ///
+    /// # Errors
+    ///
+    /// Fails with the [`Parked`] run.
+    pub fn transcript(&self) -> Result<&Transcript, Parked> {
+        self.finished().map(|answer| &answer.transcript)
+    }
+
+    fn finished(&self) -> Result<&RunAnswer, Parked> {
+        match self {
+            Self::Answer(answer) => Ok(answer),
+            Self::Parked(parked) => Err(parked.clone()),
+        }
     }
 
     /// The results of a tool by name, in order.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
-        let steps = self.answer().map_or(&[] as &[AgentStep], |answer| &answer.steps);
-        steps.iter().filter(move |step| step.tool_name == tool).map(|step| &step.result)
+        let steps = self.answer().into_iter().flat_map(|answer| &answer.steps);
+        steps.filter(move |step| step.tool_name == tool).map(|step| &step.result)
     }
 }

@@ -1,13 +1,73 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::PendingCall;
+use super::RunInput;
+use crate::call::{Decision, PendingCall, PendingKind};
 
-/// A run that waits, as data: it can be saved, and go on in another process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A suspended run as data: it can be saved, and resumed in another process.
+///
+/// It is also the error of [`RunOutput::text`](super::RunOutput::text), and names the calls that need a
+/// decision.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_core::{Agent, RunOutput, agent::AgentError, call::Decision};
+///
+/// # async fn example(agent: impl Agent, output: RunOutput) -> Result<(), AgentError> {
+/// if let RunOutput::Parked(parked) = output {
+///     let input = parked.resume([
+///         ("call_1", Decision::approved()),
+///         ("call_2", Decision::denied("too expensive")),
+///     ]);
+///     let output = agent.run(input).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("the run is suspended, and needs decisions: {}", self.needs())]
 pub struct Parked {
-    /// What is waited for.
+    /// The suspended calls.
     pub pending: Vec<PendingCall>,
-    /// What the agent needs to go on. Only the agent that wrote it reads it.
+    /// The state of the agent. Only the agent that wrote it reads it.
     pub state: Value,
+}
+
+impl Parked {
+    /// Returns the calls that need a decision, including those inside other calls.
+    pub fn requests(&self) -> Vec<&PendingCall> {
+        self.pending.iter().flat_map(PendingCall::leaves).collect()
+    }
+
+    /// Resumes the run with decisions by the ids of [its requests](Self::requests). Other calls stay
+    /// suspended. An unknown id is an error of the run.
+    pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
+        RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
+    }
+
+    /// Resumes the run with a decision about each of [its requests](Self::requests). With `None` the call
+    /// stays suspended.
+    pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
+        let requests = self.requests().into_iter();
+        let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
+        let decisions = decisions.collect();
+        RunInput::resume(self, decisions)
+    }
+
+    /// Resumes the run and approves each call that needs an approval. Calls that need an input or a result
+    /// stay suspended.
+    pub fn approve_all(self) -> RunInput {
+        let is_approval =
+            |request: &PendingCall| matches!(request.pending.kind, PendingKind::Approval { .. });
+        self.decide(|request| is_approval(request).then(Decision::approved))
+    }
+
+    fn needs(&self) -> String {
+        let requests = self.requests().into_iter();
+        let needs = requests.map(|PendingCall { call, pending }| {
+            format!("{} for call {:?} of tool {:?}", pending.kind.needs(), call.id, call.name)
+        });
+        needs.collect::<Vec<_>>().join(", ")
+    }
 }

@@ -12,8 +12,8 @@ use crate::content::{Content, text_of};
 pub enum ToolOutcome {
     /// The work is done.
     Done(ToolOutput),
-    /// Somebody else must act first: the run waits. The tool is called again with the answer in
-    /// [`ToolContext::answer`](crate::tool::ToolContext::answer).
+    /// Somebody else must act first: the run waits. The tool is called again with the decision in
+    /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
     Pending(Pending),
 }
 

@@ -10,14 +10,14 @@ use super::{ToolCall, ToolOutput};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{call::{Answer, Pending, PendingKind, ToolOutcome}, tool, ToolContext};
+/// use haft_core::{call::{Decision, Pending, PendingKind, ToolOutcome}, tool, ToolContext};
 /// use serde_json::json;
 ///
 /// /// Books a seat.
 /// #[tool]
 /// fn book(#[tool(context)] cx: &ToolContext) -> ToolOutcome {
-///     match (cx.answer(), cx.pending_state()) {
-///         (Some(Answer::Input { value }), Some(offer)) => format!("{value} of offer {offer}").into(),
+///     match (cx.decision(), cx.pending_state()) {
+///         (Some(Decision::Input { value }), Some(offer)) => format!("{value} of offer {offer}").into(),
 ///         _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!(7))),
 ///     }
 /// }
@@ -55,10 +55,10 @@ impl Pending {
     }
 }
 
-/// A call that waits for somebody: an approval, an answer, work done elsewhere.
+/// A suspended call: it needs an approval, an input, or a result from elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
-    /// The call that waits; an answer carries its id.
+    /// The suspended call. A decision refers to it by its id.
     pub call: ToolCall,
     /// What it waits for.
     #[serde(flatten)]
@@ -66,12 +66,12 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    /// Whether an answer of this id is for the call itself or for one inside it.
+    /// Returns `true` if the id is of the call itself or of a call inside it.
     pub fn covers(&self, id: &str) -> bool {
         self.call.id == id || self.inner().iter().any(|inner| inner.covers(id))
     }
 
-    /// The calls that somebody must answer: this one, or those that a child run waits for.
+    /// The calls that need a decision: this one, or those inside its child run.
     pub fn leaves(&self) -> Vec<&Self> {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
@@ -97,11 +97,11 @@ pub enum PendingKind {
         /// The arguments that were shown, parsed and repaired.
         arguments: Value,
     },
-    /// An answer of a person.
+    /// The input of a person.
     Input {
         /// The question.
         message: String,
-        /// What the answer must look like, as JSON Schema.
+        /// The JSON Schema of the input.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         schema: Map<String, Value>,
     },
@@ -115,20 +115,20 @@ pub enum PendingKind {
 }
 
 impl PendingKind {
-    /// Asks a person, whose answer may be anything.
+    /// Asks a person for any input.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input { message: message.into(), schema: Map::new() }
     }
 }
 
-/// Answers by the id of the call that waits. Not all need to come at once.
-pub type Answers = BTreeMap<String, Answer>;
+/// Decisions by the id of the suspended call. Some may be missing: their calls stay suspended.
+pub type Decisions = BTreeMap<String, Decision>;
 
-/// What somebody says to a call that waits.
+/// A decision of a person or program about a suspended call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Answer {
+pub enum Decision {
     /// The call may run.
     Approved {
         /// With these arguments in place of those that were shown.
@@ -142,7 +142,7 @@ pub enum Answer {
     },
     /// What a person said.
     Input {
-        /// The answer, of the schema that was asked for.
+        /// The input, of the requested schema.
         value: Value,
     },
     /// What came of work that was done elsewhere.
@@ -155,14 +155,14 @@ pub enum Answer {
         /// Why; the model reads it.
         message: String,
     },
-    /// Answers to what a child run waits for, by the ids of its calls.
+    /// Decisions about the calls of a child run, by their ids.
     Nested {
-        /// The answers, or a part of them.
-        answers: Answers,
+        /// The decisions, or a part of them.
+        decisions: Decisions,
     },
 }
 
-impl Answer {
+impl Decision {
     /// Permits a call with the arguments that were shown.
     pub fn approved() -> Self {
         Self::Approved { arguments: None }

@@ -3,63 +3,65 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Answer, Answers, Pending, PendingCall, PendingKind};
+use super::{Decision, Decisions, Pending, PendingCall, PendingKind};
 use crate::schema::Schema;
 
-/// A call that waited and can go on: what it waited for, and an answer that fits.
+/// A suspended call with a valid decision about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Resumed {
     pending: Pending,
-    answer: Answer,
+    decision: Decision,
 }
 
 /// Calls that go on, by their ids.
 pub type ResumedCalls = BTreeMap<String, Resumed>;
 
-/// An answer that is none to what a call waits for.
+/// An error of a decision that does not fit its call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WrongAnswer {
-    /// It is of another kind.
-    #[error("it waits for {wanted}, which this answer is not")]
+pub enum WrongDecision {
+    /// The decision is of another kind.
+    #[error("it waits for {wanted}, which this decision is not")]
     Kind {
-        /// What would be an answer.
+        /// The expected kind.
         wanted: &'static str,
     },
-    /// A person's answer is not what was asked for.
-    #[error("the answer is not what was asked for: {0}")]
+    /// The input of a person does not fit the schema.
+    #[error("the decision is not what was asked for: {0}")]
     Input(String),
 }
 
 impl Pending {
-    /// Holds an answer against what the call waits for.
+    /// Checks a decision about the call.
     ///
-    /// An approval is bound to the arguments that were shown: exactly those run, or the ones that the answer puts in
-    /// their place, whatever the tool's schema makes of the model's text by then.
+    /// An approval is bound to the arguments that were shown. The call runs with these arguments, or
+    /// with those of the decision, even if the schema of the tool has changed.
     ///
     /// # Errors
     ///
-    /// Fails when the answer is of another kind, or is not of the schema that a person was asked for. A denial answers
-    /// everything.
-    pub fn answered(self, answer: Answer) -> Result<Resumed, WrongAnswer> {
-        let answer = match (&self.kind, answer) {
-            (_, answer @ Answer::Denied { .. }) => answer,
-            (PendingKind::Approval { arguments }, Answer::Approved { arguments: others }) => {
-                Answer::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) }
+    /// Fails if the decision is of another kind, or if an input does not fit its schema. A denial fits each
+    /// call.
+    pub fn decided(self, decision: Decision) -> Result<Resumed, WrongDecision> {
+        let decision = match (&self.kind, decision) {
+            (_, decision @ Decision::Denied { .. }) => decision,
+            (PendingKind::Approval { arguments }, Decision::Approved { arguments: others }) => {
+                Decision::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) }
             }
-            (PendingKind::Input { schema, .. }, Answer::Input { value }) => {
+            (PendingKind::Input { schema, .. }, Decision::Input { value }) => {
                 check_input(schema, &value)?;
-                Answer::Input { value }
+                Decision::Input { value }
             }
-            (PendingKind::External, answer @ (Answer::Output { .. } | Answer::Failed { .. })) => answer,
-            (PendingKind::Nested { pending }, Answer::Nested { answers }) => {
-                check_nested(pending, &answers)?;
-                Answer::Nested { answers }
+            (PendingKind::External, decision @ (Decision::Output { .. } | Decision::Failed { .. })) => {
+                decision
             }
-            (kind, _) => return Err(WrongAnswer::Kind { wanted: wanted(kind) }),
+            (PendingKind::Nested { pending }, Decision::Nested { decisions }) => {
+                check_nested(pending, &decisions)?;
+                Decision::Nested { decisions }
+            }
+            (kind, _) => return Err(WrongDecision::Kind { wanted: kind.needs() }),
         };
-        Ok(Resumed { pending: self, answer })
+        Ok(Resumed { pending: self, decision })
     }
 }
 
@@ -69,67 +71,70 @@ impl Resumed {
         &self.pending
     }
 
-    /// What was said to it.
-    pub fn answer(&self) -> &Answer {
-        &self.answer
+    /// The decision.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
     }
 
     /// The arguments that a person approved, in this answer or an earlier one.
     pub(crate) fn approved(&self) -> Option<&Value> {
-        match &self.answer {
-            Answer::Approved { arguments } => arguments.as_ref(),
+        match &self.decision {
+            Decision::Approved { arguments } => arguments.as_ref(),
             _ => self.pending.approved.as_ref(),
         }
     }
 }
 
-fn wanted(kind: &PendingKind) -> &'static str {
-    match kind {
-        PendingKind::Approval { .. } => "an approval or a denial",
-        PendingKind::Input { .. } => "the input of a person or a denial",
-        PendingKind::External => "an output, a failure or a denial",
-        PendingKind::Nested { .. } => "answers to the calls inside it",
+impl PendingKind {
+    /// The kinds of decisions that fit.
+    pub(crate) fn needs(&self) -> &'static str {
+        match self {
+            Self::Approval { .. } => "an approval or a denial",
+            Self::Input { .. } => "the input of a person or a denial",
+            Self::External => "an output, a failure or a denial",
+            Self::Nested { .. } => "decisions about the calls inside it",
+        }
     }
 }
 
-/// Holds answers against the calls inside a child run, however deep they are.
-fn check_nested(pending: &[PendingCall], answers: &Answers) -> Result<(), WrongAnswer> {
-    for (id, answer) in answers {
+/// Checks decisions about the calls inside a child run, at any depth.
+fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), WrongDecision> {
+    for (id, decision) in decisions {
         let Some(waits) = pending.iter().find(|waits| waits.covers(id)) else {
-            return Err(WrongAnswer::Kind { wanted: wanted(&PendingKind::Nested { pending: Vec::new() }) });
+            return Err(WrongDecision::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
         };
         let is_inside = waits.call.id != *id;
-        let answer = answer.clone();
-        let answer = if is_inside {
-            Answer::Nested { answers: Answers::from([(id.clone(), answer)]) }
+        let decision = decision.clone();
+        let decision = if is_inside {
+            Decision::Nested { decisions: Decisions::from([(id.clone(), decision)]) }
         } else {
-            answer
+            decision
         };
-        waits.pending.clone().answered(answer)?;
+        waits.pending.clone().decided(decision)?;
     }
     Ok(())
 }
 
-fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongAnswer> {
+fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongDecision> {
     if schema.is_empty() {
         return Ok(());
     }
     let schema = Schema::new(Value::Object(schema.clone()))
-        .map_err(|error| WrongAnswer::Input(format!("its schema cannot be used: {error}")))?;
-    schema.validate(value).map_err(|error| WrongAnswer::Input(error.to_string()))
+        .map_err(|error| WrongDecision::Input(format!("its schema cannot be used: {error}")))?;
+    schema.validate(value).map_err(|error| WrongDecision::Input(error.to_string()))
 }
 
 /// A resumed call as it was saved, before it is known to fit.
 #[derive(Deserialize)]
 struct Unchecked {
     pending: Pending,
-    answer: Answer,
+    decision: Decision,
 }
 
 impl TryFrom<Unchecked> for Resumed {
-    type Error = WrongAnswer;
+    type Error = WrongDecision;
 
-    fn try_from(Unchecked { pending, answer }: Unchecked) -> Result<Self, WrongAnswer> {
-        pending.answered(answer)
+    fn try_from(Unchecked { pending, decision }: Unchecked) -> Result<Self, WrongDecision> {
+        pending.decided(decision)
     }
 }

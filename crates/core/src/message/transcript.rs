@@ -82,6 +82,12 @@ impl FromIterator<Message> for Transcript {
     }
 }
 
+impl From<&Self> for Transcript {
+    fn from(transcript: &Self) -> Self {
+        transcript.clone()
+    }
+}
+
 impl Extend<Arc<Message>> for Transcript {
     fn extend<I: IntoIterator<Item = Arc<Message>>>(&mut self, messages: I) {
         Arc::make_mut(&mut self.messages).extend(messages);

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::{
-    call::{Answer, Pending, PendingKind, Resumed, ToolError, ToolOutput},
+    call::{Decision, Pending, PendingKind, Resumed, ToolError, ToolOutput},
     tool::{ToolContext, ToolDefinition},
 };
 
@@ -34,13 +34,13 @@ pub(super) fn pass(
     if let Some(scope) = policy.required_scopes.iter().find(|scope| !cx.has_scope(scope)) {
         return Err(ToolError::Denied(format!("the caller lacks the scope \"{scope}\"")));
     }
-    let approved = match cx.answer() {
-        Some(Answer::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
-        Some(Answer::Failed { message }) => {
+    let approved = match cx.decision() {
+        Some(Decision::Denied { reason }) => return Err(ToolError::Denied(reason.clone())),
+        Some(Decision::Failed { message }) => {
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
-        Some(Answer::Output { output }) => return Ok(Passage::Answered(output.clone())),
-        Some(Answer::Approved { .. } | Answer::Input { .. } | Answer::Nested { .. }) | None => {
+        Some(Decision::Output { output }) => return Ok(Passage::Answered(output.clone())),
+        Some(Decision::Approved { .. } | Decision::Input { .. } | Decision::Nested { .. }) | None => {
             cx.resumed().and_then(Resumed::approved)
         }
     };

@@ -7,13 +7,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::{State, StateType, scope::CallScope};
 use crate::{
-    call::{Answer, Resumed, ToolError},
+    call::{Decision, Resumed, ToolError},
     usage::{Usage, UsageMeter},
 };
 
 /// What a call knows of its surroundings. Cheap to clone.
 ///
 /// A default context has no principal, no state and no deadline, and is never cancelled.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{ToolContext, tool::Principal};
+///
+/// let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+/// let cx = ToolContext::default().with_call_id("call_1").with_principal(ann).with_state(7_u32);
+/// assert_eq!((cx.call_id(), cx.state::<u32>()?), ("call_1", 7));
+/// # Ok::<(), haft_core::ToolError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct ToolContext {
     run: Arc<RunContext>,
@@ -79,12 +90,29 @@ impl ToolContext {
         Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
 
-    /// Makes a context outside a run that gives tools this state.
-    pub fn with_state(state: State) -> Self {
-        Self { run: Arc::new(RunContext { state, ..RunContext::default() }), ..Self::default() }
+    /// Sets the id of the call.
+    #[must_use]
+    pub fn with_call_id(mut self, call_id: impl Into<Arc<str>>) -> Self {
+        self.call_id = call_id.into();
+        self
     }
 
-    /// Lets a call that waited go on, with the answer that it [was given](crate::call::Pending::answered).
+    /// Sets the principal.
+    #[must_use]
+    pub fn with_principal(mut self, principal: Principal) -> Self {
+        Arc::make_mut(&mut self.run).principal = Some(principal);
+        self
+    }
+
+    /// Adds a value to the [state](RunContext::state).
+    #[must_use]
+    pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        let run = Arc::make_mut(&mut self.run);
+        run.state = run.state.clone().with(value);
+        self
+    }
+
+    /// Lets a call that waited go on, with the decision that it [was given](crate::call::Pending::decided).
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
@@ -231,9 +259,9 @@ impl ToolContext {
         self.deadline
     }
 
-    /// The answer that the call waited for, if it did.
-    pub fn answer(&self) -> Option<&Answer> {
-        self.resumed().map(Resumed::answer)
+    /// The decision about the suspended call, if the call is resumed.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.resumed().map(Resumed::decision)
     }
 
     /// What the tool [kept](crate::call::Pending::state) when it began to wait, if it did: null when it kept nothing.
@@ -241,7 +269,7 @@ impl ToolContext {
         self.resumed().map(|resumed| &resumed.pending().state)
     }
 
-    /// The pending state and the answer of a call that is resumed.
+    /// The pending state and the decision of a call that is resumed.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }

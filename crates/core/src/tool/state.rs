@@ -83,7 +83,7 @@ impl State {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use haft_core::{tool, tool::State, ToolContext, ToolExt};
+    /// use haft_core::{tool, tool::{RunContext, State}, ToolContext, ToolExt};
     /// use serde_json::json;
     ///
     /// struct Database;
@@ -99,7 +99,9 @@ impl State {
     /// }
     ///
     /// # futures::executor::block_on(async {
-    /// let cx = ToolContext::with_state(State::new().with_init(connect));
+    /// let state = State::new().with_init(connect);
+    /// let run = RunContext { state, ..RunContext::default() };
+    /// let cx = ToolContext::new(run.into(), "call_1");
     /// assert_eq!(Count.invoke_with(json!({}), &cx).await.into_result().model_text(), "42");
     /// # });
     /// ```

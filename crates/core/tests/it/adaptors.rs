@@ -12,7 +12,7 @@ use expect_test::expect;
 use haft_core::{
     Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource,
     Toolset,
-    call::{Answer, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolOutcome},
     content::Content,
     export::async_trait,
     pipeline::CallOutcome,
@@ -128,11 +128,11 @@ async fn results_are_mapped_before_they_are_checked() {
 }
 
 /// What a call of the only tool comes to, with an answer if it is to have one.
-async fn outcome(tools: &Toolset, answer: Option<(Pending, Answer)>) -> CallOutcome {
+async fn outcome(tools: &Toolset, answer: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
     if let Some((pending, answer)) = answer {
-        cx = cx.with_resumed(pending.answered(answer).unwrap());
+        cx = cx.with_resumed(pending.decided(answer).unwrap());
     }
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
@@ -142,13 +142,13 @@ async fn an_approval_is_asked_for_and_an_external_tool_is_answered() {
     let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
     let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
     assert!(matches!(waits.pending.kind, PendingKind::Approval { .. }));
-    let done = outcome(&tools, Some((waits.pending, Answer::approved()))).await.into_result();
+    let done = outcome(&tools, Some((waits.pending, Decision::approved()))).await.into_result();
     assert_eq!(done.model_text(), "I am pay");
 
     let tools = Toolset::new().with_source(plugins(&["pay"]).external(|_| true));
     let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
     assert_eq!(waits.pending.kind, PendingKind::External);
-    let done = outcome(&tools, Some((waits.pending, Answer::output("paid")))).await.into_result();
+    let done = outcome(&tools, Some((waits.pending, Decision::output("paid")))).await.into_result();
     assert_eq!(done.model_text(), "paid");
 }
 

@@ -10,7 +10,7 @@ use haft_core::{
     export::async_trait,
     pipeline::{CallRecord, Recorder},
     schema::RepairPolicy,
-    tool::{DynamicTool, State, StateType},
+    tool::{DynamicTool, StateType},
     toolset::{Adaptor, ListContext, ToolSourceExt as _, ToolsetError},
 };
 use haft_middleware::ToolsetMiddleware as _;
@@ -87,7 +87,7 @@ const ADAPTORS: [(&str, Adapt); 12] = [
 
 /// Calls that prove audit and strictness through `tools`.
 async fn assert_pipeline(tools: &Toolset, audit: &Audit, name: &str) {
-    let cx = ToolContext::with_state(State::new().with(Database));
+    let cx = ToolContext::default().with_state(Database);
     let done = tools.call_with("pay", json!({"x": 21}), &cx).await;
     assert_eq!(done.model_text(), "42", "{name}");
     assert_eq!(audit.take(), ["pay"], "{name}: each call is recorded once");

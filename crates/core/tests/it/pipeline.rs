@@ -14,12 +14,12 @@ use futures::FutureExt as _;
 use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
-    call::{Answer, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{Decision, FailureKind, Pending, PendingKind, ToolOutcome},
     content::Content,
     export::schemars::{self, JsonSchema},
     pipeline::{CallOutcome, CallRecord, MemoryResultStore, Recorder, ResultStore},
     schema::RepairPolicy,
-    tool::{DynamicTool, Policy, Principal, RunContext, State},
+    tool::{DynamicTool, Policy, Principal, RunContext},
     tool_fn,
     toolset::ToolList,
 };
@@ -411,16 +411,16 @@ async fn an_approval_is_asked_for_at_the_gate() {
     };
     let with = |answer| {
         let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
-        let cx = ToolContext::default().with_resumed(waits.pending.clone().answered(answer).unwrap());
+        let cx = ToolContext::default().with_resumed(waits.pending.clone().decided(answer).unwrap());
         async move { pipeline.call(&tools, &call, &cx).await.into_result() }
     };
     assert_eq!(waits.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
     assert_eq!(waits.call, call);
-    assert_eq!(with(Answer::approved()).await.model_text(), "42");
-    assert_eq!(with(Answer::denied("too dear")).await.model_text(), "denied: too dear");
-    let others = with(Answer::approved_with(json!({"x": 1}))).await.model_text().into_owned();
+    assert_eq!(with(Decision::approved()).await.model_text(), "42");
+    assert_eq!(with(Decision::denied("too dear")).await.model_text(), "denied: too dear");
+    let others = with(Decision::approved_with(json!({"x": 1}))).await.model_text().into_owned();
     assert_eq!(others, "1\nWarning: it was approved with other arguments: {\"x\":1}");
-    let wrong = Answer::approved_with(json!({"x": "one"}));
+    let wrong = Decision::approved_with(json!({"x": "one"}));
     assert_eq!(with(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
@@ -428,7 +428,7 @@ async fn an_approval_is_asked_for_at_the_gate() {
 #[tokio::test]
 async fn state_reaches_the_tool() {
     let tool = DynamicTool::new(named("who"), |_, cx: ToolContext| async move { cx.state::<String>() });
-    let with_state = ToolContext::with_state(State::new().with("Ann".to_owned()));
+    let with_state = ToolContext::default().with_state("Ann".to_owned());
     assert_eq!(tool.invoke_with(json!({}), &with_state).await.into_result().model_text(), "Ann");
     let without = tool.invoke(json!({})).await;
     assert_eq!(without.failure().unwrap().kind, FailureKind::Fatal);
@@ -532,8 +532,8 @@ async fn a_defect_is_reported() {
 #[tokio::test]
 async fn a_tool_can_wait() {
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
-        match cx.answer() {
-            Some(Answer::Input { value }) => {
+        match cx.decision() {
+            Some(Decision::Input { value }) => {
                 format!("{value} of offer {}", cx.pending_state().unwrap()).into()
             }
             _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7"))),
@@ -543,7 +543,7 @@ async fn a_tool_can_wait() {
         panic!("the call did not wait");
     };
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Failed);
-    let seat = waits.pending.answered(Answer::Input { value: json!("12A") }).unwrap();
+    let seat = waits.pending.decided(Decision::Input { value: json!("12A") }).unwrap();
     let answered = ToolContext::default().with_resumed(seat);
     assert_eq!(
         tool.invoke_with(json!({}), &answered).await.into_result().model_text(),
@@ -558,20 +558,21 @@ async fn an_approval_lasts_while_the_call_waits() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let definition = named("pay").with_policy(policy);
     let tool = DynamicTool::new(definition, |arguments, cx: ToolContext| async move {
-        match cx.answer() {
-            Some(Answer::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
+        match cx.decision() {
+            Some(Decision::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
             _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which card?"))),
         }
     });
     let mut cx = ToolContext::default();
-    for answer in
-        [Answer::Approved { arguments: Some(json!({"amount": 5})) }, Answer::Input { value: json!("visa") }]
-    {
+    for answer in [
+        Decision::Approved { arguments: Some(json!({"amount": 5})) },
+        Decision::Input { value: json!("visa") },
+    ] {
         let CallOutcome::Pending(waits) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
             panic!("the call did not wait");
         };
         // As another process would read it.
-        let saved = serde_json::to_string(&waits.pending.answered(answer).unwrap()).unwrap();
+        let saved = serde_json::to_string(&waits.pending.decided(answer).unwrap()).unwrap();
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
     let result = tool.invoke_with(json!({"amount": 500}), &cx).await.into_result();
@@ -586,17 +587,17 @@ async fn an_approval_lasts_while_the_call_waits() {
 fn an_answer_fits_what_was_asked() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
     let asked = Pending::new(PendingKind::Input { message: "How many?".to_owned(), schema });
-    let said = |value| Answer::Input { value };
-    let wrong = |pending: &Pending, answer| pending.clone().answered(answer).unwrap_err().to_string();
+    let said = |value| Decision::Input { value };
+    let wrong = |pending: &Pending, answer| pending.clone().decided(answer).unwrap_err().to_string();
 
-    assert_eq!(asked.clone().answered(said(json!(3))).unwrap().answer(), &said(json!(3)));
-    assert!(asked.clone().answered(Answer::denied("no")).is_ok());
-    expect![[r#"the answer is not what was asked for: /: expected integer, received string "three""#]]
+    assert_eq!(asked.clone().decided(said(json!(3))).unwrap().decision(), &said(json!(3)));
+    assert!(asked.clone().decided(Decision::denied("no")).is_ok());
+    expect![[r#"the decision is not what was asked for: /: expected integer, received string "three""#]]
         .assert_eq(&wrong(&asked, said(json!("three"))));
-    expect!["it waits for the input of a person or a denial, which this answer is not"]
-        .assert_eq(&wrong(&asked, Answer::approved()));
+    expect!["it waits for the input of a person or a denial, which this decision is not"]
+        .assert_eq(&wrong(&asked, Decision::approved()));
     let forged =
-        json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "answer": said(json!(3))});
+        json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": said(json!(3))});
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 

@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use futures::StreamExt as _;
 use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
-    call::{Answer, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolOutcome},
     pipeline::{Batch, CallOutcome},
     tool::{Access, DynamicTool, Policy, Touch},
     toolset::ToolList,
@@ -229,7 +229,7 @@ async fn approved_arguments_replace_those_of_the_model() {
         [("write", r#"{"path":"a"}"#), ("write", r#"{"path":"a","ms":1}"#), ("write", r#"{"path":"b"}"#)];
     let mut batch = batch(tools(&times, began), &calls);
     let pending = Pending::new(PendingKind::Approval { arguments: json!({"path": "a"}) });
-    let resumed = pending.answered(Answer::approved_with(json!({"path": "b"}))).unwrap();
+    let resumed = pending.decided(Decision::approved_with(json!({"path": "b"}))).unwrap();
     batch.resumed.insert(batch.calls[0].id.clone(), resumed);
     Pipeline::new().call_all(batch).await;
     let starts: Vec<_> = times.lock().unwrap().iter().map(|(id, start, _)| (id.clone(), *start)).collect();

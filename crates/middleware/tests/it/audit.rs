@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use haft_core::{
     Pipeline, Schema, Timestamp, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     Toolset,
-    call::{Answer, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolOutcome},
     pipeline::CallOutcome,
     tool,
     tool::{DynamicTool, Policy, Principal, RunContext},
@@ -135,8 +135,8 @@ async fn calls_that_go_on_and_cached_ones_are_told_apart() {
     let pipeline = log.pipeline();
     let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
     let CallOutcome::Pending(waits) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
-    for answer in [Answer::approved_with(json!({"cents": 5, "pin": "4321"})), Answer::denied("no")] {
-        let resumed = ann().with_resumed(waits.pending.clone().answered(answer).unwrap());
+    for answer in [Decision::approved_with(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")] {
+        let resumed = ann().with_resumed(waits.pending.clone().decided(answer).unwrap());
         pipeline.call(&tools, &pay, &resumed).await;
     }
     for _ in 0..2 {

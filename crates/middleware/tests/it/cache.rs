@@ -11,7 +11,7 @@ use std::{
 use haft_core::{
     Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutput,
     ToolResult, ToolSource as _, Toolset,
-    call::{Answer, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolOutcome},
     pipeline::{CallOutcome, CallRecord, Recorder},
     tool::{DynamicTool, Policy, Principal, RunContext, State, StateType},
     toolset::{ListContext, ToolList},
@@ -202,8 +202,8 @@ async fn a_call_that_waits_is_not_kept() {
     let policy = Policy { idempotent: true, ..Policy::default() };
     let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
-        match cx.answer() {
-            Some(Answer::Input { value }) => value.to_string().into(),
+        match cx.decision() {
+            Some(Decision::Input { value }) => value.to_string().into(),
             _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
         }
     })
@@ -211,7 +211,7 @@ async fn a_call_that_waits_is_not_kept() {
     for answer in [1, 2] {
         let nobody = ToolContext::default();
         let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &nobody).await else { panic!() };
-        let answered = waits.pending.answered(Answer::Input { value: json!(answer) }).unwrap();
+        let answered = waits.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
         assert_eq!(text(&tool, json!({}), &nobody.with_resumed(answered)).await, answer.to_string());
     }
 }

@@ -12,7 +12,7 @@ use expect_test::{Expect, expect};
 use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
-    call::{Answer, Answers, BoxError, FailureKind, Pending, PendingCall, PendingKind, ToolOutcome},
+    call::{BoxError, Decision, Decisions, FailureKind, Pending, PendingCall, PendingKind, ToolOutcome},
     export::schemars::{self, JsonSchema},
     pipeline::CallOutcome,
     tool,
@@ -493,10 +493,10 @@ async fn answer(
     pipeline: &Pipeline,
     tool: &Chain,
     waits: &PendingCall,
-    answers: impl IntoIterator<Item = (&'static str, Answer)>,
+    answers: impl IntoIterator<Item = (&'static str, Decision)>,
 ) -> CallOutcome {
-    let answers: Answers = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
-    let resumed = waits.pending.clone().answered(Answer::Nested { answers }).unwrap();
+    let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
+    let resumed = waits.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
     call(pipeline, tool.clone(), &waits.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
@@ -517,19 +517,20 @@ async fn a_chain_waits_and_goes_on_at_its_place() {
     assert_eq!(leaf.call.id, "call_1/2");
     assert_eq!(leaf.pending.kind, PendingKind::Approval { arguments: json!({"id": 7, "name": "Ann"}) });
 
-    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", Answer::approved())]).await.into_result();
+    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::approved())]).await.into_result();
     assert_eq!(done.model_text(), "19");
-    let others = Answer::approved_with(json!({"id": 1, "name": "B"}));
+    let others = Decision::approved_with(json!({"id": 1, "name": "B"}));
     let done = answer(&pipeline, &greeting, &waits, [("call_1/2", others)]).await.into_result();
     expect![[r#"
         17
         Warning: it was approved with other arguments: {"id":1,"name":"B"}"#]]
     .assert_eq(&done.model_text());
-    let denied =
-        answer(&pipeline, &greeting, &waits, [("call_1/2", Answer::denied("too loud"))]).await.into_result();
+    let denied = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::denied("too loud"))])
+        .await
+        .into_result();
     assert_eq!(denied.failure().unwrap().kind, FailureKind::Denied);
     expect!["greet: denied: too loud (before it ran: find_user)"].assert_eq(&denied.model_text());
-    let refused = waits.pending.clone().answered(Answer::denied("not at all")).unwrap();
+    let refused = waits.pending.clone().decided(Decision::denied("not at all")).unwrap();
     let refused = call(&pipeline, greeting.clone(), "{}", &cx(&[]).with_resumed(refused)).await.into_result();
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
@@ -552,14 +553,14 @@ async fn a_chain_waits_and_goes_on_at_its_place() {
 #[tokio::test]
 async fn an_answer_finds_its_way_down() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
-        match (cx.answer(), cx.pending_state()) {
+        match (cx.decision(), cx.pending_state()) {
             (None, _) => {
                 ToolOutcome::Pending(Pending::new(PendingKind::input("Which?")).with_state(json!(1)))
             }
-            (Some(Answer::Input { value }), Some(state)) if *state == json!(1) => {
+            (Some(Decision::Input { value }), Some(state)) if *state == json!(1) => {
                 ToolOutcome::Pending(Pending::new(PendingKind::input("Sure?")).with_state(json!([2, value])))
             }
-            (Some(Answer::Input { value }), Some(state)) => format!("{value} after {state}").into(),
+            (Some(Decision::Input { value }), Some(state)) => format!("{value} after {state}").into(),
             _ => ToolOutcome::from("?"),
         }
     });
@@ -569,7 +570,7 @@ async fn an_answer_finds_its_way_down() {
     let CallOutcome::Pending(waits) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else { panic!() };
     let waits = reloaded(waits);
     assert_eq!(waits.leaves()[0].call.id, "call_1/2/2");
-    let said = |value| Answer::Input { value: json!(value) };
+    let said = |value| Decision::Input { value: json!(value) };
     let CallOutcome::Pending(waits) = answer(&pipeline, &outer, &waits, [("call_1/2/2", said("this"))]).await
     else {
         panic!()

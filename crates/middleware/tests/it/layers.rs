@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use futures::{FutureExt as _, future::join_all};
 use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolSource, Toolset,
-    call::{Answer, BoxError, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{BoxError, Decision, FailureKind, Pending, PendingKind, ToolOutcome},
     pipeline::{CallOutcome, CallRecord, Recorder},
     tool::{DynamicTool, Policy},
     toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
@@ -333,8 +333,8 @@ async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&seen);
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
-        match cx.answer() {
-            Some(Answer::Input { value }) => ToolOutcome::from(value.to_string()),
+        match cx.decision() {
+            Some(Decision::Input { value }) => ToolOutcome::from(value.to_string()),
             _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
         }
     });
@@ -351,10 +351,10 @@ async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
         ..haft_core::tool::RunContext::default()
     });
     let mut cx = ToolContext::new(Arc::clone(&run), "1");
-    for (answer, layered) in [(Answer::approved(), 0), (Answer::Input { value: json!(7) }, 1)] {
+    for (answer, layered) in [(Decision::approved(), 0), (Decision::Input { value: json!(7) }, 1)] {
         let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &cx).await else { panic!() };
         assert_eq!(seen.load(Ordering::Relaxed), layered);
-        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(waits.pending.answered(answer).unwrap());
+        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(waits.pending.decided(answer).unwrap());
     }
     assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().model_text(), "7");
     assert_eq!(seen.load(Ordering::Relaxed), 2);

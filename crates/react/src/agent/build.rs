@@ -63,6 +63,9 @@ impl ReactAgentBuilder {
     /// reasoning. Tools that a source lists later are withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
+        if let Some(error) = self.output_error {
+            return Err(BuildError::Outputs(error));
+        }
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
         config.context.compaction |= self.compactor.is_some();
         let price = |model: Arc<dyn ChatModel>| match &self.prices {

@@ -4,7 +4,9 @@ use haft_core::{
     ChatModel, Message, Schema, Toolset,
     agent::RunLimits,
     content::Content,
+    export::schemars::JsonSchema,
     model::{ChatSettings, ToolChoice},
+    schema::SchemaError,
     tool::{State, StateType},
     usage::Prices,
 };
@@ -39,6 +41,8 @@ pub struct ReactAgentBuilder {
     pub(super) config: RunConfig,
     pub(super) state: State,
     pub(super) state_per_run: Vec<StateType>,
+    /// The error of a type without a usable schema.
+    pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
     pub(super) hooks: Hooks,
@@ -57,6 +61,7 @@ impl ReactAgentBuilder {
             config: RunConfig::default(),
             state: State::new(),
             state_per_run: Vec::new(),
+            output_error: None,
             chain_of_thought: false,
             compactor: None,
             hooks: Hooks::default(),
@@ -134,7 +139,7 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, content::Content, export::schemars::{self, JsonSchema}, RunInput, Schema};
+    /// use haft_core::{content::Content, export::schemars::{self, JsonSchema}, RunInput, Schema};
     /// use serde_json::json;
     /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
@@ -155,11 +160,11 @@ impl ReactAgentBuilder {
     /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"text":"Pferd"}"#)]);
     /// let agent = ReactAgent::builder(model)
     ///     .inputs(Schema::of::<Question>()?)
-    ///     .outputs(Schema::of::<Translation>()?)
+    ///     .output::<Translation>()
     ///     .build()?;
     /// let input = RunInput::new(Content::json(json!({"text": "horse", "language": "German"})));
-    /// let answer = agent.run(input).await?.into_answer().unwrap();
-    /// assert_eq!(answer.outputs["text"], "Pferd");
+    /// let translation: Translation = agent.run(input).await?.into_answer()?.parse()?;
+    /// assert_eq!(translation.text, "Pferd");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -168,9 +173,43 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer: an object.
+    /// Sets the type of the answer: an object. [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse)
+    /// reads it. A type without a usable schema is an error of [`build`](Self::build).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::export::schemars::{self, JsonSchema};
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// #[derive(serde::Deserialize, JsonSchema)]
+    /// struct Person {
+    ///     name: String,
+    ///     age: u8,
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]);
+    /// let agent = ReactAgent::builder(model).output::<Person>().build()?;
+    /// let person: Person = agent.run("Ada was 36.").await?.into_answer()?.parse()?;
+    /// assert_eq!((person.name.as_str(), person.age), ("Ada", 36));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output<T: JsonSchema>(mut self) -> Self {
+        match Schema::of::<T>() {
+            Ok(schema) => return self.outputs(schema),
+            Err(error) => self.output_error = Some(error),
+        }
+        self
+    }
+
+    /// Sets the schema of the answer: an object. For schemas that are data; a type has
+    /// [`output`](Self::output).
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
+        self.output_error = None;
         self
     }
 
@@ -202,7 +241,7 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, agent::StopReason, tool, Toolset};
+    /// use haft_core::{agent::StopReason, tool, Toolset};
     /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
@@ -215,7 +254,7 @@ impl ReactAgentBuilder {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let model = ScriptedModel::new().calls([("a", "draw", r#"{"what":"a cat"}"#)]);
     /// let agent = ReactAgent::builder(model).tools(Toolset::new().with(Draw)).stop_on(["draw"]).build()?;
-    /// let answer = agent.run("Draw a cat.".into()).await?.into_answer().unwrap();
+    /// let answer = agent.run("Draw a cat.").await?.into_answer().unwrap();
     /// assert_eq!((answer.text.as_str(), answer.stop_reason), ("<svg>a cat</svg>", StopReason::Tool));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -23,7 +23,7 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Agent, Toolset};
+/// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
 /// use haft_react::{ReactAgent, RunHandle, When};
 ///
@@ -33,8 +33,8 @@ use crate::{
 ///
 /// let handle = RunHandle::new();
 /// handle.enqueue("And the sky?", When::Idle)?;
-/// let output = agent.run(handle.bind("Write a poem about the sea.".into())).await?;
-/// assert_eq!(output.text(), "A poem about the sky.");
+/// let output = agent.run(handle.bind("Write a poem about the sea.")).await?;
+/// assert_eq!(output.text()?, "A poem about the sky.");
 /// assert!(handle.enqueue("Too late.", When::Idle).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -67,9 +67,8 @@ impl RunHandle {
 
     /// Binds the handle to the run of this input.
     #[must_use]
-    pub fn bind(&self, mut input: RunInput) -> RunInput {
-        input.context.state = input.context.state.with(self.clone());
-        input
+    pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
+        input.into().with_state(self.clone())
     }
 
     /// Enqueues a message for the run.

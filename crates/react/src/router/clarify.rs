@@ -2,7 +2,7 @@
 
 use haft_core::{
     Message, Timestamp, Transcript,
-    agent::{RunAnswer, Steps, StopReason},
+    agent::{RunAnswer, StopReason},
     usage::Usage,
 };
 use serde_json::Map;
@@ -41,7 +41,7 @@ pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage)
     RunAnswer {
         text: question,
         outputs: Map::new(),
-        steps: Steps::default(),
+        steps: Vec::new(),
         usage,
         stop_reason: StopReason::Clarification,
         agent: None,

@@ -3,7 +3,7 @@
 use std::mem;
 
 use haft_core::{
-    agent::{AgentErrorKind, RunAnswer, Steps, StopReason},
+    agent::{AgentErrorKind, RunAnswer, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
 };
@@ -27,18 +27,12 @@ impl Run {
         RunAnswer {
             text,
             outputs,
-            steps: self.steps(),
+            steps: steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default()),
             usage: self.head.usage,
             stop_reason,
             agent: None,
             transcript: self.transcript.clone(),
         }
-    }
-
-    /// The calls of the run. The list is made when it is read first.
-    fn steps(&self) -> Steps {
-        let (transcript, start) = (self.transcript.clone(), self.head.first_message);
-        Steps::lazy(move || steps(transcript.messages().get(start..).unwrap_or_default()))
     }
 
     /// Ends the run with the result at this index, after added calls are done.

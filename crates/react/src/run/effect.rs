@@ -74,7 +74,7 @@ pub enum Effect {
     /// Validate this output, and report the verdict with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
     /// Wait until at least one of these calls has a decision, reported with
-    /// [`Run::on_answer`](super::Run::on_answer).
+    /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
     /// The run is finished, with this answer.
     Done(Box<RunAnswer>),

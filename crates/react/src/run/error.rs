@@ -1,4 +1,4 @@
-use haft_core::{agent::AgentErrorKind, call::WrongAnswer};
+use haft_core::{agent::AgentErrorKind, call::WrongDecision};
 
 use super::RunState;
 
@@ -52,7 +52,7 @@ pub enum RunError {
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
     /// A decision for a call that does not wait.
-    #[error("there is an answer for the call {id:?}, which does not wait; waiting: {waiting}")]
+    #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
         /// The call id of the decision.
         id: String,
@@ -60,12 +60,12 @@ pub enum RunError {
         waiting: String,
     },
     /// A decision of another kind than the call waits for.
-    #[error("the answer for the call {id:?} does not fit: {source}")]
-    WrongAnswer {
+    #[error("the decision about the call {id:?} does not fit: {source}")]
+    WrongDecision {
         /// The call id of the decision.
         id: String,
         /// The reason.
-        source: WrongAnswer,
+        source: WrongDecision,
     },
 }
 

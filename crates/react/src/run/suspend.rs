@@ -2,7 +2,7 @@
 
 use haft_core::{
     agent::{AgentError, AgentErrorKind, Parked},
-    call::Answers,
+    call::Decisions,
 };
 
 use super::Run;
@@ -27,10 +27,10 @@ impl Run {
         serde_json::from_value(parked.state).map_err(|error| unreadable(&error))
     }
 
-    pub(super) fn resume(parked: Parked, answers: Answers) -> Result<Self, AgentError> {
+    pub(super) fn resume(parked: Parked, decisions: Decisions) -> Result<Self, AgentError> {
         let mut run = Self::unpark(parked)?;
-        let answered = answers.into_iter().try_for_each(|(id, answer)| run.on_answer(&id, answer));
-        match answered {
+        let decided = decisions.into_iter().try_for_each(|(id, decision)| run.on_decision(&id, decision));
+        match decided {
             Ok(()) => Ok(run),
             Err(error) => {
                 let kind = AgentErrorKind::InvalidInput(error.to_string());

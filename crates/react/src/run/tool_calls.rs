@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::{
     Message, ToolCall, ToolResult,
     agent::{AgentErrorKind, Limit},
-    call::{Answer, FailureKind, PendingCall},
+    call::{Decision, FailureKind, PendingCall},
     toolset::ToolList,
 };
 
@@ -58,7 +58,7 @@ impl Run {
     /// # Errors
     ///
     /// Fails if no call of this id waits, or if it waits for another kind of decision.
-    pub fn on_answer(&mut self, id: &str, answer: Answer) -> Result<(), RunError> {
+    pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
             Some(batch) => batch.calls.answer(id, answer),
             None => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),

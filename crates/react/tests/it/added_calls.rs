@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use haft_core::{
     Timestamp, ToolCall, ToolError, ToolOutput, ToolResult,
     agent::{Limit, RunLimits, StopReason},
-    call::{Answer, FailureKind, Pending, PendingCall, PendingKind},
+    call::{Decision, FailureKind, Pending, PendingCall, PendingKind},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
     toolset::ToolList,
@@ -88,7 +88,7 @@ fn an_added_call_may_wait() {
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
     assert_eq!(run.state(), RunState::Suspended);
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    run.on_answer("x", Answer::output("given")).unwrap();
+    run.on_decision("x", Decision::output("given")).unwrap();
     // The tools are listed again before a call goes on.
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
@@ -196,7 +196,7 @@ fn a_stopped_run_with_a_waiting_call_can_be_cancelled() {
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
 
     // With its answer, the run ends with the result of the tool.
-    answered.on_answer("x", Answer::output("given")).unwrap();
+    answered.on_decision("x", Decision::output("given")).unwrap();
     assert!(matches!(advance(&mut answered, &step).unwrap(), Effect::Call(_)));
     done(&mut answered, "x");
     let Effect::Done(answer) = advance(&mut answered, &step).unwrap() else { panic!("it is done") };

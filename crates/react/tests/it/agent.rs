@@ -12,8 +12,7 @@ use std::{
 use expect_test::expect;
 use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
-    Agent as _, ChatModel, RunEvent, RunInput, Schema, ToolContext, ToolDefinition, ToolName, ToolSource,
-    Toolset,
+    ChatModel, RunEvent, RunInput, Schema, ToolContext, ToolDefinition, ToolName, ToolSource, Toolset,
     agent::StopReason,
     call::FailureKind,
     export::async_trait,
@@ -45,7 +44,7 @@ async fn steps_and_usage_are_in_the_answer() {
         .reply(ChatResponse { usage: Usage::of_request(120, 5), ..ChatResponse::new("It is 42.") });
     let agent = ReactAgent::new(model, calculator()).unwrap();
 
-    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     assert_eq!((&*answer.text, answer.stop_reason), ("It is 42.", StopReason::Finished));
     assert_eq!(answer.usage, Usage { requests: 2, ..Usage::of_request(220, 15) });
@@ -65,7 +64,7 @@ async fn events_tell_the_run_in_order() {
     });
     let agent = ReactAgent::new(model, Toolset::new().with(report)).unwrap();
 
-    let events: Vec<_> = agent.stream("Report.".into()).map(|event| told(&event.unwrap())).collect().await;
+    let events: Vec<_> = agent.stream("Report.").map(|event| told(&event.unwrap())).collect().await;
 
     expect![[r#"
         request_started
@@ -95,7 +94,7 @@ async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order(
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(wait())).unwrap();
 
     let started = Instant::now();
-    let output = agent.run("Wait.".into()).await.unwrap();
+    let output = agent.run("Wait.").await.unwrap();
 
     assert!(started.elapsed() < Duration::from_millis(150), "{:?}", started.elapsed());
     let results: Vec<_> = output.results_of("wait").map(|result| result.model_text().into_owned()).collect();
@@ -125,7 +124,7 @@ async fn a_registry_that_changes_is_seen_at_the_next_step() {
         .text("Done.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(registry)).unwrap();
 
-    let output = agent.run("Install, then add.".into()).await.unwrap();
+    let output = agent.run("Install, then add.").await.unwrap();
 
     let offered = model
         .requests()
@@ -151,7 +150,7 @@ async fn ids_of_the_provider_are_kept_and_others_made_unique() {
         .text("Done.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
 
-    agent.run("Add.".into()).await.unwrap();
+    agent.run("Add.").await.unwrap();
 
     let requests = model.requests();
     requests.iter().for_each(assert_request_paired);
@@ -178,8 +177,8 @@ async fn a_second_question_knows_the_first() {
         .text("It is 43.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
 
-    let first = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
-    let second = agent.run(RunInput::following(first.transcript, "And one more?")).await.unwrap();
+    let first = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
+    let second = agent.run(RunInput::new("And one more?").with_history(first.transcript)).await.unwrap();
 
     expect![[r#"
         user: What is 17 plus 25?
@@ -216,7 +215,7 @@ async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run
     let source = Vanishing(ToolList::new("vanishing", [add()]));
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(source)).unwrap();
 
-    let output = agent.run("1 + 1?".into()).await.unwrap();
+    let output = agent.run("1 + 1?").await.unwrap();
 
     assert_eq!(output.results_of("add").next().unwrap().model_text(), "2");
     let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
@@ -236,7 +235,7 @@ async fn the_dialect_is_that_of_the_model() {
 #[test]
 fn an_agent_outside_a_runtime_says_so() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
-    let error = futures::executor::block_on(agent.run("Hi".into())).unwrap_err();
+    let error = futures::executor::block_on(agent.run("Hi")).unwrap_err();
     assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
 }
 
@@ -261,7 +260,7 @@ async fn a_flood_of_progress_holds_nothing_up() {
     let model = ScriptedModel::new().calls([("a", "flood", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(flood)).unwrap();
 
-    let mut events = agent.stream("Go.".into());
+    let mut events = agent.stream("Go.");
     let mut last = None;
     while let Some(event) = events.next().await {
         last = Some(event.unwrap());
@@ -294,7 +293,7 @@ async fn tools_are_listed_before_each_request() {
     let model = ScriptedModel::new().text("").calls([("a", "tool_1", "{}")]).text("Done.");
     let agent =
         ReactAgent::new(model.clone(), Toolset::new().with_source(Growing(AtomicUsize::new(0)))).unwrap();
-    agent.run("Go.".into()).await.unwrap();
+    agent.run("Go.").await.unwrap();
     let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
     assert_eq!(offered, [1, 2, 3]);
 }
@@ -318,7 +317,7 @@ async fn state_is_given_with_the_agent_or_with_the_run() {
 
     let of_agent =
         ReactAgent::builder(model()).tools(tools()).state(State::new().with(1_u32)).build().unwrap();
-    let output = of_agent.run("Go.".into()).await.unwrap();
+    let output = of_agent.run("Go.").await.unwrap();
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "1");
 
     let of_run = ReactAgent::builder(model()).tools(tools()).state_per_run::<u32>().build().unwrap();
@@ -353,9 +352,9 @@ async fn a_model_streams_only_to_who_watches() {
     let model = ScriptedModel::new().text("Paris.").text("Paris.");
     let agent = ReactAgent::new(CountsStreams(model, streams.clone()), Toolset::new()).unwrap();
 
-    assert_eq!(agent.run("The capital of France?".into()).await.unwrap().text(), "Paris.");
+    assert_eq!(agent.run("The capital of France?").await.unwrap().text().unwrap(), "Paris.");
     assert_eq!(streams.load(Ordering::Relaxed), 0);
-    let events: Vec<_> = agent.stream("The capital of France?".into()).map(Result::unwrap).collect().await;
+    let events: Vec<_> = agent.stream("The capital of France?").map(Result::unwrap).collect().await;
     assert!(matches!(&events[1], RunEvent::TextDelta { text } if text == "Paris."), "{events:?}");
     assert_eq!(streams.load(Ordering::Relaxed), 1);
 }

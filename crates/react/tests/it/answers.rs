@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Schema, ToolName,
+    Schema, ToolName,
     agent::{AgentErrorKind, Limit},
     model::ToolChoice,
 };
@@ -33,7 +33,7 @@ async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
         .build()
         .unwrap();
 
-    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.outputs["sum"], 42);
     assert_eq!(answer.text, r#"{"sum":42}"#);
@@ -64,7 +64,7 @@ async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
         .calls([("c", "finish", r#"{"sum":42}"#)]);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum()).build().unwrap();
 
-    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.outputs["sum"], 42);
     assert_paired(&answer.transcript);
@@ -85,7 +85,7 @@ async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
         .calls([("b", "finish", r#"{"sum":"3"}"#)]);
     let agent = ReactAgent::builder(model.clone()).outputs(sum()).build().unwrap();
 
-    let answer = agent.run("What is 1 plus 2?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("What is 1 plus 2?").await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.outputs["sum"], 3);
     expect![[r#"
@@ -106,7 +106,7 @@ async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
 async fn outputs_that_never_fit_are_an_error() {
     let model = ScriptedModel::new().text("1").text("2").text("3");
     let agent = ReactAgent::builder(model).outputs(sum()).build().unwrap();
-    let error = agent.run("Sum?".into()).await.unwrap_err();
+    let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
 }
 

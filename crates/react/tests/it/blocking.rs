@@ -8,7 +8,7 @@ use std::{
 use haft_core::{
     Message, RunEvent, RunInput, Tool as _, ToolError, Toolset, Transcript,
     agent::AgentErrorKind,
-    call::{Answer, Answers, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolOutcome},
     message::MessageBody,
     tool,
     tool::{DynamicTool, Policy},
@@ -80,14 +80,14 @@ fn a_parked_run_is_taken_up() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with(draw)).unwrap().blocking();
     let parked = agent.run("Draw.").unwrap().into_answer().unwrap_err();
-    let answers = Answers::from([("a".to_owned(), Answer::output("a house"))]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).unwrap().text(), "Drawn.");
+    let answers = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).unwrap().text().unwrap(), "Drawn.");
 }
 
 #[track_caller]
 fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
     let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
-    let error = agent.run(RunInput::following(earlier.clone(), "And?")).unwrap_err();
+    let error = agent.run(RunInput::new("And?").with_history(earlier.clone())).unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InsideRuntime(_)), "{error:?}");
     assert_eq!(
         error.to_string(),
@@ -134,13 +134,13 @@ fn in_another_executor_it_is_an_error() {
 #[tokio::test]
 async fn where_code_may_block_it_runs() {
     let answer = tokio::task::spawn_blocking(|| adding().run("17 + 25?").unwrap()).await.unwrap();
-    assert_eq!(answer.text(), "It is 42.");
+    assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_place_it_runs() {
     let answer = tokio::task::block_in_place(|| adding().run("17 + 25?").unwrap());
-    assert_eq!(answer.text(), "It is 42.");
+    assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
 /// A runtime that is only at hand is none that runs this code.
@@ -148,7 +148,7 @@ async fn in_place_it_runs() {
 fn beside_a_runtime_it_runs() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
-    assert_eq!(adding().run("17 + 25?").unwrap().text(), "It is 42.");
+    assert_eq!(adding().run("17 + 25?").unwrap().text().unwrap(), "It is 42.");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_blocking_tool_asks_another_agent() {
     /// Asks.
     #[tool(blocking)]
     fn ask() -> Result<String, haft_core::agent::AgentError> {
-        Ok(adding().run("17 + 25?")?.text().to_owned())
+        Ok(adding().run("17 + 25?")?.text().unwrap().to_owned())
     }
 
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("42, it says.");

@@ -10,7 +10,7 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
+    RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
     agent::AgentErrorKind,
     call::FailureKind,
     tool::{DynamicTool, Policy, RunContext},
@@ -58,8 +58,8 @@ async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_t
     assert_paired(&error.transcript);
     let texts: Vec<_> = error.transcript.messages().iter().skip(2).map(|message| message.text()).collect();
     assert_eq!(texts, ["2", "cancelled", "cancelled"]);
-    let next = agent.run(RunInput::following(error.transcript, "Never mind.")).await.unwrap();
-    assert_eq!(next.text(), "Fine.");
+    let next = agent.run(RunInput::new("Never mind.").with_history(error.transcript)).await.unwrap();
+    assert_eq!(next.text().unwrap(), "Fine.");
 }
 
 /// The driver does not depend on tools that listen.
@@ -132,7 +132,7 @@ async fn dropping_the_stream_aborts_its_calls() {
     let model = ScriptedModel::new().calls([("a", "held", "{}")]);
     let agent = ReactAgent::new(model, calculator().with(held)).unwrap();
 
-    let mut events = agent.stream("Go.".into());
+    let mut events = agent.stream("Go.");
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     drop(events);
     while !dropped.load(Ordering::Acquire) {

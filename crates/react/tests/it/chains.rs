@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Json, Pipeline, RunInput, ToolExt as _, Toolset,
+    Json, Pipeline, RunInput, ToolExt as _, Toolset,
     agent::Parked,
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     tool,
     tool::Policy,
 };
@@ -45,14 +45,14 @@ async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
     let model = ScriptedModel::new().calls([("a", "told", r#"{"x": 17, "y": 25}"#)]).text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(told).with_pipeline(pipeline)).unwrap();
 
-    let mut output = agent.run("Tell me.".into()).await.unwrap();
+    let mut output = agent.run("Tell me.").await.unwrap();
     for id in ["a/2", "a/3/x"] {
         let parked = output.into_answer().unwrap_err();
         let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
         let leaves: Vec<_> =
             parked.pending.iter().flat_map(|it| it.leaves()).map(|it| it.call.id.clone()).collect();
         assert_eq!(leaves, [id]);
-        let answers: Answers = [(id.to_owned(), Answer::approved())].into();
+        let answers: Decisions = [(id.to_owned(), Decision::approved())].into();
         output = agent.run(RunInput::resume(parked, answers)).await.unwrap();
     }
     let answer = output.into_answer().unwrap();
@@ -81,7 +81,7 @@ async fn a_failure_inside_is_told_to_the_model() {
     });
     let both = chain("both", (add(), broken)).unwrap();
     let agent = ReactAgent::new(model, Toolset::new().with(both)).unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     expect![[r#"say: invalid arguments: /sum: invalid type: string "3", expected i64 (before it ran: add)"#]]
         .assert_eq(&answer.steps[0].result.model_text());
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Json, Message, RunInput, RunOutput, Schema, ToolCall, ToolExt as _, ToolName, ToolOutput,
-    Toolset,
+    Json, Message, RunInput, RunOutput, Schema, ToolCall, ToolExt as _, ToolName, ToolOutput, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, StopReason},
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     export::schemars::{self, JsonSchema},
     message::{AssistantMessage, MessageBody},
     model::{ChatRequest, ChatResponse, ResponseFormat, ToolChoice},
@@ -49,8 +48,8 @@ async fn a_forced_call_is_forced_once() {
     for choice in [ToolChoice::Required, named("add")] {
         let model = ScriptedModel::new().calls(add_1()).calls([("", "add", r#"{"x":2,"y":2}"#)]).text("4");
         let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(choice.clone());
-        let output = agent.build().unwrap().run("Add.".into()).await.unwrap();
-        assert_eq!(output.text(), "4");
+        let output = agent.build().unwrap().run("Add.").await.unwrap();
+        assert_eq!(output.text().unwrap(), "4");
         assert_eq!(choices(&model), [choice, ToolChoice::Auto, ToolChoice::Auto]);
     }
 }
@@ -69,7 +68,7 @@ async fn what_a_run_says_is_before_what_the_agent_says() {
 async fn a_reply_that_does_not_do_it_is_told_so_and_it_is_asked_for_again() {
     let model = ScriptedModel::new().text("It is 2.").calls(add_1()).text("2");
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(named("add"));
-    let answer = agent.build().unwrap().run("1 + 1?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("1 + 1?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("2", 1));
     assert_eq!(choices(&model), [named("add"), named("add"), ToolChoice::Auto]);
     assert_eq!(last(&model.requests()[1]), r#"Call "add" first: go on when you know what it returns."#);
@@ -78,7 +77,7 @@ async fn a_reply_that_does_not_do_it_is_told_so_and_it_is_asked_for_again() {
     let (add, ran) = counted(&add());
     let tools = Toolset::new().with(add);
     let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(ToolChoice::None);
-    let error = agent.build().unwrap().run("1 + 1?".into()).await.unwrap_err();
+    let error = agent.build().unwrap().run("1 + 1?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
     assert_eq!((ran.load(std::sync::atomic::Ordering::Relaxed), choices(&model).len()), (0, 3));
     assert_paired(&error.transcript);
@@ -97,7 +96,7 @@ async fn what_is_not_on_offer_cannot_be_called() {
     ] {
         let model = ScriptedModel::new();
         let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(choice).build().unwrap();
-        let error = agent.run("Add.".into()).await.unwrap_err();
+        let error = agent.run("Add.").await.unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert!(model.requests().is_empty() && error.transcript.len() == 1);
     }
@@ -113,7 +112,7 @@ async fn with_outputs_the_end_is_not_on_offer_while_a_call_is_wanted() {
         .tool_choice(ToolChoice::Required)
         .build()
         .unwrap();
-    agent.run("1 + 1?".into()).await.unwrap();
+    agent.run("1 + 1?").await.unwrap();
     let offered = |request: &ChatRequest| request.tools.names().map(ToString::to_string).collect::<Vec<_>>();
     let requests = model.requests();
     assert_eq!(offered(&requests[0]), ["add"]);
@@ -122,7 +121,7 @@ async fn with_outputs_the_end_is_not_on_offer_while_a_call_is_wanted() {
     let model = ScriptedModel::new().calls([("", "finish", r#"{"sum":2}"#)]);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).outputs(sum());
     let agent = agent.tool_choice(ToolChoice::None).build().unwrap();
-    agent.run("1 + 1?".into()).await.unwrap();
+    agent.run("1 + 1?").await.unwrap();
     assert_eq!(offered(&model.requests()[0]), ["finish"]);
 }
 
@@ -152,7 +151,7 @@ async fn written_steps_are_held_to_it_by_their_form_and_in_words() {
         let model = model.text(steps[1]);
         let tools = calculator().with(plain("look", || async {}));
         let agent = ReactAgent::builder(model.clone()).tools(tools).dialect(dialect).tool_choice(choice);
-        assert_eq!(agent.build().unwrap().run("1 + 1?".into()).await.unwrap().text(), "2");
+        assert_eq!(agent.build().unwrap().run("1 + 1?").await.unwrap().text().unwrap(), "2");
         let requests = model.requests();
         told.push(format!("{}: {}", step_names(&requests[0].response_format), last(&requests[0])));
         if !is_none {
@@ -184,7 +183,7 @@ async fn the_last_request_goes_before_a_forced_call() {
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
-    assert_eq!(agent.run("1 + 1?".into()).await.unwrap().text(), "About 2.");
+    assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "About 2.");
     assert_eq!(choices(&model), [ToolChoice::None]);
 }
 
@@ -210,7 +209,7 @@ async fn a_tool_that_was_done_may_be_the_end() {
     let tools = Toolset::new().with(total()).with(add);
     let agent = ReactAgent::builder(model).tools(tools).outputs(sum()).stop_on(["total"]).build().unwrap();
 
-    let answer = agent.run("Sum.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Sum.").await.unwrap().into_answer().unwrap();
 
     assert_eq!((answer.stop_reason, &*answer.text), (StopReason::Tool, r#"{"sum":2}"#));
     assert_eq!(answer.outputs["sum"], 2);
@@ -229,7 +228,7 @@ async fn outputs_are_those_of_the_tool_only_where_they_fit() {
         let model = ScriptedModel::new().calls([("a", "total", r#"{"n":2}"#)]);
         let agent = ReactAgent::builder(model).tools(Toolset::new().with(total())).stop_on(["total"]);
         let agent = if let Some(outputs) = outputs { agent.outputs(outputs) } else { agent };
-        let answer = agent.build().unwrap().run("Sum.".into()).await.unwrap().into_answer().unwrap();
+        let answer = agent.build().unwrap().run("Sum.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, json!(answer.outputs)), (r#"{"sum":2}"#, expected));
     }
 }
@@ -238,7 +237,7 @@ async fn outputs_are_those_of_the_tool_only_where_they_fit() {
 async fn one_that_fails_ends_nothing() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).text("It failed.");
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(fails())).stop_on(["fail"]);
-    let answer = agent.build().unwrap().run("Try.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("Try.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("It failed.", StopReason::Finished));
 }
 
@@ -253,7 +252,7 @@ async fn a_run_names_its_own() {
     let said = answer.transcript;
     assert!(matches!(said.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
     let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();
-    assert_eq!(agent.run(RunInput::following(said, "Really?")).await.unwrap().text(), "Yes.");
+    assert_eq!(agent.run(RunInput::new("Really?").with_history(said)).await.unwrap().text().unwrap(), "Yes.");
 }
 
 #[tokio::test]
@@ -263,8 +262,8 @@ async fn one_that_waited_ends_the_run_when_it_is_done() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(careful)).stop_on(["add"]);
     let agent = agent.build().unwrap();
-    let RunOutput::Parked(parked) = agent.run("1 + 1?".into()).await.unwrap() else { panic!("it waits") };
-    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let RunOutput::Parked(parked) = agent.run("1 + 1?").await.unwrap() else { panic!("it waits") };
+    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
     let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
 }
@@ -291,13 +290,13 @@ async fn what_it_gives_is_checked() {
             .unwrap()
     };
     let model = ScriptedModel::new().reply(total(3)).reply(total(4));
-    let answer = agent(model.clone()).run("Sum.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent(model.clone()).run("Sum.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["unit"], "apples");
     assert!(last(&model.requests()[1]).contains("it is more"));
     assert_paired(&answer.transcript);
 
     let model = ScriptedModel::new().reply(total(1)).reply(total(2)).reply(total(3));
-    let error = agent(model).run("Sum.".into()).await.unwrap_err();
+    let error = agent(model).run("Sum.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
 }
 
@@ -307,7 +306,7 @@ async fn the_answer_is_the_output_without_its_warnings() {
     let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });
     let model = ScriptedModel::new().calls([("a", "round", "{}")]);
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(rounds)).stop_on(["round"]);
-    let answer = agent.build().unwrap().run("Round.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("Round.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "2");
     let told: Vec<_> = answer.transcript.messages().iter().map(|it: &Arc<Message>| it.text()).collect();
     assert_eq!(told.last().unwrap(), "2\nWarning: rounded");

@@ -1,9 +1,7 @@
 //! What a model is shown when there is too much.
 
 use expect_test::expect;
-use haft_core::{
-    Agent as _, Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage,
-};
+use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
 use haft_core::{
     Schema, ToolCall,
     agent::{Limit, RunLimits},
@@ -60,7 +58,7 @@ fn earlier() -> Transcript {
 async fn the_oldest_steps_are_left_out_at_most_three_times() {
     let model =
         adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long()).fail(too_long()).text("Done.");
-    let input = RunInput::following(earlier(), "Add.");
+    let input = RunInput::new("Add.").with_history(earlier());
     let answer = builder(&model).build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.transcript.len()), ("Done.", 6 + 1 + 3 * 3 + 1));
     assert_paired(&answer.transcript);
@@ -81,7 +79,7 @@ async fn the_oldest_steps_are_left_out_at_most_three_times() {
 
     let model = adding(ScriptedModel::new(), 1..5);
     let model = (0..4).fold(model, |model, _| model.fail(too_long()));
-    let error = builder(&model).build().unwrap().run("Add.".into()).await.unwrap_err();
+    let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
     assert_eq!((error.transcript.len(), model.requests().len()), (1 + 4 * 3, 8));
     assert_paired(&error.transcript);
@@ -91,7 +89,7 @@ async fn the_oldest_steps_are_left_out_at_most_three_times() {
 #[tokio::test]
 async fn the_question_and_the_last_step_are_always_shown() {
     let model = adding(ScriptedModel::new(), 1..2).fail(too_long());
-    let error = builder(&model).build().unwrap().run("Add.".into()).await.unwrap_err();
+    let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
     assert_eq!(model.requests().len(), 2);
 }
@@ -102,7 +100,8 @@ async fn only_the_latest_are_shown() {
         let model = adding(ScriptedModel::new(), 1..4).text("Done.");
         let context = ContextConfig { latest: Some(latest), ..ContextConfig::default() };
         let agent = builder(&model).context(context).build().unwrap();
-        let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+        let answer =
+            agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
         assert_eq!(answer.transcript.len(), 6 + 1 + 3 * 3 + 1);
         model.requests().iter().for_each(assert_request_paired);
         let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
@@ -119,7 +118,8 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
     let model = adding(model, 4..5).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
-    let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+    let answer =
+        agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
     assert_paired(&answer.transcript);
     assert_eq!((&*answer.text, answer.steps.len(), answer.usage.total_tokens()), ("Done.", 8, 55));
     let requests = model.requests();
@@ -159,7 +159,7 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
     // Once: then it is an error.
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
     let agent = builder(&model).compactor(ScriptedModel::new().text("Sums.")).build().unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
 }
 
@@ -167,7 +167,7 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
 async fn without_a_summary_the_oldest_is_left_out() {
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(ScriptedModel::new().fail(too_long())).build().unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Done.");
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
 }
@@ -182,7 +182,7 @@ async fn tokens_are_kept_within_a_bound() {
     };
     let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).text("Done.");
     let context = ContextConfig { tokens: Some(100), ..ContextConfig::default() };
-    builder(&model).context(context).build().unwrap().run("Add.".into()).await.unwrap();
+    builder(&model).context(context).build().unwrap().run("Add.").await.unwrap();
     let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
     assert_eq!(shown, [1, 3, 3, 3]);
 }
@@ -193,7 +193,7 @@ async fn dialects_show_what_the_run_shows() {
     let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
     let model = ScriptedModel::new().text(step(1)).text(step(2)).fail(too_long()).text("Answer: 5");
     let agent = builder(&model).dialect(TextReact).build().unwrap();
-    assert_eq!(agent.run("Add.".into()).await.unwrap().text(), "5");
+    assert_eq!(agent.run("Add.").await.unwrap().text().unwrap(), "5");
     assert_eq!(model.requests()[3].messages.len(), 3);
     let model = ScriptedModel::new()
         .text(r#"{"tool_name":"add","tool_args":{"x":1,"y":1}}"#)
@@ -201,7 +201,7 @@ async fn dialects_show_what_the_run_shows() {
         .fail(too_long())
         .text(r#"{"answer":5}"#);
     let agent = builder(&model).dialect(JsonReact::new()).build().unwrap();
-    assert_eq!(agent.run("Add.".into()).await.unwrap().text(), "5");
+    assert_eq!(agent.run("Add.").await.unwrap().text().unwrap(), "5");
     assert_eq!(model.requests()[3].messages.len(), 3);
 }
 
@@ -212,7 +212,8 @@ async fn a_summary_takes_the_place_of_the_one_before() {
     let model = adding(ScriptedModel::new().fail(too_long()), 1..4).fail(too_long());
     let model = adding(model, 4..6).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
-    let answer = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
+    let answer =
+        agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
     assert_paired(&answer.transcript);
     assert_eq!(answer.usage.requests, 9 + 3);
     let requests = model.requests();
@@ -255,8 +256,9 @@ async fn a_run_after_a_summary_begins_there() {
     let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
     let model = adding(ScriptedModel::new(), 1..3).fail(too_long()).text("Done.").text("You are welcome.");
     let agent = builder(&model).compactor(compactor).build().unwrap();
-    let first = agent.run(RunInput::following(earlier(), "Add.")).await.unwrap().into_answer().unwrap();
-    agent.run(RunInput::following(first.transcript, "Thanks.")).await.unwrap();
+    let first =
+        agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
+    agent.run(RunInput::new("Thanks.").with_history(first.transcript)).await.unwrap();
     expect![[r#"
         user: Summary of the conversation so far:
         1+1=2, 1+2=3.
@@ -281,7 +283,7 @@ async fn a_record_is_bounded_and_keeps_the_summary_whole() {
     transcript.push(Message::assistant("Yes."));
     let model = adding(ScriptedModel::new().fail(too_long()), 1..3).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
-    agent.run(RunInput::following(transcript, "Add.")).await.unwrap();
+    agent.run(RunInput::new("Add.").with_history(transcript)).await.unwrap();
     let records: Vec<_> = compactor.requests().iter().map(lines).collect();
     assert!(records[0].len() <= 101_000, "{}", records[0].len());
     assert!(records[0].ends_with("user: The last.\nassistant: Yes.\nuser: Add.\n\n"));
@@ -296,7 +298,7 @@ async fn without_a_summary_the_oldest_is_left_out_at_most_three_times() {
         let model = adding(ScriptedModel::new(), 1..5);
         let model = (0..3).fold(model, |model, _| model.fail(too_long())).text("Done.");
         let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
-        let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+        let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, compactor.requests().len()), ("Done.", 1));
         assert!(!lines(model.requests().last().unwrap()).contains("Summary"));
         assert_eq!(model.requests().last().unwrap().messages.len(), 1 + 3);
@@ -315,7 +317,7 @@ async fn a_compactor_summarises_whatever_else_is_set() {
         builder(&other).context(context).compactor(compactor.clone()),
     ];
     for agent in agents {
-        assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "Done.");
+        assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "Done.");
     }
     assert_eq!(compactor.requests().len(), 2);
 }
@@ -329,14 +331,14 @@ async fn summaries_count_as_requests() {
     };
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new().text("Sums.");
-    let error = limited(&compactor, &model, 5).run("Add.".into()).await.unwrap_err();
+    let error = limited(&compactor, &model, 5).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
     assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
 
     // The last request is not spent on one.
     let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new();
-    let error = limited(&compactor, &model, 4).run("Add.".into()).await.unwrap_err();
+    let error = limited(&compactor, &model, 4).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(4))), "{error}");
     assert!(compactor.requests().is_empty());
 }
@@ -352,7 +354,7 @@ async fn what_is_no_step_takes_no_place_of_one() {
         .calls([("g", "finish", r#"{"sum":4}"#)]);
     let context = ContextConfig { latest: Some(1), ..ContextConfig::default() };
     let agent = builder(&model).outputs(outputs).output_strategy(OutputStrategy::Extraction).context(context);
-    agent.build().unwrap().run("Add.".into()).await.unwrap();
+    agent.build().unwrap().run("Add.").await.unwrap();
     expect![[r#"
         user: Add.
         assistant: 2a add{"x":2,"y":1}; 2b add{"x":2,"y":2}

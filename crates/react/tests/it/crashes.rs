@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
     RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolOutput, ToolResult,
-    call::{Answer, Pending, PendingCall, PendingKind, Resumed},
+    call::{Decision, Pending, PendingCall, PendingKind, Resumed},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
     tool::Policy,
@@ -89,13 +89,13 @@ struct World {
 
 impl World {
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
-        let answer = batch.resumed.get(&call.id).map(Resumed::answer);
+        let answer = batch.resumed.get(&call.id).map(Resumed::decision);
         let pending = match (&*call.name, answer) {
             ("approved", None) => PendingKind::Approval { arguments: json!({}) },
             ("external", None) => PendingKind::External,
             ("nested", answer) => {
                 let known = self.inside.entry(call.id.clone()).or_default();
-                if let Some(Answer::Nested { answers }) = answer {
+                if let Some(Decision::Nested { decisions: answers }) = answer {
                     known.extend(answers.keys().cloned());
                 }
                 let left: Vec<_> =
@@ -268,12 +268,12 @@ impl<'p> Lives<'p> {
             let place = self.pick(leaves.len());
             let waits = leaves.remove(place);
             let answer = match &waits.pending.kind {
-                PendingKind::Approval { .. } if place > 0 => Answer::denied("no"),
-                PendingKind::Approval { .. } => Answer::approved(),
-                _ => Answer::output("given"),
+                PendingKind::Approval { .. } if place > 0 => Decision::denied("no"),
+                PendingKind::Approval { .. } => Decision::approved(),
+                _ => Decision::output("given"),
             };
-            self.run.on_answer(&waits.call.id, answer.clone()).unwrap();
-            assert!(self.run.on_answer(&waits.call.id, answer).is_err(), "one answer a call");
+            self.run.on_decision(&waits.call.id, answer.clone()).unwrap();
+            assert!(self.run.on_decision(&waits.call.id, answer).is_err(), "one answer a call");
             if !self.happened() {
                 return;
             }
@@ -309,7 +309,7 @@ proptest! {
         }
         assert_paired(lives.run.transcript());
         // The conversation goes on.
-        prop_assert!(Run::new(&play.config, RunInput::following(lives.run.transcript().clone(), "More.")).is_ok());
+        prop_assert!(Run::new(&play.config, RunInput::new("More.").with_history(lives.run.transcript().clone())).is_ok());
     }
 
     /// BEHAVIOUR D38: and whoever is cancelled after that closes every call.

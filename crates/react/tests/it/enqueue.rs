@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    Agent as _, ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall,
-    ToolContext, ToolError, ToolExt as _, ToolOutput, ToolResult, Toolset,
+    ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext,
+    ToolError, ToolExt as _, ToolOutput, ToolResult, Toolset,
     agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
@@ -57,7 +57,7 @@ async fn messages_are_delivered_in_order_before_the_next_request_and_at_the_end(
         ("Second.", When::NextRequest),
     ]));
     let handle = RunHandle::new();
-    let output = agent(&model, tools).run(handle.bind("Go.".into())).await.unwrap();
+    let output = agent(&model, tools).run(handle.bind("Go.")).await.unwrap();
     let answer = output.into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
     expect_test::expect![[r#"
@@ -106,14 +106,14 @@ async fn a_message_during_the_last_reply_continues_the_run() {
     let model = ScriptedModel::new().text("A pen.").text("A red pen.");
     let model = Interrupted { model, handle: handle.clone() };
     let agent = ReactAgent::new(model, Toolset::new()).unwrap();
-    let events: Vec<_> = agent.stream(handle.bind("Draw.".into())).try_collect().await.unwrap();
+    let events: Vec<_> = agent.stream(handle.bind("Draw.")).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
         RunEvent::TextDelta { text } => Some(text.as_str()),
         _ => None,
     });
     assert_eq!(texts.collect::<String>(), "A pen.A red pen.");
     let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
-    assert_eq!(output.text(), "A red pen.");
+    assert_eq!(output.text().unwrap(), "A red pen.");
     assert_eq!(handle.enqueue("Too late.", When::Idle), Err(RunError::Over));
 }
 
@@ -133,8 +133,8 @@ async fn a_validator_sees_the_answer_before_the_follow_up() {
             async move { Ok::<_, OutputError>(output) }
         }
     });
-    let output = agent.build().unwrap().run(handle.bind("Count.".into())).await.unwrap();
-    assert_eq!(output.text(), "Two.");
+    let output = agent.build().unwrap().run(handle.bind("Count.")).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Two.");
     assert_eq!(*seen.lock().unwrap(), ["One.", "Two."]);
 }
 
@@ -143,7 +143,7 @@ async fn a_tool_that_ends_the_run_is_followed_up_too() {
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("Bye.");
     let tools = Toolset::new().with(asking(&[("More.", When::Idle)]));
     let agent = ReactAgent::builder(model).tools(tools).stop_on(["ask"]).build().unwrap();
-    let answer = agent.run(RunHandle::new().bind("Go.".into())).await.unwrap().into_answer().unwrap();
+    let answer = agent.run(RunHandle::new().bind("Go.")).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
 }
 
@@ -157,7 +157,7 @@ async fn a_suspended_run_keeps_its_messages() {
     let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
     let tools = || Toolset::new().with(asking(&[("Hurry.", When::NextRequest)])).with(wait());
     let handle = RunHandle::new();
-    let output = agent(&model, tools()).run(handle.bind("Go.".into())).await.unwrap();
+    let output = agent(&model, tools()).run(handle.bind("Go.")).await.unwrap();
     let RunOutput::Parked(parked) = output else { panic!("it waits") };
     assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
     assert!(handle.undelivered().is_empty());
@@ -167,9 +167,9 @@ async fn a_suspended_run_keeps_its_messages() {
     let mut run = Run::unpark(parked).unwrap();
     run.enqueue("Please.", When::NextRequest).unwrap();
     let parked = run.park().unwrap();
-    let answers = Answers::from([("b".to_owned(), Answer::approved())]);
+    let answers = Decisions::from([("b".to_owned(), Decision::approved())]);
     let output = agent(&model, tools()).run(RunInput::resume(parked, answers)).await.unwrap();
-    assert_eq!(output.text(), "Done.");
+    assert_eq!(output.text().unwrap(), "Done.");
     expect_test::expect![[r#"
         user: Go.
         assistant: a ask{}; b wait{}
@@ -216,7 +216,7 @@ async fn limits_hold_for_enqueued_messages() {
     let handle = RunHandle::new();
     handle.enqueue("And then?", When::Idle).unwrap();
     let input = handle.bind(RunInput::new("Count.").with_limits(limits));
-    assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text(), "One.");
+    assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered().len(), 1);
 
     // A message for the next request does not buy one.
@@ -246,7 +246,7 @@ async fn an_agent_that_is_a_tool_does_not_take_the_messages() {
     let model = ScriptedModel::new().calls([("a", "research", r#"{"task":"Look."}"#)]).text("Done.");
     let handle = RunHandle::new();
     let parent = agent(&model, Toolset::new().with(child.into_tool("research", "Researches.")));
-    let mut events = parent.stream(handle.bind("Go.".into()));
+    let mut events = parent.stream(handle.bind("Go."));
     while let Some(event) = events.next().await {
         if let RunEvent::CallStarted { .. } = event.unwrap() {
             handle.enqueue("For the parent.", When::NextRequest).unwrap();
@@ -267,8 +267,8 @@ async fn a_message_reaches_the_agent_that_took_over() {
         ("kitchen", agent(&kitchen, Toolset::new().with(asking(&[("Bread?", When::NextRequest)])))),
     ];
     let house = Handoffs::new(table, agents).unwrap();
-    let output = house.run(RunHandle::new().bind("Soup.".into())).await.unwrap();
-    assert_eq!(output.text(), "With bread.");
+    let output = house.run(RunHandle::new().bind("Soup.")).await.unwrap();
+    assert_eq!(output.text().unwrap(), "With bread.");
     assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, RunOutput, Tool as _, ToolCall, ToolExt as _, Toolset,
-    call::{Answer, Answers},
+    RunEvent, RunInput, RunOutput, Tool as _, ToolCall, ToolExt as _, Toolset,
+    call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
     tool::{DynamicTool, Policy, Progress},
@@ -64,13 +64,13 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
         let (first, output) = types(&agent, "Go.".into()).await;
         expect![[r#"request_started thought_delta request_finished call_started call_progress call_finished request_started thought_delta request_finished call_started call_pending done"#]].assert_eq(&first);
         let Err(parked) = output.into_answer() else { panic!("it waits") };
-        let answers = Answers::from([(parked.pending[0].call.id.clone(), Answer::approved())]);
+        let answers = Decisions::from([(parked.pending[0].call.id.clone(), Decision::approved())]);
         let (second, output) = types(&agent, RunInput::resume(parked, answers)).await;
         expect![[
             r#"call_started call_finished request_started thought_delta text_delta request_finished done"#
         ]]
         .assert_eq(&second);
-        assert_eq!(output.text(), "It is done.");
+        assert_eq!(output.text().unwrap(), "It is done.");
         assert_eq!(output.results_of("look").count(), 1);
     }
 }
@@ -91,7 +91,7 @@ async fn the_steps_of_an_answer_say_what_was_called_and_why() {
         .reply(said("Once more.", &[("draw", "{}")]))
         .text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with(draw).with(fails)).unwrap();
-    let output = agent.run("Draw.".into()).await.unwrap();
+    let output = agent.run("Draw.").await.unwrap();
 
     let drawn: Vec<_> = output.results_of("draw").map(|it| it.model_text().into_owned()).collect();
     assert_eq!(drawn, ["<svg/>", "<svg/>"]);

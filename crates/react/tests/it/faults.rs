@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    Agent as _, RunEvent, RunInput, ToolCall, ToolError, ToolExt as _, Toolset,
+    RunEvent, RunInput, ToolCall, ToolError, ToolExt as _, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, StopReason},
     call::FailureKind,
     message::AssistantMessage,
@@ -30,9 +30,9 @@ async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
     let model = model.text("I give up.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(add)).unwrap();
 
-    let output = agent.run("Add.".into()).await.unwrap();
+    let output = agent.run("Add.").await.unwrap();
 
-    assert_eq!((output.text(), ran.load(Ordering::Relaxed)), ("I give up.", 0));
+    assert_eq!((output.text().unwrap(), ran.load(Ordering::Relaxed)), ("I give up.", 0));
     assert!(output.results_of("add").all(|it| it.failure().unwrap().kind == FailureKind::InvalidArguments));
     expect![[r#"
         user: Add.
@@ -64,7 +64,7 @@ async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
         .text("Done.");
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
 
-    let answer = agent.run("All at once.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("All at once.").await.unwrap().into_answer().unwrap();
 
     assert_paired(&answer.transcript);
     let read: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
@@ -92,7 +92,7 @@ async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
         ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
     let agent = ReactAgent::new(model, tools).unwrap();
 
-    let output = agent.run("Block.".into()).await.unwrap();
+    let output = agent.run("Block.").await.unwrap();
 
     assert_eq!(output.results_of("block").next().unwrap().model_text(), "timed out after 50 ms");
     assert_eq!(output.results_of("add").next().unwrap().model_text(), "2");
@@ -105,9 +105,9 @@ async fn an_unknown_tool_is_told_with_what_there_is() {
     let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, calculator().with(wait())).unwrap();
 
-    let output = agent.run("Add.".into()).await.unwrap();
+    let output = agent.run("Add.").await.unwrap();
 
-    assert_eq!(output.text(), "Done.");
+    assert_eq!(output.text().unwrap(), "Done.");
     let told = output.results_of("ad").next().unwrap().model_text();
     assert_eq!(told, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
 }
@@ -126,7 +126,7 @@ async fn half_a_call_never_runs() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(half.clone()) };
     let agent = ReactAgent::new(ScriptedModel::new().reply(cut), Toolset::new().with(add)).unwrap();
 
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
 
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     assert_paired(&error.transcript);
@@ -141,7 +141,7 @@ async fn half_a_call_never_runs() {
 async fn a_content_filter_is_an_error_of_its_own() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
     let agent = ReactAgent::new(ScriptedModel::new().reply(filtered), calculator()).unwrap();
-    let error = agent.run("Tell me.".into()).await.unwrap_err();
+    let error = agent.run("Tell me.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::ContentFiltered), "{error:?}");
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
@@ -158,11 +158,11 @@ async fn a_refusal_is_an_answer_that_says_so() {
         };
         let model = ScriptedModel::new().reply(ChatResponse::new(refusal)).text("Fine.");
         let agent = ReactAgent::new(model, calculator()).unwrap();
-        let answer = agent.run("Tell me.".into()).await.unwrap().into_answer().unwrap();
+        let answer = agent.run("Tell me.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refused));
         assert_paired(&answer.transcript);
-        let next = RunInput::following(answer.transcript, "And now?");
-        assert_eq!(agent.run(next).await.unwrap().text(), "Fine.");
+        let next = RunInput::new("And now?").with_history(answer.transcript);
+        assert_eq!(agent.run(next).await.unwrap().text().unwrap(), "Fine.");
     }
 }
 
@@ -171,11 +171,11 @@ async fn a_refusal_is_an_answer_that_says_so() {
 async fn empty_replies_are_asked_again_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    assert_eq!(agent.run("Hi".into()).await.unwrap().text(), "Hello.");
+    assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
 
     let model = ScriptedModel::new().text("").text(" ").fail(ModelError::EmptyResponse);
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    let error = agent.run("Hi".into()).await.unwrap_err();
+    let error = agent.run("Hi").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::EmptyResponse)), "{error:?}");
     assert_eq!((error.usage.requests, error.transcript.len()), (3, 1));
 }
@@ -214,7 +214,7 @@ async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
     };
     let agent = |model| ReactAgent::new(model, Toolset::new().with(add.clone())).unwrap();
 
-    let events: Vec<_> = agent(breaks()).stream("Add.".into()).try_collect().await.unwrap();
+    let events: Vec<_> = agent(breaks()).stream("Add.").try_collect().await.unwrap();
     expect![[r#"
         [
             "It is",
@@ -227,7 +227,7 @@ async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
     "#]]
     .assert_debug_eq(&told(&events));
     let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
-    let (watched, alone) = (output.into_answer().unwrap(), agent(breaks()).run("Add.".into()).await.unwrap());
+    let (watched, alone) = (output.into_answer().unwrap(), agent(breaks()).run("Add.").await.unwrap());
     let alone = alone.into_answer().unwrap();
     for answer in [watched, alone] {
         assert_eq!((&*answer.text, answer.transcript.len(), answer.usage.requests), ("It is 42.", 2, 3));
@@ -243,8 +243,8 @@ async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far(
         let model = ScriptedModel::new().events(reply("O")).events(reply("On")).events(reply("Once"));
         ReactAgent::new(model, calculator()).unwrap()
     };
-    let mut events: Vec<_> = agent().stream("A story.".into()).collect().await;
-    let errors = [events.pop().unwrap().unwrap_err(), agent().run("A story.".into()).await.unwrap_err()];
+    let mut events: Vec<_> = agent().stream("A story.").collect().await;
+    let errors = [events.pop().unwrap().unwrap_err(), agent().run("A story.").await.unwrap_err()];
     let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
     let refused = "refused: the reply was cut: connection reset";
     assert_eq!(told(&events), ["O", refused, "On", refused, "Once"]);
@@ -264,18 +264,18 @@ async fn an_error_in_the_middle_of_a_stream_breaks_the_reply_off() {
     let agent = |model| ReactAgent::new(model, calculator()).unwrap();
     let breaks = || [delta("It"), Err(overloaded())];
     let model = ScriptedModel::new().events(breaks()).chunks(["It is ", "42."]);
-    let events: Vec<_> = agent(model).stream("Add.".into()).try_collect().await.unwrap();
+    let events: Vec<_> = agent(model).stream("Add.").try_collect().await.unwrap();
     let refused = "refused: the reply was cut: the model's server failed: overloaded";
     assert_eq!(told(&events), ["It", refused, "It is ", "42."]);
 
     let model = ScriptedModel::new().events(breaks()).events(breaks()).events(breaks());
-    let error = agent(model).stream("Add.".into()).try_collect::<Vec<_>>().await.unwrap_err();
+    let error = agent(model).stream("Add.").try_collect::<Vec<_>>().await.unwrap_err();
     let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
         panic!("{error:?}")
     };
     assert_eq!(partial.text(), "It");
 
-    let error = agent(ScriptedModel::new().fail(overloaded())).stream("Add.".into()).try_collect::<Vec<_>>();
+    let error = agent(ScriptedModel::new().fail(overloaded())).stream("Add.").try_collect::<Vec<_>>();
     let error = error.await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::Server { .. })), "{error:?}");
 }
@@ -285,7 +285,7 @@ async fn the_last_reply_that_a_limit_allows_is_not_asked_for_again() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(cut("It is".into()));
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let builder = ReactAgent::builder(model).tools(calculator()).limits(limits).at_limit(AtLimit::Answer);
-    let error = builder.build().unwrap().run("Add.".into()).await.unwrap_err();
+    let error = builder.build().unwrap().run("Add.").await.unwrap_err();
     let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
         panic!("{error:?}")
     };
@@ -298,7 +298,7 @@ async fn an_error_of_the_model_ends_the_run_with_what_was_done() {
         .calls([("a", "add", r#"{"x":1,"y":1}"#)])
         .fail(ModelError::Unauthorized("no such key".to_owned()));
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::Unauthorized(_))), "{error:?}");
     assert_eq!(error.transcript.len(), 3);
     assert_paired(&error.transcript);
@@ -309,7 +309,7 @@ async fn a_fatal_error_of_a_tool_stops_the_run() {
     let fatal = plain("fatal", || async { Err::<(), _>(ToolError::Fatal("no such account".to_owned())) });
     let model = ScriptedModel::new().calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, calculator().with(fatal)).unwrap();
-    let error = agent.run("Go.".into()).await.unwrap_err();
+    let error = agent.run("Go.").await.unwrap_err();
     assert_eq!(error.to_string(), r#"tool "fatal" stopped the run: no such account"#);
     assert_paired(&error.transcript);
 }
@@ -323,7 +323,7 @@ async fn a_tool_may_ask_for_another_try_within_its_budget() {
         .text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(retries()).with(fails())).unwrap();
 
-    let output = agent.run("Go.".into()).await.unwrap();
+    let output = agent.run("Go.").await.unwrap();
 
     let results: Vec<_> = output.results_of("retry").map(|result| result.failure().unwrap()).collect();
     assert_eq!((results[0].kind, &*results[0].message), (FailureKind::Retry, "try again"));
@@ -359,7 +359,7 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
         .build()
         .unwrap();
 
-    let output = agent.run("Go.".into()).await.unwrap();
+    let output = agent.run("Go.").await.unwrap();
 
     let kinds: Vec<_> =
         output.results_of("moody").map(|it| it.failure().map(|failure| failure.kind)).collect();
@@ -375,13 +375,13 @@ async fn rounds_of_calls_are_noticed() {
     let rounds =
         (0..3).fold(ScriptedModel::new(), |model, _| model.calls([a]).calls([b])).calls([a]).calls([b]);
     let agent = ReactAgent::new(rounds.clone(), calculator()).unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
     assert_eq!(rounds.requests().iter().map(told).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
 
     let at_once = ScriptedModel::new().calls([a; 5]).calls([a]);
     let agent = ReactAgent::new(at_once.clone(), calculator()).unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
     assert_eq!(at_once.requests().iter().map(told).collect::<Vec<_>>(), [0, 5]);
 }
@@ -404,7 +404,7 @@ async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
         });
     let agent = ReactAgent::new(model, Toolset::new().with(add)).unwrap();
 
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
 
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
     assert_eq!(ran.load(Ordering::Relaxed), 3);
@@ -420,7 +420,7 @@ async fn the_guard_against_repetition_can_be_taken_off() {
         .max_repeated_calls(None)
         .build()
         .unwrap();
-    let output = agent.run("Ask until it works.".into()).await.unwrap();
+    let output = agent.run("Ask until it works.").await.unwrap();
     assert!(output.results_of("fail").all(|result| result.model_text() == "no luck"));
 }
 
@@ -428,5 +428,5 @@ async fn the_guard_against_repetition_can_be_taken_off() {
 async fn how_many_unusable_replies_are_too_many_can_be_set() {
     let model = ScriptedModel::new().text("");
     let agent = ReactAgent::builder(model).max_output_retries(0).build().unwrap();
-    assert_eq!(agent.run("Hi".into()).await.unwrap_err().usage.requests, 1);
+    assert_eq!(agent.run("Hi").await.unwrap_err().usage.requests, 1);
 }

@@ -3,9 +3,9 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, RunOutput, Schema, Tool as _, ToolExt as _, ToolName, Toolset,
+    RunEvent, RunInput, RunOutput, Schema, Tool as _, ToolExt as _, ToolName, Toolset,
     agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
-    call::{Answer, Answers, FailureKind},
+    call::{Decision, Decisions, FailureKind},
     model::ToolChoice,
     tool::{DynamicTool, Policy, RunContext},
 };
@@ -60,8 +60,8 @@ fn saved(parked: &Parked) -> Parked {
     serde_json::from_str(&serde_json::to_string(parked).unwrap()).unwrap()
 }
 
-fn approved(id: &str) -> Answers {
-    Answers::from([(id.to_owned(), Answer::approved())])
+fn approved(id: &str) -> Decisions {
+    Decisions::from([(id.to_owned(), Decision::approved())])
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn who_takes_over_knows_the_conversation() {
     let kitchen = quiet().text("One soup.");
     let agents = house([&reception, &kitchen, &quiet()]);
     let mut said = Vec::new();
-    let mut events = agents.stream("A soup for 1 + 1.".into());
+    let mut events = agents.stream("A soup for 1 + 1.");
     let output = loop {
         match events.next().await.unwrap().unwrap() {
             RunEvent::Routed { route, reason } => said.push(format!("{}: {reason}", route.unwrap())),
@@ -115,7 +115,7 @@ async fn beside_a_hand_off_every_call_is_answered() {
         ("d", "fail", "{}"),
     ]);
     let bar = quiet().text("A tea.");
-    let answer = house([&reception, &quiet(), &bar]).run("Hi".into()).await.unwrap().into_answer().unwrap();
+    let answer = house([&reception, &quiet(), &bar]).run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.agent.as_deref(), Some("bar"));
     expect![[r#"
         user: Hi
@@ -133,8 +133,7 @@ async fn beside_a_hand_off_every_call_is_answered() {
 #[tokio::test]
 async fn a_hand_off_to_nobody_is_an_unknown_tool() {
     let reception = quiet().calls([("a", "transfer_to_cellar", "{}")]).text("There is no cellar.");
-    let answer =
-        house([&reception, &quiet(), &quiet()]).run("Wine?".into()).await.unwrap().into_answer().unwrap();
+    let answer = house([&reception, &quiet(), &quiet()]).run("Wine?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.agent.as_deref(), Some("reception"));
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::NotFound);
 }
@@ -148,7 +147,7 @@ async fn hand_offs_are_bounded() {
         .text("Then I do it.");
     let kitchen = quiet().calls([("b", "transfer_to_reception", r#"{"reason":"3"}"#)]);
     let agents = house([&reception, &kitchen, &quiet()]).with_limit(2);
-    let answer = agents.run("Hi".into()).await.unwrap().into_answer().unwrap();
+    let answer = agents.run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref()), ("Then I do it.", Some("reception")));
     expect!["denied: the conversation was handed off 2 times for this question, which is the most: answer yourself"]
         .assert_eq(&answer.steps[2].result.model_text());
@@ -163,7 +162,7 @@ async fn a_circle_is_noticed() {
         reception = calls(reception, "transfer_to_kitchen");
         kitchen = calls(kitchen, "transfer_to_reception");
     }
-    let error = house([&reception, &kitchen, &quiet()]).run("Hi".into()).await.unwrap_err();
+    let error = house([&reception, &kitchen, &quiet()]).run("Hi").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(_))), "{error:?}");
     assert_paired(&error.transcript);
     assert_eq!(error.usage.requests, 8);
@@ -194,7 +193,7 @@ async fn an_answer_finds_who_has_the_run() {
         ];
         Handoffs::new(table(), agents).unwrap()
     };
-    let parked = house().run("Hi".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = house().run("Hi").await.unwrap().into_answer().unwrap_err();
     let wrong = RunInput::resume(saved(&parked), approved("a"));
     let error = house().run(wrong).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
@@ -218,7 +217,7 @@ async fn a_hand_off_waits_for_the_calls_beside_it() {
         ];
         Handoffs::new(table(), agents).unwrap()
     };
-    let parked = house().run("Hi".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = house().run("Hi").await.unwrap().into_answer().unwrap_err();
     assert_eq!(kitchen.requests().len(), 0);
     let output = house().run(RunInput::resume(saved(&parked), approved("b"))).await.unwrap();
     assert_eq!(output.answer().unwrap().agent.as_deref(), Some("kitchen"));
@@ -238,8 +237,8 @@ async fn the_next_question_goes_to_who_answered() {
     let reception = quiet().calls([("a", "transfer_to_kitchen", "{}")]);
     let kitchen = quiet().text("One soup.").text("With bread.");
     let agents = house([&reception, &kitchen, &quiet()]);
-    let first = agents.run("Soup.".into()).await.unwrap().into_answer().unwrap();
-    let second = agents.run(RunInput::following(first.transcript, "And bread.")).await.unwrap();
+    let first = agents.run("Soup.").await.unwrap().into_answer().unwrap();
+    let second = agents.run(RunInput::new("And bread.").with_history(first.transcript)).await.unwrap();
     let second = second.into_answer().unwrap();
     assert_eq!((&*second.text, second.agent.as_deref()), ("With bread.", Some("kitchen")));
     assert_eq!(*second.steps, []);
@@ -255,7 +254,7 @@ async fn what_goes_along_can_be_chosen() {
     )]);
     let kitchen = quiet().calls([("c", "add", r#"{"x":2,"y":2}"#)]).text("Done.");
     let agents = house([&reception, &kitchen, &quiet()]).carrying(Carried::Question);
-    let answer = agents.run("Soup.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agents.run("Soup.").await.unwrap().into_answer().unwrap();
     expect![[r#"
         user: Soup.
         user: You go on from here: reception hands off: soup.
@@ -281,8 +280,7 @@ async fn agents_differ() {
         ),
         ("bar", agent(&quiet(), Toolset::new())),
     ];
-    let answer =
-        Handoffs::new(table(), agents).unwrap().run("Hi".into()).await.unwrap().into_answer().unwrap();
+    let answer = Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["dish"], "soup");
     assert_eq!(kitchen.requests()[0].instructions.as_ref().unwrap().text(), "You cook.");
 }
@@ -319,7 +317,7 @@ async fn who_may_hand_off_can_be_said() {
     let model = quiet().text("Hello.");
     let agents = || ["reception", "kitchen", "bar"].map(|name| (name, agent(&model, Toolset::new())));
     let house = Handoffs::along(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
-    house.run("Hi".into()).await.unwrap();
+    house.run("Hi").await.unwrap();
     let offered: Vec<_> = model.requests()[0].tools.names().map(ToString::to_string).collect();
     assert_eq!(offered, ["transfer_to_bar"]);
 }
@@ -356,7 +354,7 @@ async fn a_house_is_an_agent() {
     let house = Handoffs::new(table(), agents).unwrap();
     let route = Route::new("house", "a meal").with_keywords(["soup"]);
     let router = Router::new(RouteTable::new([route]), [("house", house)]).unwrap();
-    let parked = router.run("A soup.".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = router.run("A soup.").await.unwrap().into_answer().unwrap_err();
     let output = router.run(RunInput::resume(saved(&parked), approved("b"))).await.unwrap();
     assert_eq!(output.answer().unwrap().agent.as_deref(), Some("house/kitchen"));
 
@@ -364,7 +362,7 @@ async fn a_house_is_an_agent() {
     let house = house_of(&reception, &quiet().calls([("b", "pay", "{}")]).text("Paid."));
     let model = quiet().calls([("1", "order", r#"{"task":"A soup."}"#)]).text("Ordered.");
     let parent = agent(&model, Toolset::new().with(house.into_tool("order", "Orders.")));
-    let RunOutput::Parked(parked) = parent.run("Soup.".into()).await.unwrap() else { panic!("it waits") };
+    let RunOutput::Parked(parked) = parent.run("Soup.").await.unwrap() else { panic!("it waits") };
     let output = parent.run(RunInput::resume(saved(&parked), approved("1/b"))).await.unwrap();
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
@@ -392,7 +390,7 @@ async fn a_tool_may_end_the_run_of_any_agent() {
 
     // Nobody took over then: who has answered has the conversation.
     let kitchen = quiet().text("And bread.");
-    let next = RunInput::following(answer.transcript, "What else?");
+    let next = RunInput::new("What else?").with_history(answer.transcript);
     let answer = house([&quiet(), &kitchen, &quiet()]).run(next).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.agent.as_deref(), Some("kitchen"));
 }
@@ -428,7 +426,7 @@ async fn who_takes_over_is_not_forced_again() {
     let add = ToolChoice::Tool(ToolName::new("add").unwrap());
     let house = Handoffs::new(table(), agents).unwrap();
     let answer = house.run(RunInput::new("Hi").with_tool_choice(add)).await.unwrap();
-    assert_eq!(answer.text(), "Done.");
+    assert_eq!(answer.text().unwrap(), "Done.");
     assert_eq!(kitchen.requests()[0].tool_choice, ToolChoice::Auto);
 }
 
@@ -446,7 +444,7 @@ async fn a_queued_tool_does_not_keep_a_hand_off_back() {
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&quiet(), Toolset::new())),
     ];
-    let answer = Handoffs::new(table(), agents).unwrap().run("Hi".into()).await.unwrap();
+    let answer = Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap();
     assert_eq!(answer.answer().unwrap().agent.as_deref(), Some("kitchen"));
 }
 
@@ -460,7 +458,7 @@ async fn what_was_left_out_for_one_is_shown_to_the_other() {
         .fail(haft_core::model::ModelError::ContextTooLong("too much".to_owned()))
         .calls([("c", "transfer_to_kitchen", "{}")]);
     let kitchen = quiet().text("Done.");
-    house([&reception, &kitchen, &quiet()]).run("Hi".into()).await.unwrap();
+    house([&reception, &kitchen, &quiet()]).run("Hi").await.unwrap();
     assert!(!lines(&reception.requests()[3]).contains("assistant: a add"), "it was too much for reception");
     assert!(lines(&kitchen.requests()[0]).contains("assistant: a add"));
 }
@@ -476,7 +474,7 @@ async fn a_queue_comes_before_a_hand_off() {
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&quiet(), Toolset::new())),
     ];
-    Handoffs::new(table(), agents).unwrap().run("Hi".into()).await.unwrap();
+    Handoffs::new(table(), agents).unwrap().run("Hi").await.unwrap();
     expect![[r#"
         user: Hi
         assistant: a push{}; b transfer_to_kitchen{}

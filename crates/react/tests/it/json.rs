@@ -6,7 +6,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent as _, ChatModel, RunEvent, RunInput,
+    ChatModel, RunEvent, RunInput,
     agent::{AgentErrorKind, Limit},
     export::async_trait,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat},
@@ -33,9 +33,9 @@ fn agent(model: impl ChatModel + 'static) -> ReactAgent {
 async fn a_run_in_json_asks_with_one_alternative_a_tool() {
     let model = ScriptedModel::new().text(ADD).text(FINISH);
 
-    let output = agent(model.clone()).run("What is 17 plus 25?".into()).await.unwrap();
+    let output = agent(model.clone()).run("What is 17 plus 25?").await.unwrap();
 
-    assert_eq!(output.text(), r#"It is "42"."#);
+    assert_eq!(output.text().unwrap(), r#"It is "42"."#);
     let requests = model.requests();
     expect![[r#"
         Be brief.
@@ -81,7 +81,7 @@ async fn a_run_in_json_asks_with_one_alternative_a_tool() {
 #[tokio::test]
 async fn a_step_renders_only_what_is_new() {
     let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);
-    agent(model.clone()).run("Add.".into()).await.unwrap();
+    agent(model.clone()).run("Add.").await.unwrap();
     let requests = model.requests();
     let (second, third) = (&requests[1], &requests[2]);
     let same = |(a, b): (&std::sync::Arc<_>, &std::sync::Arc<_>)| std::sync::Arc::ptr_eq(a, b);
@@ -94,15 +94,15 @@ async fn a_model_that_ignores_the_schema_is_understood() {
     let model = ScriptedModel::new()
         .text("Let me see {really}.\n```json\n{\"name\": \"add\", \"arguments\": \"{\\\"x\\\":17,\\\"y\\\":25}\"}\n```\nThat's it.")
         .text("{\"answer\": 42}");
-    let output = agent(model).run("What is 17 plus 25?".into()).await.unwrap();
-    assert_eq!((output.text(), output.results_of("add").count()), ("42", 1));
+    let output = agent(model).run("What is 17 plus 25?").await.unwrap();
+    assert_eq!((output.text().unwrap(), output.results_of("add").count()), ("42", 1));
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     let model = ScriptedModel::new().text("I think it is 42.").text(FINISH);
-    let output = agent(model.clone()).run("17 + 25?".into()).await.unwrap();
-    assert_eq!(output.text(), r#"It is "42"."#);
+    let output = agent(model.clone()).run("17 + 25?").await.unwrap();
+    assert_eq!(output.text().unwrap(), r#"It is "42"."#);
     expect![[r#"
         user: 17 + 25?
         assistant: I think it is 42.
@@ -112,7 +112,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     .assert_eq(&lines(&model.requests()[1]));
 
     let model = ScriptedModel::new().text("No.").text("No!").text("{}");
-    let error = agent(model).run("17 + 25?".into()).await.unwrap_err();
+    let error = agent(model).run("17 + 25?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
 }
 
@@ -128,10 +128,14 @@ async fn dialects_share_the_transcript() {
     let native = ReactAgent::builder(model.clone()).tools(calculator()).dialect(NativeCalls).build().unwrap();
     let json = agent(model.clone());
 
-    let first = native.run("Add.".into()).await.unwrap().into_answer().unwrap();
-    let second =
-        json.run(RunInput::following(first.transcript, "17 + 25?")).await.unwrap().into_answer().unwrap();
-    native.run(RunInput::following(second.transcript, "Bye.")).await.unwrap();
+    let first = native.run("Add.").await.unwrap().into_answer().unwrap();
+    let second = json
+        .run(RunInput::new("17 + 25?").with_history(first.transcript))
+        .await
+        .unwrap()
+        .into_answer()
+        .unwrap();
+    native.run(RunInput::new("Bye.").with_history(second.transcript)).await.unwrap();
 
     expect![[r#"
         user: Add.
@@ -187,7 +191,7 @@ impl ChatModel for Chunked {
 #[tokio::test]
 async fn thought_and_answer_stream_without_the_protocol() {
     let model = Chunked(ScriptedModel::new().text(ADD).text(FINISH));
-    let events: Vec<_> = agent(model).stream("17 + 25?".into()).map(Result::unwrap).collect().await;
+    let events: Vec<_> = agent(model).stream("17 + 25?").map(Result::unwrap).collect().await;
 
     let mut told = String::new();
     for event in &events {

@@ -8,10 +8,9 @@ use std::{
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _,
-    Toolset,
+    ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _, Toolset,
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
-    call::{Answer, Answers, BoxError, FailureKind},
+    call::{BoxError, Decision, Decisions, FailureKind},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolChoice},
@@ -52,7 +51,7 @@ async fn two_requests_allowed_is_an_error_before_the_third() {
     let model = adding(adding(ScriptedModel::new(), 1), 2);
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).limits(requests(2)).build().unwrap();
 
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
 
     assert_limit(&error, Limit::Requests(2));
     assert_eq!((model.requests().len(), error.usage.requests), (2, 2));
@@ -71,7 +70,7 @@ async fn at_the_limit_the_model_may_be_made_to_answer() {
         .build()
         .unwrap();
 
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
 
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
     let last = &model.requests()[1];
@@ -119,7 +118,7 @@ async fn calls_beyond_their_limit_do_not_run() {
     let limits = RunLimits { tool_calls: Some(2), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).limits(limits).build().unwrap();
 
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
 
     assert_limit(&error, Limit::ToolCalls(2));
     let last = error.transcript.messages().last().unwrap().text();
@@ -134,7 +133,7 @@ async fn tokens_are_counted_before_the_next_request() {
     let model = ScriptedModel::new().reply(costly(ChatResponse::new(asks)));
     let limits = RunLimits { total_tokens: Some(100), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).limits(limits).build().unwrap();
-    assert_limit(&agent.run("Add.".into()).await.unwrap_err(), Limit::TotalTokens(100));
+    assert_limit(&agent.run("Add.").await.unwrap_err(), Limit::TotalTokens(100));
 }
 
 /// A reply with a call of `add`, or an answer, that has read and written so many tokens.
@@ -164,7 +163,7 @@ async fn each_kind_of_token_has_a_limit() {
     ] {
         let model = ScriptedModel::new().reply(costing(None, usage));
         let agent = ReactAgent::builder(model).tools(calculator()).limits(limits).build().unwrap();
-        let error = agent.run("Add.".into()).await.unwrap_err();
+        let error = agent.run("Add.").await.unwrap_err();
         assert_limit(&error, expected);
         assert_eq!(error.usage.total_tokens(), 100);
 
@@ -178,7 +177,7 @@ async fn each_kind_of_token_has_a_limit() {
         };
         let model = ScriptedModel::new().reply(costing(None, usage)).text("2");
         let agent = ReactAgent::builder(model).tools(calculator()).build().unwrap();
-        assert_eq!(agent.run(RunInput::new("Add.").with_limits(limits)).await.unwrap().text(), "2");
+        assert_eq!(agent.run(RunInput::new("Add.").with_limits(limits)).await.unwrap().text().unwrap(), "2");
     }
 }
 
@@ -189,7 +188,7 @@ async fn a_run_tells_its_cost_and_keeps_to_it() {
     let each = Cost::new(0.05 + 0.005 + 0.1);
     let model = ScriptedModel::new().reply(costing(None, usage)).reply(costing(Some("2"), usage));
     let agent = ReactAgent::builder(model).tools(calculator()).prices(prices());
-    let answer = agent.build().unwrap().run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.usage.cost, answer.usage.is_priced()), (each + each, true));
     assert_eq!(answer.usage.cost.to_string(), "0.31");
 
@@ -214,7 +213,7 @@ async fn a_cost_that_is_not_known_is_said() {
     for (model, unreported) in [(silent, 1), (nameless, 0)] {
         let limits = RunLimits { cost: Some(Cost::new(100.0)), ..RunLimits::default() };
         let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
-        let error = agent.build().unwrap().run("Add.".into()).await.unwrap_err();
+        let error = agent.build().unwrap().run("Add.").await.unwrap_err();
         assert_limit(&error, Limit::UnknownCost);
         assert_eq!((error.usage.unreported, error.usage.cost), (unreported, Cost::ZERO));
     }
@@ -223,7 +222,7 @@ async fn a_cost_that_is_not_known_is_said() {
         .reply(costing(None, Usage::default()))
         .reply(costing(Some("2"), Usage::default()));
     let agent = ReactAgent::builder(model).tools(calculator()).build().unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.usage.unreported, answer.usage.is_priced()), (2, false));
     let again: Usage = serde_json::from_value(serde_json::to_value(answer.usage).unwrap()).unwrap();
     assert_eq!(again, answer.usage);
@@ -239,7 +238,7 @@ async fn a_failed_request_does_not_end_a_run_with_a_limited_cost() {
         .reply(costing(Some("2"), Usage::of_request(10, 0)));
     let limits = RunLimits { cost: Some(Cost::new(1.0)), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
-    let answer = agent.build().unwrap().run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.usage.requests, answer.usage.unreported), (4, 2));
     assert_eq!(answer.usage.cost, Cost::new(0.02));
 }
@@ -281,7 +280,7 @@ async fn usage_and_cost_are_those_of_all_who_work() {
         .build()
         .unwrap();
 
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
 
     // Four of its own, one summary, two of one child and one of the other.
     let all =
@@ -306,8 +305,8 @@ async fn a_child_is_paid_once_whatever_becomes_of_it() {
     let tools = Toolset::new().with(waits.into_tool("waits", "Waits.")).with(hangs);
     let agent = ReactAgent::new(model, tools).unwrap();
 
-    let RunOutput::Parked(parked) = agent.run("Add.".into()).await.unwrap() else { panic!("it waits") };
-    let answers = Answers::from([("a/call_1".to_owned(), Answer::approved())]);
+    let RunOutput::Parked(parked) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
+    let answers = Decisions::from([("a/call_1".to_owned(), Decision::approved())]);
     let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.usage.input_tokens, 3 * 10);
@@ -361,19 +360,19 @@ async fn time_is_limited_whatever_is_under_way() {
     let calls = [("a", "hang", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
 
     let agent = ReactAgent::builder(ScriptedModel::new().calls(calls)).tools(tools()).limits(limits);
-    let error = agent.build().unwrap().run("Go.".into()).await.unwrap_err();
+    let error = agent.build().unwrap().run("Go.").await.unwrap_err();
     assert_limit(&error, Limit::Time(Duration::from_secs(5)));
     let results: Vec<_> = error.transcript.messages().iter().skip(2).map(|it| it.text()).collect();
     assert_eq!(results, ["timed out: the time of the run is up; it may or may not have happened", "2"]);
 
     let model = ScriptedModel::new().calls(calls).text("About 2.");
     let agent = ReactAgent::builder(model).tools(tools()).limits(limits).at_limit(AtLimit::Answer);
-    let answer = agent.build().unwrap().run("Go.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
     assert!(answer.steps[0].result.failure().is_some_and(|it| it.kind == FailureKind::TimedOut));
 
     let agent = ReactAgent::builder(Silent(ModelProfile::new("silent"))).limits(limits).build().unwrap();
-    let error = agent.run("Go.".into()).await.unwrap_err();
+    let error = agent.run("Go.").await.unwrap_err();
     assert_limit(&error, Limit::Time(Duration::from_secs(5)));
     assert_eq!((error.usage.requests, error.transcript.len()), (1, 1));
 }
@@ -417,7 +416,7 @@ fn the_time_of_a_run_is_that_of_its_steps() {
 
     // Two days later, in another process.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    run.on_answer(&batch.calls[0].id, Answer::output("2")).unwrap();
+    run.on_decision(&batch.calls[0].id, Decision::output("2")).unwrap();
     let Effect::Call(batch) = advance(&mut run, &at(900_000_000)).unwrap() else { panic!("it goes on") };
     assert_eq!(left(&run), Some(50));
     run.recover(&tools);
@@ -465,7 +464,7 @@ async fn a_tool_may_tell_what_it_used() {
     let limits = RunLimits { total_tokens: Some(11), ..RunLimits::default() };
     let agent =
         ReactAgent::builder(model).tools(Toolset::new().with(asks).with(add)).limits(limits).build().unwrap();
-    let answer = agent.run("Ask.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Ask.").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.usage.total_tokens(), ran.load(Ordering::Relaxed)), (10, 0));
 }
 

@@ -32,6 +32,7 @@ mod step_model;
 mod test_model;
 mod text;
 mod tools;
+mod typical_use;
 mod validators;
 #[cfg(test)]
 mod wrapped;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName, Toolset,
+    RunInput, Schema, ToolDefinition, ToolExt as _, ToolName, Toolset,
     agent::{AgentErrorKind, Parked, RunLimits},
-    call::{Answer, Answers, FailureKind, PendingCall, PendingKind},
+    call::{Decision, Decisions, FailureKind, PendingCall, PendingKind},
     tool::{DynamicTool, RunContext},
 };
 use haft_middleware::AgentExt as _;
@@ -50,7 +50,7 @@ fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
     pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
 }
 
-fn answers<const N: usize>(answers: [(&str, Answer); N]) -> Answers {
+fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
     answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect()
 }
 
@@ -61,7 +61,7 @@ async fn a_child_is_asked_and_answers() {
         calculator(),
     );
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought for 3.");
-    let answer = parent(model.clone(), child).run("Buy a pen.".into()).await.unwrap().into_answer().unwrap();
+    let answer = parent(model.clone(), child).run("Buy a pen.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Bought for 3.");
     assert_eq!(answer.steps[0].result.model_text(), "It costs 3.");
     let definition = model.requests()[0].tools.get("buy").unwrap().definition().to_string();
@@ -76,17 +76,17 @@ async fn a_child_that_parks_parks_its_parent() {
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
     let agent = parent(model, child);
 
-    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&parked.pending), ["1/1", "1/2"]);
     assert_eq!(parked.pending[0].call.name, "buy");
     let PendingKind::Nested { pending } = &parked.pending[0].pending.kind else { panic!() };
     assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
 
     // In parts, in another process.
-    let resume = RunInput::resume(saved(&parked), answers([("1/2", Answer::output("shipped"))]));
+    let resume = RunInput::resume(saved(&parked), answers([("1/2", Decision::output("shipped"))]));
     let parked = agent.run(resume).await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&parked.pending), ["1/1"]);
-    let resume = RunInput::resume(saved(&parked), answers([("1/1", Answer::approved())]));
+    let resume = RunInput::resume(saved(&parked), answers([("1/1", Decision::approved())]));
     let answer = agent.run(resume).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Bought.");
     assert_eq!(answer.steps[0].result.model_text(), "Paid and shipped.");
@@ -107,33 +107,33 @@ async fn answers_come_at_once_and_go_deep() {
     );
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
     let agent = parent(model, child);
-    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2", "1/2"]);
     let all = answers([
-        ("1/1/1", Answer::approved()),
-        ("1/1/2", Answer::denied("twice")),
-        ("1/2", Answer::output("shipped")),
+        ("1/1/1", Decision::approved()),
+        ("1/1/2", Decision::denied("twice")),
+        ("1/2", Decision::output("shipped")),
     ]);
     let output = agent.run(RunInput::resume(saved(&parked), all)).await.unwrap();
-    assert_eq!(output.text(), "Bought.");
+    assert_eq!(output.text().unwrap(), "Bought.");
 }
 
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_told_at_once() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let agent = parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
-    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
-    let error = async |id: &str, answer: Answer| {
+    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    let error = async |id: &str, answer: Decision| {
         let error = agent.run(RunInput::resume(saved(&parked), answers([(id, answer)]))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
         error.to_string()
     };
-    expect![[r#"the run cannot begin: the answer for the call "1/1" does not fit: it waits for an approval or a denial, which this answer is not"#]].assert_eq(&error("1/1", Answer::output("paid")).await);
+    expect![[r#"the run cannot begin: the decision about the call "1/1" does not fit: it waits for an approval or a denial, which this decision is not"#]].assert_eq(&error("1/1", Decision::output("paid")).await);
     expect![[
-        r#"the run cannot begin: there is an answer for the call "1/7", which does not wait; waiting: 1/1"#
+        r#"the run cannot begin: there is a decision about the call "1/7", which does not wait; waiting: 1/1"#
     ]]
-    .assert_eq(&error("1/7", Answer::approved()).await);
-    expect![[r#"the run cannot begin: the answer for the call "1" does not fit: it waits for answers to the calls inside it, which this answer is not"#]].assert_eq(&error("1", Answer::approved()).await);
+    .assert_eq(&error("1/7", Decision::approved()).await);
+    expect![[r#"the run cannot begin: the decision about the call "1" does not fit: it waits for decisions about the calls inside it, which this decision is not"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
 /// Who is asked may refuse the child as a whole.
@@ -142,8 +142,8 @@ async fn a_child_that_waits_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Not bought.");
     let agent = parent(model, child);
-    let parked = agent.run("Buy a pen.".into()).await.unwrap().into_answer().unwrap_err();
-    let denied = RunInput::resume(parked, answers([("1", Answer::denied("no money"))]));
+    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    let denied = RunInput::resume(parked, answers([("1", Decision::denied("no money"))]));
     let answer = agent.run(denied).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
 }
@@ -157,7 +157,7 @@ async fn a_child_that_fails_is_a_call_that_failed() {
         .build()
         .unwrap();
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("I could not.");
-    let answer = parent(model, child).run("Buy a pen.".into()).await.unwrap().into_answer().unwrap();
+    let answer = parent(model, child).run("Buy a pen.").await.unwrap().into_answer().unwrap();
     expect!["the agent came to no answer: the limit of 1 model requests is reached"]
         .assert_eq(&answer.steps[0].result.model_text());
 }
@@ -173,12 +173,8 @@ async fn a_child_takes_fields() {
         .unwrap();
     let double = child.into_tool("double", "Doubles.").with_definition(|it| it.with_input_schema(question));
     let model = ScriptedModel::new().calls([("1", "double", r#"{"x":1}"#)]).text("2");
-    let answer = agent(model, Toolset::new().with(double))
-        .run("Twice 1?".into())
-        .await
-        .unwrap()
-        .into_answer()
-        .unwrap();
+    let answer =
+        agent(model, Toolset::new().with(double)).run("Twice 1?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
@@ -218,7 +214,7 @@ async fn cancelled_two_levels_down_every_call_is_closed() {
 #[tokio::test]
 async fn cancelled_while_a_grandchild_waits_the_call_is_closed() {
     let parent = three_deep(false);
-    let parked = parent.run("Buy.".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = parent.run("Buy.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2"]);
     let mut run = Run::unpark(saved(&parked)).unwrap();
     run.cancel();
@@ -227,7 +223,7 @@ async fn cancelled_while_a_grandchild_waits_the_call_is_closed() {
     // With the answers that came, but nobody who waits for the rest any more.
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(saved(&parked), answers([("1/1/1", Answer::approved())]));
+    let resume = RunInput::resume(saved(&parked), answers([("1/1/1", Decision::approved())]));
     let error = parent.run(resume.with_context(context)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);

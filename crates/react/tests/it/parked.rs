@@ -3,10 +3,10 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName,
-    ToolOutput, Toolset, Transcript,
+    RunEvent, RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolOutput, Toolset,
+    Transcript,
     agent::Parked,
-    call::{Answer, Answers, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Decisions, Pending, PendingKind, ToolOutcome},
     tool::{DynamicTool, Policy, RunContext},
 };
 use haft_react::{ReactAgent, Run};
@@ -35,7 +35,7 @@ fn parked(output: RunOutput) -> Parked {
     serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap()
 }
 
-fn answers<const N: usize>(answers: [(&str, Answer); N]) -> Answers {
+fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
     answers.map(|(id, answer)| (id.to_owned(), answer)).into()
 }
 
@@ -45,11 +45,11 @@ async fn an_external_call_parks_the_run_and_its_output_goes_on() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(external())).unwrap();
 
-    let parked = parked(agent.run("Draw.".into()).await.unwrap());
+    let parked = parked(agent.run("Draw.").await.unwrap());
     assert_eq!((parked.pending.len(), &*parked.pending[0].call.name), (1, "draw"));
-    let output = agent.run(RunInput::resume(parked, answers([("a", Answer::output("42"))]))).await.unwrap();
+    let output = agent.run(RunInput::resume(parked, answers([("a", Decision::output("42"))]))).await.unwrap();
 
-    assert_eq!(output.text(), "A 42.");
+    assert_eq!(output.text().unwrap(), "A 42.");
     expect![[r#"
         user: Draw.
         assistant: a draw{}
@@ -70,18 +70,18 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
         .text("Done.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(approved_add())).unwrap();
 
-    let parked_run = parked(agent.run("Add.".into()).await.unwrap());
+    let parked_run = parked(agent.run("Add.").await.unwrap());
     assert_eq!(
         parked_run.pending[0].pending.kind,
         PendingKind::Approval { arguments: json!({"x": 1, "y": 1}) }
     );
-    let first = answers([("b", Answer::denied("too much")), ("a", Answer::approved())]);
+    let first = answers([("b", Decision::denied("too much")), ("a", Decision::approved())]);
     let parked_run = parked(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
     assert_eq!(parked_run.pending.len(), 1);
-    let other = Answer::approved_with(json!({"x": 30, "y": 3}));
+    let other = Decision::approved_with(json!({"x": 30, "y": 3}));
     let output = agent.run(RunInput::resume(parked_run, answers([("c", other)]))).await.unwrap();
 
-    assert_eq!(output.text(), "Done.");
+    assert_eq!(output.text().unwrap(), "Done.");
     expect![[r#"
         user: Add.
         assistant: a add{"x":"1","y":1}; b add{"x":2,"y":2}; c add{"x":3,"y":3}
@@ -112,9 +112,9 @@ async fn what_was_shown_is_what_runs() {
         let shown = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
         let changed = ReactAgent::new(model, changed).unwrap();
 
-        let first = parked(shown.run("Echo.".into()).await.unwrap());
+        let first = parked(shown.run("Echo.").await.unwrap());
         assert_eq!(first.pending[0].pending.kind, PendingKind::Approval { arguments: json!({"text": 7}) });
-        let resume = |parked| RunInput::resume(parked, answers([("a", Answer::approved())]));
+        let resume = |parked| RunInput::resume(parked, answers([("a", Decision::approved())]));
         let second = parked(changed.run(resume(first.clone())).await.unwrap());
         assert_ne!(second.pending[0].pending.definition, first.pending[0].pending.definition);
         let PendingKind::Approval { arguments } = second.pending[0].pending.kind.clone() else { panic!() };
@@ -137,11 +137,10 @@ async fn the_same_tool_is_asked_for_once() {
     let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
     let one = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
     let other = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
-    let parked =
-        parked(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.".into()).await.unwrap());
+    let parked = parked(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.").await.unwrap());
     let agent = ReactAgent::new(model, tools(other, "b")).unwrap();
-    let output = agent.run(RunInput::resume(parked, answers([("a", Answer::approved())]))).await.unwrap();
-    assert_eq!(output.text(), "Done.");
+    let output = agent.run(RunInput::resume(parked, answers([("a", Decision::approved())]))).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Done.");
 }
 
 /// BEHAVIOUR D35: what is approved in place of the arguments must fit, and nobody need give a reason.
@@ -153,9 +152,9 @@ async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let tools = Toolset::new().with(add.with_definition(|it| it.with_policy(policy)));
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
-    let parked = parked(agent.run("Add.".into()).await.unwrap());
-    let wrong = Answer::approved_with(json!({"x": "one"}));
-    let answers = answers([("a", wrong), ("b", Answer::denied(""))]);
+    let parked = parked(agent.run("Add.").await.unwrap());
+    let wrong = Decision::approved_with(json!({"x": "one"}));
+    let answers = answers([("a", wrong), ("b", Decision::denied(""))]);
     agent.run(RunInput::resume(parked, answers)).await.unwrap();
     expect![[r#"
         user: Add.
@@ -183,12 +182,12 @@ async fn an_answer_from_outside_is_checked_like_a_result() {
         .max_repeated_calls(None)
         .build()
         .unwrap();
-    let parked = parked(agent.run("How long?".into()).await.unwrap());
-    let output = |value| Answer::output(ToolOutput::structured(value));
+    let parked = parked(agent.run("How long?").await.unwrap());
+    let output = |value| Decision::output(ToolOutput::structured(value));
     let answers = answers([
         ("a", output(json!({"metres": 3}))),
         ("b", output(json!({"feet": 10}))),
-        ("c", Answer::Failed { message: "no ruler".to_owned() }),
+        ("c", Decision::Failed { message: "no ruler".to_owned() }),
     ]);
     let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
     let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
@@ -203,8 +202,8 @@ async fn a_person_is_asked() {
     let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
     let seat = || {
         DynamicTool::new(definition.clone(), |_, cx| async move {
-            match (cx.answer(), cx.pending_state()) {
-                (Some(Answer::Input { value }), Some(train)) => {
+            match (cx.decision(), cx.pending_state()) {
+                (Some(Decision::Input { value }), Some(train)) => {
                     ToolOutcome::from(format!("{value} in {train}"))
                 }
                 _ => {
@@ -217,10 +216,10 @@ async fn a_person_is_asked() {
     };
     let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
     let agent = || ReactAgent::new(model.clone(), Toolset::new().with(seat())).unwrap();
-    let parked = parked(agent().run("Book.".into()).await.unwrap());
-    let said = |value| RunInput::resume(parked.clone(), answers([("a", Answer::Input { value })]));
+    let parked = parked(agent().run("Book.").await.unwrap());
+    let said = |value| RunInput::resume(parked.clone(), answers([("a", Decision::Input { value })]));
     let error = agent().run(said(json!("window"))).await.unwrap_err().to_string();
-    assert!(error.contains("the answer is not what was asked for: /: expected integer"), "{error}");
+    assert!(error.contains("the decision is not what was asked for: /: expected integer"), "{error}");
     let output = agent().run(said(json!(12))).await.unwrap();
     assert_eq!(output.results_of("seat").next().unwrap().model_text(), "12 in 7");
 }
@@ -230,15 +229,16 @@ async fn a_person_is_asked() {
 async fn an_answer_twice_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
     let agent = ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with(external())).unwrap();
-    let first = parked(agent.run("Draw.".into()).await.unwrap());
+    let first = parked(agent.run("Draw.").await.unwrap());
     let mut run = Run::unpark(first.clone()).unwrap();
-    run.on_answer("a", Answer::output("1")).unwrap();
-    let error = run.on_answer("a", Answer::output("2")).unwrap_err().to_string();
-    assert_eq!(error, r#"there is an answer for the call "a", which does not wait; waiting: b"#);
+    run.on_decision("a", Decision::output("1")).unwrap();
+    let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
+    assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
     // Also after a part of the answers, which is another parked run.
-    let second = RunInput::resume(first, answers([("a", Answer::output("1"))]));
+    let second = RunInput::resume(first, answers([("a", Decision::output("1"))]));
     let second = parked(agent.run(second).await.unwrap());
-    let again = agent.run(RunInput::resume(second, answers([("a", Answer::output("2"))]))).await.unwrap_err();
+    let again =
+        agent.run(RunInput::resume(second, answers([("a", Decision::output("2"))]))).await.unwrap_err();
     assert!(again.to_string().ends_with(error.as_str()), "{again}");
 }
 
@@ -248,7 +248,7 @@ async fn a_parked_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
     let model = ScriptedModel::new().calls(calls).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
-    let parked = parked(agent.run("Draw.".into()).await.unwrap());
+    let parked = parked(agent.run("Draw.").await.unwrap());
     let mut run = Run::unpark(parked.clone()).unwrap();
     run.cancel();
     assert_paired(run.transcript());
@@ -257,11 +257,11 @@ async fn a_parked_run_can_be_cancelled() {
 
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(parked, answers([("a", Answer::output("42"))])).with_context(context);
+    let resume = RunInput::resume(parked, answers([("a", Decision::output("42"))])).with_context(context);
     let error = agent.run(resume).await.unwrap_err();
     assert_paired(&error.transcript);
     assert_eq!(
-        agent.run(RunInput::following(error.transcript, "Never mind.")).await.unwrap().text(),
+        agent.run(RunInput::new("Never mind.").with_history(error.transcript)).await.unwrap().text().unwrap(),
         "Fine."
     );
 }
@@ -299,21 +299,21 @@ async fn after_a_crash_nobody_calls_twice() {
 async fn an_answer_must_be_one() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, Toolset::new().with(approved_add())).unwrap();
-    let parked = parked(agent.run("Add.".into()).await.unwrap());
+    let parked = parked(agent.run("Add.").await.unwrap());
 
-    let wrong = RunInput::resume(parked.clone(), answers([("a", Answer::output("42"))]));
+    let wrong = RunInput::resume(parked.clone(), answers([("a", Decision::output("42"))]));
     let error = agent.run(wrong).await.unwrap_err();
     assert_eq!((error.transcript.len(), error.usage.requests), (2, 1), "the conversation is lost");
     let error = error.to_string();
     assert_eq!(
         error,
-        r#"the run cannot begin: the answer for the call "a" does not fit: it waits for an approval or a denial, which this answer is not"#
+        r#"the run cannot begin: the decision about the call "a" does not fit: it waits for an approval or a denial, which this decision is not"#
     );
-    let unknown = RunInput::resume(parked, answers([("b", Answer::approved())]));
+    let unknown = RunInput::resume(parked, answers([("b", Decision::approved())]));
     let error = agent.run(unknown).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        r#"the run cannot begin: there is an answer for the call "b", which does not wait; waiting: a"#
+        r#"the run cannot begin: there is a decision about the call "b", which does not wait; waiting: a"#
     );
 }
 
@@ -322,10 +322,10 @@ async fn an_answer_must_be_one() {
 async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
-    let parked = parked(agent.run("Draw.".into()).await.unwrap());
+    let parked = parked(agent.run("Draw.").await.unwrap());
     let mut run = Run::unpark(parked).unwrap();
 
-    let open = RunInput::following(run.transcript().clone(), "Never mind.");
+    let open = RunInput::new("Never mind.").with_history(run.transcript().clone());
     let error = agent.run(open).await.unwrap_err().to_string();
     expect![[r#"the run cannot begin: calls of the conversation are still open: "a" (draw); resume the run that waits with `RunInput::resume` and their answers, or close them with `Run::cancel` and go on with the transcript of that run"#]]
         .assert_eq(&error);
@@ -333,13 +333,16 @@ async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
     run.cancel();
     assert_paired(run.transcript());
     let closed: Transcript = run.transcript().clone();
-    assert_eq!(agent.run(RunInput::following(closed, "Never mind.")).await.unwrap().text(), "Fine.");
+    assert_eq!(
+        agent.run(RunInput::new("Never mind.").with_history(closed)).await.unwrap().text().unwrap(),
+        "Fine."
+    );
 }
 
 #[tokio::test]
 async fn what_another_agent_parked_is_refused() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
     let foreign = Parked { pending: Vec::new(), state: json!({"some": "thing"}) };
-    let error = agent.run(RunInput::resume(foreign, Answers::new())).await.unwrap_err().to_string();
+    let error = agent.run(RunInput::resume(foreign, Decisions::new())).await.unwrap_err().to_string();
     assert!(error.starts_with("the run cannot begin: the parked run cannot be read: "), "{error}");
 }

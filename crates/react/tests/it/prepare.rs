@@ -10,9 +10,9 @@ use std::{
 };
 
 use haft_core::{
-    Agent as _, Message, RunInput, RunOutput, Toolset,
+    Message, RunInput, RunOutput, Toolset,
     agent::AgentErrorKind,
-    call::{Answer, Answers, BoxError},
+    call::{BoxError, Decision, Decisions},
     model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
     tool::{Policy, RunContext, State},
     toolset::ToolRegistry,
@@ -53,7 +53,7 @@ async fn a_tool_may_be_hidden_step_by_step() {
         })
         .build()
         .unwrap();
-    let answer = agent.run("Try.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Try.").await.unwrap().into_answer().unwrap();
     let offered: Vec<_> = model.requests().iter().map(names).collect();
     assert_eq!(offered, [vec!["add"], vec!["add", "fail"], vec!["add", "fail"]]);
     let results: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
@@ -73,7 +73,7 @@ async fn what_does_not_change_is_the_same_list() {
         .dynamic_instructions(|_| ready(Ok("Count.".to_owned())))
         .build()
         .unwrap();
-    agent.run("Add.".into()).await.unwrap();
+    agent.run("Add.").await.unwrap();
     let requests = model.requests();
     assert!(requests.iter().all(|request| request.tools.id() == requests[0].tools.id()));
     assert!(requests.iter().all(|request| Arc::ptr_eq(&system(request), &system(&requests[0]))));
@@ -95,7 +95,7 @@ async fn a_definition_may_be_changed() {
         })
         .build()
         .unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     let shown = model.requests()[0].tools.get("add").unwrap().definition().description().to_owned();
     assert_eq!(shown, "Adds, if you may.");
     assert!(!answer.steps[0].result.is_success(), "{:?}", answer.steps[0].result);
@@ -118,11 +118,11 @@ async fn a_run_that_is_taken_up_finds_its_calls_among_what_was_prepared() {
         })
         .build()
         .unwrap();
-    let RunOutput::Parked(parked) = agent.run("Add.".into()).await.unwrap() else { panic!("it waits") };
+    let RunOutput::Parked(parked) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     let id = parked.pending[0].call.id.clone();
-    let answers = Answers::from([(id, Answer::approved())]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text(), "2");
+    let answers = Decisions::from([(id, Decision::approved())]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text().unwrap(), "2");
     assert_eq!((ran.load(Ordering::Relaxed), &*steps.lock().unwrap()), (1, &vec![0, 0, 1]));
 }
 
@@ -174,7 +174,7 @@ async fn instructions_that_come_back_are_rendered_once_in_every_dialect() {
             .tools(calculator())
             .dynamic_instructions(|cx| ready(Ok(if cx.step < 2 { "Go." } else { "Stop." }.to_owned())));
         let agent = if in_text { builder.dialect(TextReact) } else { builder.dialect(JsonReact::new()) };
-        agent.build().unwrap().run("Add.".into()).await.unwrap();
+        agent.build().unwrap().run("Add.").await.unwrap();
         let systems: Vec<_> = model.requests().iter().map(system).collect();
         assert!(systems[0].text().starts_with("Go.\n\n") && systems[4].text().starts_with("Stop.\n\n"));
         let same = |a: usize, b: usize| Arc::ptr_eq(&systems[a], &systems[b]);
@@ -204,7 +204,7 @@ async fn it_sees_state_usage_and_conversation() {
         .dynamic_instructions(note)
         .build()
         .unwrap();
-    agent.run("1 + 1?".into()).await.unwrap();
+    agent.run("1 + 1?").await.unwrap();
     let told: Vec<_> = model.requests().iter().map(told).collect();
     assert_eq!(told, ["0: 0 requests, 1 messages", "1: 1 requests, 3 messages"]);
 }
@@ -232,7 +232,7 @@ async fn one_that_fails_ends_the_run_with_what_was_said() {
         (panics, "the prepare hook of the agent failed: it panicked"),
         (hangs, "the prepare hook of the agent failed: it took longer than 1s"),
     ] {
-        let error = agent.build().unwrap().run("Add.".into()).await.unwrap_err();
+        let error = agent.build().unwrap().run("Add.").await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::Hook { .. }));
         assert_eq!(format!("{error:?}"), expected);
         assert_eq!(error.transcript.len(), 3);
@@ -253,7 +253,7 @@ async fn a_request_that_is_made_again_is_prepared_again() {
         request.instructions.push(format!("Request {counts}."));
         ready(Ok(request))
     });
-    assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "2");
+    assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "2");
     let told: Vec<_> = model.requests().iter().map(told).collect();
     assert_eq!(told, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
 }
@@ -274,7 +274,7 @@ async fn what_is_hidden_cannot_be_forced() {
         })
         .build()
         .unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))), "{error:?}");
     assert_eq!(model.requests()[1].tool_choice, ToolChoice::Tool("look".try_into().unwrap()));
 
@@ -287,7 +287,7 @@ async fn what_is_hidden_cannot_be_forced() {
         })
         .build()
         .unwrap();
-    let error = agent.run("Add.".into()).await.unwrap_err();
+    let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::ToolChoice { .. }), "{error:?}");
 }
 
@@ -302,7 +302,7 @@ async fn every_request_is_prepared() {
         .dynamic_instructions(|cx| ready(Ok(format!("{} of {}", cx.step, cx.transcript.len()))))
         .build()
         .unwrap();
-    agent.run("1 + 1?".into()).await.unwrap();
+    agent.run("1 + 1?").await.unwrap();
     let told: Vec<_> = model.requests().iter().map(told).collect();
     assert_eq!(told, ["0 of 1", "1 of 1", "2 of 3", "3 of 5"]);
 }

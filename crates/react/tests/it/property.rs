@@ -221,7 +221,7 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
 
 /// Plays to the end, or until so many events have happened. `between` is done to the run after each.
 fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
-    let mut run = Run::new(&play.config, RunInput::following(play.earlier.clone(), "Go.")).unwrap();
+    let mut run = Run::new(&play.config, RunInput::new("Go.").with_history(play.earlier.clone())).unwrap();
     let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
     let made = HashSet::new();
     let order = play.order.iter();

@@ -10,10 +10,10 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext, ToolError,
-    ToolExt as _, Toolset,
+    RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext, ToolError, ToolExt as _,
+    Toolset,
     agent::Parked,
-    call::{Answer, Answers, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolOutcome},
     message::AssistantMessage,
     model::ChatResponse,
     pipeline::Batch,
@@ -66,7 +66,7 @@ async fn what_a_failed_call_has_pushed_is_not_made() {
     let call = |id: &'static str| [(id, "pay", "{}")];
     let model = ScriptedModel::new().calls(call("a")).calls(call("b")).calls(call("c")).text("Paid.");
     let agent = agent(&model, Toolset::new().with(pay).with(charge));
-    let answer = agent.run("Pay.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Pay.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, count.load(Ordering::Relaxed)), ("Paid.", 1));
     assert_eq!(QueuedResults::of(&answer.transcript).iter().count(), 1);
 }
@@ -74,7 +74,7 @@ async fn what_a_failed_call_has_pushed_is_not_made() {
 #[tokio::test]
 async fn a_call_that_waits_pushes_when_it_goes_on() {
     let pay = || {
-        pay(|cx| match cx.answer() {
+        pay(|cx| match cx.decision() {
             None => Ok(ToolOutcome::Pending(Pending::new(PendingKind::Input {
                 message: "Which card?".to_owned(),
                 schema: Default::default(),
@@ -85,10 +85,10 @@ async fn a_call_that_waits_pushes_when_it_goes_on() {
     let (charge, count) = charge();
     let model = ScriptedModel::new().calls([("a", "pay", "{}")]).text("Paid.");
     let agent = agent(&model, Toolset::new().with(pay()).with(charge));
-    let RunOutput::Parked(parked) = agent.run("Pay.".into()).await.unwrap() else { panic!("it waits") };
+    let RunOutput::Parked(parked) = agent.run("Pay.").await.unwrap() else { panic!("it waits") };
     let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    let answers = Answers::from([("a".to_owned(), Answer::Input { value: json!("mine") })]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text(), "Paid.");
+    let answers = Decisions::from([("a".to_owned(), Decision::Input { value: json!("mine") })]);
+    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text().unwrap(), "Paid.");
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
@@ -145,7 +145,7 @@ async fn after_its_call_a_handle_takes_nothing() {
     let model =
         ScriptedModel::new().calls([("a", "keep", "{}")]).calls([("b", "late", "{}")]).text("Too late.");
     let agent = agent(&model, Toolset::new().with(keep).with(late).with(charge));
-    let output = agent.run("Go.".into()).await.unwrap();
+    let output = agent.run("Go.").await.unwrap();
     let late = output.results_of("late").next().unwrap();
     assert_eq!(
         (late.failure().unwrap().kind, &*late.model_text()),
@@ -168,8 +168,8 @@ async fn a_hand_off_cannot_be_pushed() {
         ("reception", agent(&reception, Toolset::new().with(push))),
         ("kitchen", agent(&kitchen, Toolset::new())),
     ];
-    let output = Handoffs::new(table, agents).unwrap().run("Hungry.".into()).await.unwrap();
-    assert_eq!(output.text(), "Soup.");
+    let output = Handoffs::new(table, agents).unwrap().run("Hungry.").await.unwrap();
+    assert_eq!(output.text().unwrap(), "Soup.");
     let refused = output.results_of("push").next().unwrap().model_text().into_owned();
     assert!(refused.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{refused}");
 }

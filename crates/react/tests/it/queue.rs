@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Message, Pipeline, RunEvent, RunInput, RunOutput, Tool as _, ToolError, ToolExt as _,
-    ToolOutput, ToolResult, Toolset, Transcript,
+    Message, Pipeline, RunEvent, RunInput, RunOutput, Tool as _, ToolError, ToolExt as _, ToolOutput,
+    ToolResult, Toolset, Transcript,
     agent::{AgentErrorKind, Limit, Parked, RunLimits},
-    call::{Answer, Answers, FailureKind, PendingKind},
+    call::{Decision, Decisions, FailureKind, PendingKind},
     content::Content,
     limits,
     message::{AssistantMessage, MessageBody},
@@ -264,13 +264,13 @@ async fn a_queue_waits_for_an_approval() {
     assert_eq!(pending.iter().map(|it| &*it.call.id).collect::<Vec<_>>(), [&*one]);
 
     let mut queue = saved(&queue);
-    assert!(queue.on_answer(&two, Answer::approved()).is_err());
-    queue.on_answer(&one, Answer::approved_with(json!({"x": 10, "y": 2}))).unwrap();
-    assert!(queue.on_answer(&one, Answer::approved()).is_err(), "an answer twice");
+    assert!(queue.on_decision(&two, Decision::approved()).is_err());
+    queue.on_decision(&one, Decision::approved_with(json!({"x": 10, "y": 2}))).unwrap();
+    assert!(queue.on_decision(&one, Decision::approved()).is_err(), "an answer twice");
     let pending = queue.execute(&tools, RunContext::default()).await;
     let shown = PendingKind::Approval { arguments: json!({"x": 12, "y": 2}) };
     assert_eq!(pending[0].pending.kind, shown, "the approval shows what will run");
-    queue.on_answer(&two, Answer::denied("no")).unwrap();
+    queue.on_decision(&two, Decision::denied("no")).unwrap();
     assert_eq!(queue.execute(&tools, RunContext::default()).await, []);
     assert_eq!(queue.show(&two), "[add failed: denied: no]");
 }
@@ -375,7 +375,7 @@ async fn results_that_come_later_are_shown_too() {
     });
     let model = ScriptedModel::new().calls([("a", "outer", "{}")]).text("3.");
     let agent = ReactAgent::new(model.clone(), calculator().with(Render).with(outer)).unwrap();
-    agent.run("Go.".into()).await.unwrap();
+    agent.run("Go.").await.unwrap();
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
@@ -394,7 +394,7 @@ async fn a_conversation_is_told() {
 
     let model = ScriptedModel::new().text("Three.");
     let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
-    let output = agent.run(RunInput::following(transcript, "What is it?")).await.unwrap();
+    let output = agent.run(RunInput::new("What is it?").with_history(transcript)).await.unwrap();
     expect![[r#"
         user: One and two is 3.
         assistant: So it is.
@@ -420,7 +420,7 @@ async fn a_model_reads_the_results_of_what_its_tool_has_pushed() {
     let model = ScriptedModel::new()
         .calls([("a", "render", r#"{"x":1,"y":2}"#), ("b", "render", r#"{"x":3,"y":4}"#)])
         .text("3 and 7.");
-    let output = rendering(&model).run("Render.".into()).await.unwrap();
+    let output = rendering(&model).run("Render.").await.unwrap();
     expect![[r#"
         user: Render.
         assistant: a render{"x":1,"y":2}; b render{"x":3,"y":4}
@@ -441,7 +441,7 @@ async fn a_model_reads_the_results_of_what_its_tool_has_pushed() {
 
     // The next run shows them too.
     let model = ScriptedModel::new().text("Yes.");
-    rendering(&model).run(RunInput::following(answer.transcript, "Really?")).await.unwrap();
+    rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
     assert!(lines(&model.requests()[0]).contains("tool: b Sum: 7"));
 }
 
@@ -451,7 +451,7 @@ async fn the_calls_of_a_queue_are_events() {
     use futures::StreamExt as _;
 
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
-    let events: Vec<_> = rendering(&model).stream("Render.".into()).collect().await;
+    let events: Vec<_> = rendering(&model).stream("Render.").collect().await;
     let finished = events.iter().filter_map(|event| match event {
         Ok(RunEvent::CallFinished { result }) => Some(&*result.name),
         _ => None,
@@ -469,15 +469,15 @@ async fn a_queue_parks_its_run() {
     };
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
-    let RunOutput::Parked(parked) = agent.run("Render.".into()).await.unwrap() else { panic!("it waits") };
+    let RunOutput::Parked(parked) = agent.run("Render.").await.unwrap() else { panic!("it waits") };
     let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
     let id = parked.pending[0].call.id.clone();
     assert_eq!(parked.pending[0].call.name, "add");
 
     let other = ReactAgent::new(model.clone(), tools()).unwrap();
     let output =
-        other.run(RunInput::resume(parked, Answers::from([(id, Answer::approved())]))).await.unwrap();
-    assert_eq!(output.text(), "3.");
+        other.run(RunInput::resume(parked, Decisions::from([(id, Decision::approved())]))).await.unwrap();
+    assert_eq!(output.text().unwrap(), "3.");
     assert!(lines(&model.requests()[1]).contains("tool: a Sum: 3"));
 }
 
@@ -510,7 +510,7 @@ async fn cancelled_a_run_closes_its_queue() {
 
     let model = ScriptedModel::new().text("Fine.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
-    agent.run(RunInput::following(error.transcript, "Never mind.")).await.unwrap();
+    agent.run(RunInput::new("Never mind.").with_history(error.transcript)).await.unwrap();
     expect![[r#"
         user: Go.
         assistant: a push{}
@@ -541,7 +541,7 @@ async fn a_tool_that_pushes_itself_comes_to_an_end() {
     let (again, count) = counted(&again);
     let model = ScriptedModel::new().calls([("a", "again", "{}")]).text("Enough.");
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(again)).pending_queue().build().unwrap();
-    assert_eq!(agent.run("Go.".into()).await.unwrap().text(), "Enough.");
+    assert_eq!(agent.run("Go.").await.unwrap().text().unwrap(), "Enough.");
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
@@ -549,7 +549,7 @@ async fn a_tool_that_pushes_itself_comes_to_an_end() {
 #[tokio::test]
 async fn a_note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
-    let answer = rendering(&model).run("Render.".into()).await.unwrap().into_answer().unwrap();
+    let answer = rendering(&model).run("Render.").await.unwrap().into_answer().unwrap();
     let note = answer.transcript.messages()[3].clone();
     assert!(is_hint(&note) && matches!(note.body(), MessageBody::User { .. }));
     assert!(note.text().starts_with("Results of calls:\npending_") && note.text().ends_with(": 3"));
@@ -565,8 +565,8 @@ async fn an_answer_has_the_results_too() {
     let said_again = AssistantMessage::from(format!("It is {sum}."));
     let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(said_again));
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    let output = agent.run(RunInput::following(said, "What is it?")).await.unwrap();
-    assert_eq!(output.text(), "It is 3.");
+    let output = agent.run(RunInput::new("What is it?").with_history(said)).await.unwrap();
+    assert_eq!(output.text().unwrap(), "It is 3.");
 }
 
 /// What a tool that ends the run has pushed is done before, and is in the answer, also where that is checked.
@@ -581,7 +581,7 @@ async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
         Ok(output)
     });
     for (agent, expected) in [(plain, "Sum: 42"), (checked, "Sum: 42, checked")] {
-        let answer = agent.stop_on(["render", "add"]).build().unwrap().run("Draw.".into()).await.unwrap();
+        let answer = agent.stop_on(["render", "add"]).build().unwrap().run("Draw.").await.unwrap();
         let answer = answer.into_answer().unwrap();
         assert_eq!((&*answer.text, answer.stop_reason), (expected, haft_core::agent::StopReason::Tool));
     }
@@ -599,6 +599,6 @@ async fn outputs_of_a_tool_that_ends_the_run_are_checked_with_their_results() {
     let outputs = haft_core::Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(total).with(sum)).pending_queue();
     let agent = agent.stop_on(["total"]).outputs(outputs).build().unwrap();
-    let answer = agent.run("Go.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs.get("sum"), Some(&json!(42)));
 }

@@ -5,7 +5,7 @@ use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::{
     Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, ToolCall, Toolset, Transcript,
     agent::{AgentErrorKind, RunStart, StopReason},
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat},
@@ -88,7 +88,7 @@ async fn what_is_not_clear_is_asked_back() {
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
     .assert_eq(&told(&tie));
 
-    let next = RunInput::following(transcript(&asked), "The sequence one.");
+    let next = RunInput::new("The sequence one.").with_history(transcript(&asked));
     expect![[r#"
         Some("sequence"): sequence has 1 by "sequence"
         Finished: ->>"#]]
@@ -99,12 +99,12 @@ async fn what_is_not_clear_is_asked_back() {
         user: The sequence one.
     "#]]
     .assert_eq(&lines(&sequence.requests()[0]));
-    let next = events(&router, RunInput::following(transcript(&tie), "Hm.")).await;
+    let next = events(&router, RunInput::new("Hm.").with_history(transcript(&tie))).await;
     assert!(told(&next).contains("equal"));
-    let next = events(&router, RunInput::following(transcript(&next), "The sequence.")).await;
+    let next = events(&router, RunInput::new("The sequence.").with_history(transcript(&next))).await;
     assert!(told(&next).starts_with("Some(\"sequence\")"), "{}", told(&next));
     // A task that was done says nothing of the next.
-    let next = events(&router, RunInput::following(transcript(&next), "Thanks.")).await;
+    let next = events(&router, RunInput::new("Thanks.").with_history(transcript(&next))).await;
     assert!(told(&next).starts_with("None: no keyword"), "{}", told(&next));
 }
 
@@ -206,13 +206,13 @@ async fn a_run_that_nobody_watches_asks_for_whole_replies() {
     let agent = ReactAgent::new(Whole(model), Toolset::new()).unwrap();
     let unused = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
     let router = Router::new(table(), [("sequence", agent), ("architecture", unused)]).unwrap();
-    let asked = router.run("Draw something.".into()).await.unwrap().into_answer().unwrap();
+    let asked = router.run("Draw something.").await.unwrap().into_answer().unwrap();
     assert_eq!(asked.stop_reason, StopReason::Clarification);
 
     let router = router.with_classifier(ModelClassifier::new(ScriptedModel::new().text(choice).text(choice)));
-    let answer = router.run("Who calls?".into()).await.unwrap().into_answer().unwrap();
+    let answer = router.run("Who calls?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref(), answer.usage.requests), ("->>", Some("sequence"), 2));
-    let error = router.run("Who calls?".into()).await.unwrap_err();
+    let error = router.run("Who calls?").await.unwrap_err();
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
@@ -224,13 +224,13 @@ async fn a_parked_run_finds_its_agent() {
     let router =
         Router::new(table(), [("architecture", agent(model)), ("sequence", agent(ScriptedModel::new()))])
             .unwrap();
-    let parked = router.run("The architecture of 1 + 2".into()).await.unwrap().into_answer().unwrap_err();
+    let parked = router.run("The architecture of 1 + 2").await.unwrap().into_answer().unwrap_err();
     let parked: haft_core::agent::Parked =
         serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
     assert_eq!(parked.pending.len(), 1);
-    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
     let output = router.run(RunInput::resume(parked.clone(), answers.clone())).await.unwrap();
-    assert_eq!(output.text(), "3.");
+    assert_eq!(output.text().unwrap(), "3.");
 
     let foreign = haft_core::agent::Parked { state: json!({"version": 1}), ..parked.clone() };
     let error = router.run(RunInput::resume(foreign, answers.clone())).await.unwrap_err();
@@ -286,7 +286,7 @@ async fn a_conversation_that_cannot_go_on_is_not_asked_about() {
     let call = ToolCall::new("a", "draw", "{}");
     let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
     let open: Transcript = [Message::user("Draw."), Message::assistant(asks)].into_iter().collect();
-    let error = router.run(RunInput::following(open.clone(), "Hello?")).await.unwrap_err();
+    let error = router.run(RunInput::new("Hello?").with_history(open.clone())).await.unwrap_err();
     assert!(error.to_string().contains(r#"still open: "a" (draw)"#), "{error}");
     assert_eq!(error.transcript, open);
 
@@ -302,11 +302,11 @@ async fn an_error_of_the_choice_keeps_the_conversation() {
     let said: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier));
-    let error = router.run(RunInput::following(said.clone(), "Draw.")).await.unwrap_err();
+    let error = router.run(RunInput::new("Draw.").with_history(said.clone())).await.unwrap_err();
     assert_eq!((error.transcript.len(), error.usage.requests), (3, 2));
     assert_eq!(error.transcript.messages()[2].text(), "Draw.");
 
-    let input = RunInput::following(said, "Draw.");
+    let input = RunInput::new("Draw.").with_history(said);
     input.context.cancellation.cancel();
     assert_eq!(router.run(input).await.unwrap_err().transcript.len(), 3);
 }
@@ -322,14 +322,14 @@ async fn what_the_choice_cost_is_counted_however_a_run_ends() {
     let other = || agent(ScriptedModel::new());
     let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
     let parked =
-        router.clone().with_classifier(chooses()).run("Add".into()).await.unwrap().into_answer().unwrap_err();
-    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+        router.clone().with_classifier(chooses()).run("Add").await.unwrap().into_answer().unwrap_err();
+    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
     let answer = router.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.usage.requests, 1 + 2);
 
     let model = ScriptedModel::new().fail(ModelError::Unsupported("busy".to_owned()));
     let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
-    let error = router.with_classifier(chooses()).run("Add".into()).await.unwrap_err();
+    let error = router.with_classifier(chooses()).run("Add").await.unwrap_err();
     assert_eq!(error.usage.requests, 2);
 }
 
@@ -344,8 +344,8 @@ async fn a_model_that_chooses_knows_what_was_said_last() {
     let router = router(&ScriptedModel::new().text(long).text("[blue]"), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let asked = events(&router, "Draw.").await;
-    let drawn = events(&router, RunInput::following(transcript(&asked), "The first one.")).await;
-    events(&router, RunInput::following(transcript(&drawn), "Make it blue.")).await;
+    let drawn = events(&router, RunInput::new("The first one.").with_history(transcript(&asked))).await;
+    events(&router, RunInput::new("Make it blue.").with_history(transcript(&drawn))).await;
     let requests = classifier.requests();
     expect![[r#"
         user: This was said last:
@@ -370,7 +370,7 @@ async fn a_model_that_chooses_is_told_the_latest_alone() {
         .with_classifier(ModelClassifier::new(classifier.clone()));
     let mut said = Transcript::new();
     for number in 0..20 {
-        said = transcript(&events(&router, RunInput::following(said, format!("Hm {number}."))).await);
+        said = transcript(&events(&router, RunInput::new(format!("Hm {number}.")).with_history(said)).await);
     }
     let last = lines(classifier.requests().last().unwrap());
     assert_eq!((last.matches("Hm").count(), last.contains("Hm 19.")), (6, true), "{last}");
@@ -419,7 +419,7 @@ async fn keywords_are_found_in_what_people_write() {
             .into_iter()
             .map(|name| (name, ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap()));
         let router = Router::new(table(), agents).unwrap();
-        let mut events = router.stream(text.into());
+        let mut events = router.stream(text);
         let Some(Ok(RunEvent::Routed { route, reason })) = events.next().await else { panic!("{text}") };
         assert_eq!(route.as_deref(), Some(expected), "{text}: {reason}");
     }

@@ -6,7 +6,7 @@ use expect_test::expect;
 use haft_core::{
     Message, RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
     agent::{Parked, RunLimits},
-    call::{Answer, Answers, Pending, PendingCall, PendingKind},
+    call::{Decision, Decisions, Pending, PendingCall, PendingKind},
     content::{Bytes, Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
     model::{ChatResponse, ChatSettings, ToolChoice},
@@ -80,7 +80,7 @@ fn garbage_is_told_what_was_expected_and_where() {
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&told.join("\n"));
 
     let parked = Parked { pending: Vec::new(), state: json!({"version": 1}) };
-    let error = Run::new(&RunConfig::default(), RunInput::resume(parked, Answers::new())).unwrap_err();
+    let error = Run::new(&RunConfig::default(), RunInput::resume(parked, Decisions::new())).unwrap_err();
     assert!(error.to_string().starts_with("the run cannot begin: the parked run cannot be read"), "{error}");
 }
 
@@ -101,7 +101,11 @@ fn the_head_of_a_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {
         let earlier =
             (0..steps).flat_map(|_| [Message::user("Hm?"), Message::assistant("Hm.".repeat(words))]);
-        let mut run = Run::new(&RunConfig::default(), RunInput::following(earlier.collect(), "Go.")).unwrap();
+        let mut run = Run::new(
+            &RunConfig::default(),
+            RunInput::new("Go.").with_history(earlier.collect::<Transcript>()),
+        )
+        .unwrap();
         let tools = ToolList::default();
         for number in 0..steps.min(45) {
             assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
@@ -292,7 +296,7 @@ proptest! {
 
         let config = RunConfig { limits: RunLimits::NONE, tool_choice: ToolChoice::Auto, ..config.clone() };
         let question = Message::new(MessageBody::User { content: question });
-        let mut run = Run::new(&config, RunInput::following(earlier, question)).unwrap();
+        let mut run = Run::new(&config, RunInput::new(question).with_history(earlier)).unwrap();
         comes_back(&run);
         let tools = ToolList::default();
         let step = Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(now));
@@ -314,8 +318,8 @@ proptest! {
         }
         comes_back(&run);
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
-        run.on_answer("b", Answer::approved_with(shown)).unwrap();
-        run.on_answer("c", Answer::output(output)).unwrap();
+        run.on_decision("b", Decision::approved_with(shown)).unwrap();
+        run.on_decision("c", Decision::output(output)).unwrap();
         comes_back(&run);
         let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("it calls") };
         comes_back(&run);

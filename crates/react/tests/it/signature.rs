@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset,
+    Message, RunInput, Schema, ToolDefinition, ToolError, ToolName, ToolOutput, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, RunStart, StopReason},
     content::Content,
     model::{ChatResponse, ModelProfile},
@@ -168,7 +168,7 @@ async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
-    let answer = agent.run("How many?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("How many?").await.unwrap().into_answer().unwrap();
     let trajectory = Trajectory::of(&answer.transcript);
     let observations: Vec<_> = trajectory.steps.iter().map(|step| step.observation.as_str()).collect();
     assert_eq!(observations, ["the page is gone", "the page is gone", "Completed."]);
@@ -244,14 +244,14 @@ async fn a_chain_of_thought_comes_before_the_answer() {
     let reply = r#"{"reasoning":"17 and 25 are 42.","sum":42}"#;
     let model = ScriptedModel::new().calls([("a", "finish", reply)]);
     let agent = ReactAgent::builder(model.clone()).outputs(sum()).chain_of_thought().build().unwrap();
-    let answer = agent.run("17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!(json!(answer.outputs).to_string(), reply);
     let finish = model.requests()[0].tools.get("finish").unwrap().definition().clone();
     expect![[r#"{"type":"object","properties":{"reasoning":{"type":"string","description":"The way to the answer, step by step."},"sum":{"type":"integer"}},"required":["reasoning","sum"]}"#]].assert_eq(&finish.input_schema().as_value().to_string());
 
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"reasoning":"So.","answer":"42"}"#)]);
     let agent = ReactAgent::builder(model).chain_of_thought().build().unwrap();
-    let answer = agent.run("17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
 }
 

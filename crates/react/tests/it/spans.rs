@@ -7,7 +7,7 @@ use std::{
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _, RunInput, ToolError, ToolExt as _, Toolset,
+    RunInput, ToolError, ToolExt as _, Toolset,
     model::ModelError,
     tool::{Deprecation, RunContext},
 };
@@ -52,7 +52,7 @@ async fn traced(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent)
     let output = agent.run(RunInput::new(question).with_context(context)).await.unwrap();
     drop(guard);
     let bytes = written.0.lock().unwrap().clone();
-    (output.text().to_owned(), String::from_utf8(bytes).unwrap())
+    (output.text().unwrap().to_owned(), String::from_utf8(bytes).unwrap())
 }
 
 #[tokio::test]

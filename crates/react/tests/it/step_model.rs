@@ -1,9 +1,9 @@
 //! The model of a single step.
 
 use haft_core::{
-    Agent as _, RunInput, RunOutput, ToolExt as _, Toolset,
+    RunInput, RunOutput, ToolExt as _, Toolset,
     agent::{AgentErrorKind, Parked},
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     model::{ChatResponse, ModelProfile},
     tool::Policy,
     usage::{Cost, Price, Prices, Usage},
@@ -41,7 +41,7 @@ async fn a_step_uses_another_model_in_its_own_dialect() {
     let other = textual("other").text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
     let agent = ReactAgent::builder(main.clone()).tools(calculator());
     let agent = with_model(agent, 1, &other).build().unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 2.", 2));
     assert_eq!((main.requests().len(), other.requests().len()), (2, 1));
     assert!(other.requests()[0].tools.is_empty(), "the dialect of the other model is plain text");
@@ -66,7 +66,7 @@ async fn a_step_is_priced_as_its_model() {
     let other = textual("small").reply(reply("Answer: Done."));
     let prices = Prices::new().with("large", Price::new(10.0, 10.0)).with("small", Price::new(1.0, 1.0));
     let agent = with_model(ReactAgent::builder(main).prices(prices), 0, &other).build().unwrap();
-    let answer = agent.run("Go.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
 }
 
@@ -78,10 +78,10 @@ async fn a_suspended_run_does_not_depend_on_the_model() {
     let main = ScriptedModel::new().text("It is 2.");
     let other = textual("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
     let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
-    let RunOutput::Parked(parked) = agent().run("Add.".into()).await.unwrap() else { panic!("it waits") };
+    let RunOutput::Parked(parked) = agent().run("Add.").await.unwrap() else { panic!("it waits") };
     let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
     let id = parked.pending[0].call.id.clone();
-    let answers = Answers::from([(id, Answer::approved())]);
+    let answers = Decisions::from([(id, Decision::approved())]);
     let answer = agent().run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "It is 2.");
     assert_paired(&answer.transcript);
@@ -94,7 +94,7 @@ async fn a_step_uses_another_dialect() {
         request.use_dialect(TextReact);
         Ok(request)
     });
-    assert_eq!(agent.build().unwrap().run("Add.".into()).await.unwrap().text(), "Two.");
+    assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "Two.");
 }
 
 /// The dialect of the agent was checked when it was built, that of a step is checked then.
@@ -105,6 +105,6 @@ async fn a_dialect_that_reserves_the_name_of_a_tool_ends_the_run() {
         request.use_dialect(JsonReact::new());
         Ok(request)
     });
-    let error = agent.build().unwrap().run("Go.".into()).await.unwrap_err();
+    let error = agent.build().unwrap().run("Go.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Hook { hook: "prepare hook", .. }), "{error:?}");
 }

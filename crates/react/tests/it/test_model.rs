@@ -1,7 +1,7 @@
 //! The model of the testing kit that calls every tool once, in a whole run.
 
 use haft_core::{
-    Agent as _, Schema, ToolError, ToolOutput, Toolset,
+    Schema, ToolError, ToolOutput, Toolset,
     agent::AgentErrorKind,
     model::{ChatSettings, ModelProfile},
     tool,
@@ -46,7 +46,7 @@ fn lines(answer: &haft_core::agent::RunAnswer) -> Vec<String> {
 #[tokio::test]
 async fn every_tool_is_called_once_and_then_there_is_an_answer() {
     let agent = ReactAgent::new(TestModel::new(), tools()).unwrap();
-    let output = agent.run("Try all tools.".into()).await.unwrap();
+    let output = agent.run("Try all tools.").await.unwrap();
     let expected = [
         r#"1. search {"query":"a"}: 5 of a"#,
         r#"1. read {"address":"https://example.org/a"}: the page at https://example.org/a"#,
@@ -54,7 +54,7 @@ async fn every_tool_is_called_once_and_then_there_is_an_answer() {
     ];
     assert_eq!(lines(output.answer().unwrap()), expected);
     assert_eq!(
-        output.text(),
+        output.text().unwrap(),
         r#"{"search":"5 of a","read":"the page at https://example.org/a","rate":"1 stars are too few"}"#
     );
 }
@@ -64,11 +64,11 @@ async fn calls_are_made_one_by_one_where_they_must_not_be_parallel_and_only_thos
     let model = TestModel::new().calling(["read", "search"]).answering("Done.");
     let settings = ChatSettings { parallel_tool_calls: Some(false), ..ChatSettings::default() };
     let agent = ReactAgent::builder(model).tools(tools()).settings(settings).build().unwrap();
-    let output = agent.run("Try two tools.".into()).await.unwrap();
+    let output = agent.run("Try two tools.").await.unwrap();
     let numbers: Vec<_> =
         output.answer().unwrap().steps.iter().map(|it| (it.step_number, &*it.tool_name)).collect();
     assert_eq!(numbers, [(1, "search"), (2, "read")]);
-    assert_eq!(output.text(), "Done.");
+    assert_eq!(output.text().unwrap(), "Done.");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn outputs_are_made_from_their_schema() {
     }))
     .unwrap();
     let agent = ReactAgent::builder(TestModel::new()).tools(tools()).outputs(outputs).build().unwrap();
-    let output = agent.run("Try all tools.".into()).await.unwrap();
+    let output = agent.run("Try all tools.").await.unwrap();
     let answer = output.answer().unwrap();
     assert_eq!(answer.outputs["title"], "aa");
     assert_eq!(answer.outputs["year"], 1900);
@@ -91,7 +91,7 @@ async fn a_model_without_native_calls_comes_through_all_tools_too() {
     let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
     let agent =
         ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
-    let output = agent.build().unwrap().run("Try all tools.".into()).await.unwrap();
+    let output = agent.build().unwrap().run("Try all tools.").await.unwrap();
     let called: Vec<_> = output.answer().unwrap().steps.iter().map(|step| &*step.tool_name).collect();
     assert_eq!(called, ["search", "read", "rate"]);
 }
@@ -106,7 +106,7 @@ async fn arguments_that_cannot_be_made_are_told_with_tool_and_place() {
     );
     let tool = tool::DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("ran".into()) });
     let agent = ReactAgent::new(TestModel::new(), Toolset::new().with(tool)).unwrap();
-    let error = agent.run("Try all tools.".into()).await.unwrap_err();
+    let error = agent.run("Try all tools.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(_)));
     assert_eq!(
         error.to_string(),

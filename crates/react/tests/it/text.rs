@@ -2,7 +2,6 @@
 
 use expect_test::expect;
 use haft_core::{
-    Agent as _,
     agent::{AgentErrorKind, Limit},
     model::{ChatResponse, ChatSettings, FinishReason, ModelProfile},
 };
@@ -31,7 +30,7 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
 async fn a_run_in_plain_text() {
     let model = ScriptedModel::new().with_profile(plain()).text(ADD).text(FINISH);
 
-    let answer = agent(&model).run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent(&model).run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.text, "It is 42.");
     assert_paired(&answer.transcript);
@@ -99,7 +98,7 @@ async fn a_run_in_plain_text() {
 #[tokio::test]
 async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     let model = ScriptedModel::new().with_profile(plain()).text("I think it is 42.").text(FINISH);
-    assert_eq!(agent(&model).run("17 + 25?".into()).await.unwrap().text(), "It is 42.");
+    assert_eq!(agent(&model).run("17 + 25?").await.unwrap().text().unwrap(), "It is 42.");
     expect![[r#"
         user: 17 + 25?
         assistant: I think it is 42.
@@ -111,7 +110,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     .assert_eq(&lines(&model.requests()[1]));
 
     let model = ScriptedModel::new().with_profile(plain()).text("No.").text("No!").text("Thought: no");
-    let error = agent(&model).run("17 + 25?".into()).await.unwrap_err();
+    let error = agent(&model).run("17 + 25?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
 }
 
@@ -120,7 +119,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
 async fn half_an_argument_never_runs() {
     let cut = "Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": \"2";
     let model = ScriptedModel::new().with_profile(plain()).text(cut).text(ADD).text(FINISH);
-    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
     expect![[r#"
         user: 17 + 25?
@@ -139,7 +138,7 @@ async fn nothing_runs_of_a_reply_that_was_broken_off() {
         ..ChatResponse::new("Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": 25\n")
     };
     let model = ScriptedModel::new().with_profile(plain()).reply(cut).text(ADD).text(FINISH);
-    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
@@ -148,7 +147,7 @@ async fn nothing_runs_of_a_reply_that_was_broken_off() {
 async fn several_arguments_are_not_the_first_of_them() {
     let list = "Action: add\nArguments: [{\"x\": 1, \"y\": 2}, {\"x\": 17, \"y\": 25}]";
     let model = ScriptedModel::new().with_profile(plain()).text(list).text(ADD).text(FINISH);
-    let answer = agent(&model).run("17 + 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
@@ -161,7 +160,7 @@ async fn the_stops_of_the_caller_come_first() {
         let model = ScriptedModel::new().with_profile(plain()).text(FINISH);
         let agent =
             ReactAgent::builder(model.clone()).tools(calculator()).settings(settings).build().unwrap();
-        agent.run("17 + 25?".into()).await.unwrap();
+        agent.run("17 + 25?").await.unwrap();
         let requests = model.requests();
         let asked = &requests[0].settings.stop;
         assert!(asked.starts_with(&stop) && asked.len() == sent, "{asked:?}");

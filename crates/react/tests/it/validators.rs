@@ -12,9 +12,9 @@ use std::{
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolExt as _, Toolset,
+    Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolExt as _, Toolset,
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
-    call::{Answer, Answers},
+    call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
     tool::{Policy, RunContext, State},
@@ -91,7 +91,7 @@ async fn the_model_is_told_what_is_wrong_and_answers_again() {
         .build()
         .unwrap();
 
-    let answer = agent.run("Is 7 a prime?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Is 7 a prime?").await.unwrap().into_answer().unwrap();
 
     assert_eq!((&*answer.text, answer.stop_reason), ("Yes.", StopReason::Finished));
     expect![[r#"
@@ -113,7 +113,7 @@ async fn outputs_are_checked_in_every_dialect() {
         let model = ScriptedModel::new().reply(finishing(name, 3)).reply(finishing(name, 4));
         let agent = even(ReactAgent::builder(model.clone()).dialect(dialect)).build().unwrap();
 
-        let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
+        let answer = agent.run("Sum?").await.unwrap().into_answer().unwrap();
 
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
         let shown = lines(&model.requests()[1]);
@@ -135,7 +135,7 @@ async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
         })
         .build()
         .unwrap();
-    assert_eq!(agent.run("2 + 2?".into()).await.unwrap().text(), "four");
+    assert_eq!(agent.run("2 + 2?").await.unwrap().text().unwrap(), "four");
     expect![[r#"
         user: 2 + 2?
         assistant: Thought: So.
@@ -152,7 +152,7 @@ async fn extracted_outputs_are_checked_and_extracted_again() {
     let model =
         ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
     let agent = even(ReactAgent::builder(model)).output_strategy(OutputStrategy::Extraction).build().unwrap();
-    let answer = agent.run("Sum?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Sum?").await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(2), 3));
 }
 
@@ -166,7 +166,7 @@ async fn several_are_asked_in_order_and_may_change_the_answer() {
         }
     };
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
-    let answer = agent.build().unwrap().run("?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "yes, a, b");
     // What the model said stays what it said.
     assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
@@ -180,8 +180,8 @@ async fn changed_outputs_have_their_form_and_the_text_follows() {
             output.outputs["sum"] = sum.clone();
             ready(Ok(output))
         });
-        match agent.build().unwrap().run("?".into()).await {
-            Ok(output) => assert_eq!((output.text(), fits), (r#"{"sum":8}"#, true)),
+        match agent.build().unwrap().run("?").await {
+            Ok(output) => assert_eq!((output.text().unwrap(), fits), (r#"{"sum":8}"#, true)),
             Err(error) => {
                 assert_eq!((hook_of(&error), fits), ("output validator", false));
                 assert!(format!("{error:?}").contains("expected integer"), "{error:?}");
@@ -195,7 +195,7 @@ async fn changed_outputs_have_their_form_and_the_text_follows() {
 async fn the_budget_is_that_of_outputs_that_do_not_fit() {
     let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
     let agent = even(ReactAgent::builder(model)).build().unwrap();
-    let error = agent.run("Sum?".into()).await.unwrap_err();
+    let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
@@ -209,7 +209,7 @@ async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
-    let error = agent.run("2 + 2?".into()).await.unwrap_err();
+    let error = agent.run("2 + 2?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(0))), "{error:?}");
     assert_eq!(error.transcript.messages().last().unwrap().text(), "Four?");
 }
@@ -218,7 +218,7 @@ async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
 async fn a_refusal_is_no_answer_to_check() {
     let refusal = AssistantMessage { refusal: Some("I must not.".to_owned()), ..AssistantMessage::default() };
     let agent = never(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
-    let answer = agent.build().unwrap().run("?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
 }
 
@@ -243,7 +243,7 @@ async fn a_check_that_fails_ends_the_run_and_can_be_made_again() {
 
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output }) = end.last() else { panic!("{end:?}") };
-    assert_eq!(output.text(), "It is 4.");
+    assert_eq!(output.text().unwrap(), "It is 4.");
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,7 +256,7 @@ async fn one_that_panics_or_hangs_costs_a_typed_error() {
         ready(Ok(output))
     });
     for (agent, expected) in [(hangs, "it took longer than 3s"), (panics, "it panicked")] {
-        let error = agent.build().unwrap().run("2 + 2?".into()).await.unwrap_err();
+        let error = agent.build().unwrap().run("2 + 2?").await.unwrap_err();
         assert_eq!(format!("{error:?}"), format!("the output validator of the agent failed: {expected}"));
         assert_eq!(error.transcript.len(), 2);
     }
@@ -275,7 +275,7 @@ async fn it_sees_for_whom_the_run_is() {
         .unwrap();
     let context = RunContext { run_id: "r1".to_owned(), ..RunContext::default() };
     let output = agent.run(RunInput::new("2 + 2?").with_context(context)).await.unwrap();
-    assert_eq!(output.text(), "4 apples for r1, 1 requests");
+    assert_eq!(output.text().unwrap(), "4 apples for r1, 1 requests");
 }
 
 #[tokio::test]
@@ -287,8 +287,8 @@ async fn an_answer_after_a_wait_is_checked() {
         .reply(finishing("native", 3))
         .reply(finishing("native", 4));
     let agent = even(ReactAgent::builder(model)).tools(Toolset::new().with(careful)).build().unwrap();
-    let RunOutput::Parked(parked) = agent.run("Sum?".into()).await.unwrap() else { panic!("it waits") };
-    let answers = Answers::from([("a".to_owned(), Answer::approved())]);
+    let RunOutput::Parked(parked) = agent.run("Sum?").await.unwrap() else { panic!("it waits") };
+    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
     let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["sum"], 4);
     assert_paired(&answer.transcript);
@@ -336,7 +336,7 @@ async fn a_watcher_is_told_what_is_not_taken() {
     let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
         if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("yes or no")) }
     });
-    let events = agent.build().unwrap().stream("Is it?".into());
+    let events = agent.build().unwrap().stream("Is it?");
     let told = events.try_filter_map(|event| {
         ready(Ok(match event {
             RunEvent::TextDelta { text } => Some(text),

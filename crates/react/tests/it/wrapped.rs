@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    Agent as _, RunEvent, ToolCall,
+    RunEvent, ToolCall,
     agent::{AgentErrorKind, RunAnswer, StopReason},
     message::AssistantMessage,
     model::{ChatResponse, ModelError, ModelProfile},
@@ -29,7 +29,7 @@ async fn a_fallback_without_native_tools_is_asked_in_words_that_it_knows() {
     let plain = ScriptedModel::new().with_profile(plain).text(call);
     let first = ScriptedModel::new().fail(down()).text("Thought: That is it.\nFinal Answer: It is 42.");
     let agent = ReactAgent::new(first.clone().with_fallback(plain.clone()), calculator()).unwrap();
-    let answer = agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 42.", 1));
     let requests = [&first.requests()[0], &plain.requests()[0]];
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
@@ -42,20 +42,20 @@ async fn what_the_last_of_several_models_said_decides_what_a_run_does() {
     let model = ScriptedModel::new().fail(down()).text("Hello.");
     let agent =
         ReactAgent::new(model.with_fallback(ScriptedModel::new().fail(empty())), calculator()).unwrap();
-    assert_eq!(agent.run("Hi".into()).await.unwrap().text(), "Hello.");
+    assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
 
     let long = ModelError::ContextTooLong("too many tokens".to_owned());
     let calls = [("a", "add", r#"{"x":1,"y":1}"#)];
     let model = ScriptedModel::new().calls(calls).calls(calls).fail(down()).text("Done.");
     let second = ScriptedModel::new().fail(long);
     let agent = ReactAgent::new(model.clone().with_fallback(second.clone()), calculator()).unwrap();
-    let answer = agent.run("Add.".into()).await.unwrap().into_answer().unwrap();
+    let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.stop_reason, StopReason::Finished);
     assert_eq!([&model.requests()[2], &model.requests()[3]].map(|request| request.messages.len()), [5, 3]);
 
     let both = || ScriptedModel::new().fail(down());
     let agent = ReactAgent::new(both().with_fallback(both()), calculator()).unwrap();
-    let error = agent.run("Hi".into()).await.unwrap_err();
+    let error = agent.run("Hi").await.unwrap_err();
     let AgentErrorKind::Model(ModelError::NoneReplied { failures }) = *error.kind else {
         panic!("{error:?}")
     };
@@ -74,7 +74,7 @@ async fn a_run_whose_replies_are_kept_goes_the_same_way() {
     let cached = model.clone().cached(&ReplyCache::new(Duration::from_secs(60)));
     let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
     let agent = ReactAgent::builder(cached).tools(calculator()).prices(prices).build().unwrap();
-    let ask = async || agent.run("What is 17 plus 25?".into()).await.unwrap().into_answer().unwrap();
+    let ask = async || agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     let (first, again) = (ask().await, ask().await);
     assert_eq!(model.requests().len(), 2);
@@ -84,6 +84,6 @@ async fn a_run_whose_replies_are_kept_goes_the_same_way() {
     assert_eq!((first.usage.cost, again.usage.cost), (Cost::new(0.00202), Cost::ZERO));
     assert!(again.usage.is_priced() && again.usage.unreported == 0);
 
-    let events: Vec<_> = agent.stream("What is 17 plus 25?".into()).try_collect().await.unwrap();
+    let events: Vec<_> = agent.stream("What is 17 plus 25?").try_collect().await.unwrap();
     assert!(events.contains(&RunEvent::TextDelta { text: "It is 42.".to_owned() }));
 }

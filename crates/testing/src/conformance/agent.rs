@@ -11,7 +11,7 @@ use super::{PATIENCE, Promise, Report, comes_true, pairing, within};
 use haft_core::{
     Agent, RunInput, RunOutput, Transcript,
     agent::{AgentErrorKind, Parked},
-    call::{Answer, PendingCall},
+    call::{Decision, PendingCall},
     tool::{Progress, ProgressSink, RunContext},
 };
 
@@ -133,7 +133,7 @@ impl AgentCheck {
 
     async fn follow(&self, said: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
-        let input = RunInput::following(said.clone(), "And then?").with_context(context);
+        let input = RunInput::new("And then?").with_history(said.clone()).with_context(context);
         match self.stream(input, &mut 0, FOLLOWS, report).await {
             Some(Ok(RunOutput::Answer(answer))) => {
                 let begins = answer.transcript.messages().starts_with(said.messages());
@@ -160,7 +160,7 @@ impl AgentCheck {
         report.hold(SAVED, loaded == *parked, || "it is another one".to_owned());
         report.hold(RESUMES, !parked.pending.is_empty(), || "it waits for nothing".to_owned());
         let leaves = loaded.pending.iter().flat_map(PendingCall::leaves);
-        let answers = leaves.map(|leaf| (leaf.call.id.clone(), Answer::denied("not now"))).collect();
+        let answers = leaves.map(|leaf| (leaf.call.id.clone(), Decision::denied("not now"))).collect();
         let input = RunInput::resume(loaded.clone(), answers).with_context((self.input)().context);
         match self.stream(input, &mut requests, RESUMES, report).await {
             Some(Ok(RunOutput::Parked(again))) => {

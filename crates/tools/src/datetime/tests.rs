@@ -1,4 +1,4 @@
-use haft_core::{Json, Timestamp, ToolContext, tool::State};
+use haft_core::{Json, Timestamp, ToolContext};
 
 use super::{CurrentDatetime, DatetimeError, DatetimeFormat, get_current_datetime};
 use crate::Clock;
@@ -7,7 +7,7 @@ use crate::Clock;
 const NOW: Timestamp = Timestamp::from_unix_millis(1_795_253_400_000);
 
 fn tell(format: DatetimeFormat, timezone: &str) -> Result<CurrentDatetime, String> {
-    let cx = ToolContext::with_state(State::new().with(Clock::fixed(NOW)));
+    let cx = ToolContext::default().with_state(Clock::fixed(NOW));
     let told = get_current_datetime(format, timezone.to_owned(), &cx);
     told.map(|Json(datetime)| datetime).map_err(|error| error.to_string())
 }
@@ -62,7 +62,7 @@ fn an_unknown_zone_suggests_the_closest() {
 #[test]
 fn a_clock_that_gives_no_date_says_so() {
     let clock = Clock::fixed(Timestamp::from_unix_millis(i64::MAX));
-    let cx = ToolContext::with_state(State::new().with(clock));
+    let cx = ToolContext::default().with_state(clock);
     let told = get_current_datetime(DatetimeFormat::Iso, "UTC".to_owned(), &cx);
     assert!(matches!(told, Err(DatetimeError::Clock(_))));
 }

@@ -1,13 +1,13 @@
 //! The built-in tools, called as an agent calls them.
 
 use expect_test::expect;
-use haft_core::{Timestamp, ToolContext, call::FailureKind, tool::State};
+use haft_core::{Timestamp, ToolContext, call::FailureKind};
 use haft_tools::{BuiltinConfig, Clock, builtin};
 use serde_json::{Value, json};
 
 async fn call(tool: &str, arguments: Value) -> Value {
     let clock = Clock::fixed(Timestamp::from_unix_millis(1_795_253_400_000));
-    let cx = ToolContext::with_state(State::new().with(clock));
+    let cx = ToolContext::default().with_state(clock);
     builtin(&BuiltinConfig::default()).call_with(tool, arguments, &cx).await.to_json()
 }
 

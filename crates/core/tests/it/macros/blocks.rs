@@ -119,7 +119,7 @@ async fn state_is_made_when_it_is_needed() {
                 }
             }
         });
-    let cx = ToolContext::with_state(state);
+    let cx = ToolContext::new(Arc::new(tool::RunContext { state, ..Default::default() }), "");
     let call = async |tool: &dyn Tool| tool.invoke_with(json!({}), &cx).await.into_result();
 
     let first = call(&Number).await;

@@ -19,7 +19,12 @@ use haft_core::{
 use serde_json::{Value, json};
 
 async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
-    tool.invoke_with(arguments, &ToolContext::with_state(state)).await.into_result()
+    tool.invoke_with(
+        arguments,
+        &ToolContext::new(Arc::new(tool::RunContext { state, ..Default::default() }), ""),
+    )
+    .await
+    .into_result()
 }
 
 /// BEHAVIOUR B12 and B14: what does not fit is told whole, and the function does not run.
@@ -234,7 +239,7 @@ mod hygiene {
         assert_eq!(Describe.invoke(all).await.model_text(), "15");
         assert_eq!(Type.definition().name(), &"type");
         assert_eq!(Type.args()[0].0, "match");
-        let cx = haft_core::ToolContext::with_state(tool::State::new().with("four".to_owned()));
+        let cx = haft_core::ToolContext::default().with_state("four".to_owned());
         let result = Type.invoke_with(serde_json::json!({"match": 3}), &cx).await.into_result();
         assert_eq!(result.model_text(), "7");
     }

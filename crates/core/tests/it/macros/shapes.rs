@@ -47,7 +47,7 @@ async fn a_function_may_be_written_by_a_macro() {
         GeneratedTool.args()[0].1,
         &json!({"type": "integer", "description": "Of pieces.", "minimum": 1, "maximum": 3})
     );
-    let cx = ToolContext::with_state(haft_core::tool::State::new().with(Some(4_u8)));
+    let cx = ToolContext::default().with_state(Some(4_u8));
     let result = GeneratedTool.invoke_with(json!({"n": 2}), &cx).await.into_result();
     assert_eq!(result.model_text(), "none 2 Some(4) ");
 }

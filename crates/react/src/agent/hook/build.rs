@@ -32,7 +32,7 @@ impl ReactAgentBuilder {
     ///         }
     ///     })
     ///     .build()?;
-    /// assert_eq!(agent.run("Is 7 a prime?".into()).await?.text(), "Yes.");
+    /// assert_eq!(agent.run("Is 7 a prime?").await?.text()?, "Yes.");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -63,7 +63,7 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, RunInput, tool::{Principal, RunContext}};
+    /// use haft_core::{RunInput, tool::{Principal, RunContext}};
     /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
@@ -102,7 +102,7 @@ impl ReactAgentBuilder {
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{Agent, tool, Toolset};
+    /// use haft_core::{tool, Toolset};
     /// use haft_testing::ScriptedModel;
     /// use haft_react::ReactAgent;
     ///
@@ -129,7 +129,7 @@ impl ReactAgentBuilder {
     ///         Ok(request)
     ///     })
     ///     .build()?;
-    /// agent.run("To Rome!".into()).await?;
+    /// agent.run("To Rome!").await?;
     /// let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
     /// assert_eq!(offered, [1, 2]);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;

@@ -112,7 +112,7 @@ impl StepRequest {
     ///         }
     ///     })
     ///     .build()?;
-    /// assert_eq!(agent.run("Hi".into()).await?.text(), "Hello.");
+    /// assert_eq!(agent.run("Hi").await?.text()?, "Hello.");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,0 +1,217 @@
+//! Runs in the short forms of the API: questions, types, further turns, decisions, state for a run.
+
+use expect_test::expect;
+use futures::TryStreamExt as _;
+use haft_core::{
+    Agent, RunEvent, RunInput, ToolContext, ToolExt as _, Toolset, Transcript,
+    agent::{AgentError, ParseError},
+    call::{Decision, Pending, PendingKind, ToolOutcome},
+    export::schemars::{self, JsonSchema},
+    tool,
+    tool::{Policy, Principal},
+};
+use haft_middleware::AgentExt as _;
+use haft_react::{BuildError, Handoffs, ReactAgent, Route, RouteTable, Router};
+use haft_testing::ScriptedModel;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::tools::plain;
+
+fn plain_agent(model: ScriptedModel) -> ReactAgent {
+    ReactAgent::new(model, Toolset::new()).unwrap()
+}
+
+fn table() -> RouteTable {
+    RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
+}
+
+/// The trait is in scope in this file: the inherent methods have precedence.
+#[tokio::test]
+async fn agents_take_text_messages_and_inputs() {
+    let agent = plain_agent(ScriptedModel::new().text("1").text("2").text("3"));
+    assert_eq!(agent.run("Count.").await.unwrap().text().unwrap(), "1");
+    assert_eq!(agent.run("Count.".to_owned()).await.unwrap().text().unwrap(), "2");
+    let events: Vec<_> = agent.stream(RunInput::new("Count.")).try_collect().await.unwrap();
+    assert!(matches!(events.last(), Some(RunEvent::Done { output }) if output.text().unwrap() == "3"));
+
+    let router = Router::new(table(), [("cook", plain_agent(ScriptedModel::new().text("Soup.")))]).unwrap();
+    assert_eq!(router.run("Make soup.").await.unwrap().text().unwrap(), "Soup.");
+    let agents = Handoffs::new(table(), [("cook", plain_agent(ScriptedModel::new().text("Soup.")))]).unwrap();
+    assert_eq!(agents.run("Make soup.").await.unwrap().text().unwrap(), "Soup.");
+}
+
+#[tokio::test]
+async fn generic_code_runs_any_agent() {
+    async fn ask(agent: &dyn Agent) -> Result<String, AgentError> {
+        Ok(agent.run("Hi".into()).await?.text().unwrap().to_owned())
+    }
+    assert_eq!(ask(&plain_agent(ScriptedModel::new().text("Hello."))).await.unwrap(), "Hello.");
+    let future = plain_agent(ScriptedModel::new().text("Hello."));
+    let task = tokio::spawn(async move { future.run("Hi").await.unwrap().text().unwrap().to_owned() });
+    assert_eq!(task.await.unwrap(), "Hello.");
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Person {
+    name: String,
+    age: u8,
+}
+
+#[tokio::test]
+async fn the_answer_is_read_into_its_type() {
+    let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada"}"#)]).calls([(
+        "b",
+        "finish",
+        r#"{"name":"Ada","age":36}"#,
+    )]);
+    let agent = ReactAgent::builder(model.clone()).output::<Person>().build().unwrap();
+
+    let answer = agent.run("Ada was 36.").await.unwrap().into_answer().unwrap();
+
+    assert_eq!(answer.parse::<Person>().unwrap(), Person { name: "Ada".to_owned(), age: 36 });
+    assert_eq!(model.requests().len(), 2, "an answer without `age` goes back to the model");
+}
+
+#[tokio::test]
+async fn the_error_of_a_wrong_type_names_the_field() {
+    #[derive(Debug, Deserialize)]
+    struct Crowd {
+        #[serde(rename = "name")]
+        _name: Vec<String>,
+    }
+    let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada","age":36}"#)]).text("Hi.");
+    let agent = ReactAgent::builder(model.clone()).output::<Person>().build().unwrap();
+    let answer = agent.run("Ada was 36.").await.unwrap().into_answer().unwrap();
+    let error: ParseError = answer.parse::<Crowd>().unwrap_err();
+    assert_eq!(error.field, "name");
+    expect!["the answer is no Crowd: `name`: invalid type: string \"Ada\", expected a sequence"]
+        .assert_eq(&error.to_string());
+
+    let answer = plain_agent(model).run("Hi").await.unwrap().into_answer().unwrap();
+    expect!["the answer is no Person: missing field `name`"]
+        .assert_eq(&answer.parse::<Person>().unwrap_err().to_string());
+}
+
+#[test]
+fn an_output_that_is_no_object_is_an_error_of_the_build() {
+    let builder = ReactAgent::builder(ScriptedModel::new()).output::<u8>();
+    assert!(matches!(builder.build(), Err(BuildError::Outputs(_))));
+}
+
+#[tokio::test]
+async fn the_transcript_of_a_run_is_the_history_of_the_next() {
+    let model = ScriptedModel::new().text("Paris.").text("Two million.").text("2.1 million.");
+    let agent = plain_agent(model.clone());
+    let first = agent.run("The capital of France?").await.unwrap();
+    let next = RunInput::new("Its people?").with_history(first.transcript().unwrap());
+    let second = agent.run(next).await.unwrap();
+    let transcript: Transcript = second.transcript().unwrap().clone();
+    agent.run(RunInput::new("Exactly?").with_history(transcript)).await.unwrap();
+    let lengths: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+    assert_eq!(lengths, [1, 3, 5]);
+}
+
+/// `pay` needs an approval, `ship` a result.
+fn shop() -> Toolset {
+    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
+    let ship = plain("ship", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    Toolset::new().with(pay).with(ship)
+}
+
+/// An agent that pays twice itself, and has a child pay once.
+fn buyer() -> ReactAgent {
+    let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
+    let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");
+    let calls = [("1", "pay", "{}"), ("2", "pay", "{ }"), ("3", "buy", r#"{"task":"Pay."}"#)];
+    ReactAgent::new(ScriptedModel::new().calls(calls).text("Done."), shop().with(child)).unwrap()
+}
+
+#[tokio::test]
+async fn the_text_of_a_suspended_run_is_an_error_that_names_its_calls() {
+    let agent = buyer();
+    let output = agent.run("Buy.").await.unwrap();
+    expect![[r#"the run is suspended, and needs decisions: an approval or a denial for call "1" of tool "pay", an approval or a denial for call "2" of tool "pay", an approval or a denial for call "3/1" of tool "pay""#]]
+        .assert_eq(&output.text().unwrap_err().to_string());
+    assert!(output.transcript().is_err() && output.answer().is_none());
+    let parked = output.into_answer().unwrap_err();
+    assert_eq!(agent.run(parked.approve_all()).await.unwrap().text().unwrap(), "Done.");
+}
+
+#[tokio::test]
+async fn all_approvals_are_given_at_once_and_reach_nested_calls() {
+    let agent = buyer();
+    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let output = agent.run(parked.approve_all()).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Done.");
+    let results: Vec<_> = output.results_of("pay").map(|result| result.model_text().into_owned()).collect();
+    assert_eq!(results, ["paid", "paid"]);
+    assert_eq!(output.results_of("buy").next().unwrap().model_text(), "Paid inside.");
+}
+
+#[tokio::test]
+async fn approvals_leave_other_requests_open() {
+    let model = ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]).text("Done.");
+    let agent = ReactAgent::new(model, shop()).unwrap();
+    let parked = agent.run("Go.").await.unwrap().into_answer().unwrap_err();
+    let parked = agent.run(parked.approve_all()).await.unwrap().into_answer().unwrap_err();
+    let open: Vec<_> = parked.requests().iter().map(|request| &*request.call.id).collect();
+    assert_eq!(open, ["2"]);
+    let output = agent.run(parked.resume([("2", Decision::output("shipped"))])).await.unwrap();
+    assert_eq!(output.text().unwrap(), "Done.");
+}
+
+#[tokio::test]
+async fn each_request_has_its_own_decision() {
+    let agent = buyer();
+    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let decisions = [
+        ("1", Decision::approved()),
+        ("2", Decision::denied("once is enough")),
+        ("3/1", Decision::denied("too expensive")),
+    ];
+    let output = agent.run(parked.resume(decisions)).await.unwrap();
+    let results: Vec<_> = output.results_of("pay").map(|result| result.model_text().into_owned()).collect();
+    assert_eq!(results, ["paid", "denied: once is enough"]);
+
+    let agent = buyer();
+    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let input = parked.decide(|request| (request.call.id != "1").then(|| Decision::denied("no")));
+    let parked = agent.run(input).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(parked.requests()[0].call.id, "1");
+
+    let error = agent.run(parked.clone().resume([("7", Decision::approved())])).await.unwrap_err();
+    expect![[
+        r#"the run cannot begin: there is a decision about the call "7", which does not wait; waiting: 1"#
+    ]]
+    .assert_eq(&error.to_string());
+    assert_eq!(agent.run(parked.approve_all()).await.unwrap().text().unwrap(), "Done.");
+}
+
+/// Names the user.
+#[tool]
+fn who(#[tool(context)] cx: &ToolContext, #[tool(state)] number: u32) -> String {
+    format!("{} {number}", cx.principal().map_or("", |principal| &principal.id))
+}
+
+#[tokio::test]
+async fn a_run_has_its_own_state_and_principal() {
+    let model = ScriptedModel::new().calls([("1", "who", "{}")]).text("Ann.");
+    let builder = ReactAgent::builder(model).tools(Toolset::new().with(Who)).state_per_run::<u32>();
+    let agent = builder.build().unwrap();
+    let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+    let output = agent.run(RunInput::new("Who am I?").with_principal(ann).with_state(7_u32)).await.unwrap();
+    assert_eq!(output.results_of("who").next().unwrap().model_text(), "ann 7");
+}
+
+#[tokio::test]
+async fn a_tool_is_tested_with_a_context_of_its_own() {
+    let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+    let cx = ToolContext::default().with_call_id("call_1").with_principal(ann).with_state(7_u32);
+    assert_eq!(cx.call_id(), "call_1");
+    assert_eq!(Who.invoke_with(json!({}), &cx).await.into_result().model_text(), "ann 7");
+    let other = cx.clone().with_state(8_u32);
+    assert_eq!(Who.invoke_with(json!({}), &other).await.into_result().model_text(), "ann 8");
+    assert_eq!(cx.state::<u32>().unwrap(), 7, "a clone has its own state");
+}
