@@ -37,8 +37,7 @@ pub use source::{ListContext, SourceError, ToolSource};
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
     pipeline::{Pipeline, UNNAMED, block_on},
-    schema::Schema,
-    tool::{Deprecation, Tool, ToolContext, ToolDefinition, ToolName, Tools},
+    tool::{Tool, ToolContext, ToolDefinition, ToolName, Tools},
 };
 use adaptor::Step;
 use merge::{Defaults, Identity, Listing, Merged, identity};
@@ -96,23 +95,6 @@ enum Part {
     Source(Arc<PolledSource>),
     Set(Toolset),
     Adapted(Toolset, Arc<Step>),
-}
-
-/// What a tool is, for people and programs: as `info` gives it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ToolInfo {
-    /// The name by which models call it.
-    pub name: ToolName,
-    /// What it does.
-    pub description: String,
-    /// What it takes.
-    pub input_schema: Schema,
-    /// What it returns, where that is declared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Schema>,
-    /// Whether it should no longer be used, and what to use in its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deprecated: Option<Deprecation>,
 }
 
 /// Why a toolset, or a registry, cannot be used like this.
@@ -323,9 +305,9 @@ impl Toolset {
         self.get(name).await.is_some()
     }
 
-    /// Returns a description of the tool of a name.
-    pub async fn info(&self, name: &str) -> Option<ToolInfo> {
-        self.get(name).await.map(|tool| ToolInfo::of(tool.definition()))
+    /// Returns the definition of the tool of a name.
+    pub async fn info(&self, name: &str) -> Option<ToolDefinition> {
+        self.get(name).await.map(|tool| tool.definition().clone())
     }
 
     /// Calls a tool as an agent does: the call is validated, repaired, caught, bounded and recorded.
@@ -401,19 +383,6 @@ impl ToolSource for Toolset {
                 Err(SourceError::new(self.name(), reasons.collect::<Vec<_>>().join("; ")))
             }
             _ => Ok(all),
-        }
-    }
-}
-
-impl ToolInfo {
-    /// Describes a tool.
-    pub fn of(definition: &ToolDefinition) -> Self {
-        Self {
-            name: definition.name().clone(),
-            description: definition.description().to_owned(),
-            input_schema: definition.input_schema().clone(),
-            output_schema: definition.output_schema().cloned(),
-            deprecated: definition.deprecated().cloned(),
         }
     }
 }

@@ -164,8 +164,8 @@ async fn the_arguments_of_a_tool_are_there_by_name() {
         [("x", &json!({"type": "integer"})), ("y", &json!({"type": "integer", "default": 0}))]
     );
     let info = Toolset::new().with(Add).info("add").await.unwrap();
-    assert_eq!(info.description, "Add two integers.");
-    assert_eq!(&info.input_schema, Add.definition().input_schema());
+    assert_eq!(info.description(), "Add two integers.");
+    assert_eq!(info.input_schema(), Add.definition().input_schema());
 }
 
 /// BEHAVIOUR A66.

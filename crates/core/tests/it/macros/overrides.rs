@@ -197,5 +197,5 @@ async fn a_listed_tool_is_overridden_too() {
     tools.check().unwrap();
     assert_eq!(tools.call("say", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
     let info = tools.info("say").await.unwrap();
-    assert_eq!(info.input_schema.as_value()["properties"]["q"]["description"], json!("What to say."));
+    assert_eq!(info.input_schema().as_value()["properties"]["q"]["description"], json!("What to say."));
 }
