@@ -44,7 +44,7 @@ pub use batch::Batch;
 pub(crate) use blocking::block_on;
 pub use blocking::may_block;
 pub use ext::ToolExt;
-pub(crate) use find::unknown_tool;
+pub use find::unknown_tool;
 pub use list::{Diagnostic, ToolList};
 pub(crate) use list::{Origin, UNNAMED};
 pub use record::{CallRecord, Recorder};

@@ -11,7 +11,6 @@ mod merge;
 mod polled_source;
 mod prefixed;
 mod recent;
-mod registry;
 mod renamed;
 mod selection;
 mod source;
@@ -31,7 +30,6 @@ use serde::Serialize;
 pub use crate::pipeline::{Diagnostic, ToolList};
 pub use adaptor::Adaptor;
 pub use ext::ToolSourceExt;
-pub use registry::ToolRegistry;
 pub use source::{ListContext, SourceError, ToolSource};
 
 use crate::{

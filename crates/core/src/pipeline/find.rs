@@ -15,8 +15,8 @@ pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<&'a Arc<dyn To
     tools.get(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
-/// What is said about a name that no tool has.
-pub(crate) fn unknown_tool(name: &str, tools: &ToolList) -> String {
+/// The error text for a call of an unknown tool: a similar name, and the names of the available tools.
+pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
     if let Some(alike) = most_alike(name, tools) {
         text += &format!("; did you mean {alike:?}?");

@@ -11,7 +11,8 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Tool, ToolSource, Toolset, tool, toolset::{ToolRegistry, ToolSourceExt}};
+/// use haft_core::{Toolset, tool, toolset::ToolSourceExt};
+/// use haft_middleware::ToolRegistry;
 ///
 /// /// Returns its input.
 /// #[tool]

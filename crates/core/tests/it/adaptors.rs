@@ -17,8 +17,9 @@ use haft_core::{
     export::async_trait,
     pipeline::CallOutcome,
     tool::DynamicTool,
-    toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
+    toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
 };
+use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 

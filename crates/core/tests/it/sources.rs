@@ -7,8 +7,9 @@ use haft_core::{
     Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
     tool::{Deprecation, DynamicTool},
     tool_fn,
-    toolset::{ListContext, ToolRegistry, ToolSourceExt as _},
+    toolset::{ListContext, ToolSourceExt as _},
 };
+use haft_middleware::ToolRegistry;
 use serde_json::json;
 use tokio::sync::Notify;
 

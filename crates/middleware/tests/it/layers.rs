@@ -19,9 +19,10 @@ use haft_core::{
     call::{BoxError, Decision, FailureKind, Pending, PendingKind, ToolOutcome},
     pipeline::{CallOutcome, CallRecord, Recorder},
     tool::{DynamicTool, Policy},
-    toolset::{ListContext, SourceError, ToolList, ToolRegistry, ToolSourceExt as _},
+    toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
 };
 use haft_middleware::CallRequest;
+use haft_middleware::ToolRegistry;
 use haft_middleware::{ToolMiddleware as _, ToolsetMiddleware as _};
 use tokio::{
     sync::Semaphore,

@@ -19,9 +19,10 @@ use haft_core::{
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool::{DynamicTool, Policy, Progress, RunContext, State, StateType},
-    toolset::{ListContext, SourceError, ToolList, ToolRegistry},
+    toolset::{ListContext, SourceError, ToolList},
     usage::Usage,
 };
+use haft_middleware::ToolRegistry;
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
 use serde_json::json;

@@ -15,8 +15,8 @@ use haft_core::{
     call::{BoxError, Decision, Decisions},
     model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
     tool::{Policy, RunContext, State},
-    toolset::ToolRegistry,
 };
+use haft_middleware::ToolRegistry;
 use haft_react::{JsonReact, ReactAgent, StepContext, StepRequest, TextReact};
 use haft_testing::ScriptedModel;
 

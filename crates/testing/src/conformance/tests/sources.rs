@@ -14,8 +14,9 @@ use crate::conformance;
 use haft_core::{
     Schema, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource, Toolset,
     tool::DynamicTool,
-    toolset::{ListContext, SourceError, ToolList, ToolRegistry},
+    toolset::{ListContext, SourceError, ToolList},
 };
+use haft_middleware::ToolRegistry;
 
 fn tool(name: &str) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());

@@ -5,8 +5,11 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{ListContext, SourceError, ToolList, ToolSource, ToolsetError};
-use crate::{pipeline::unknown_tool, tool::Tool};
+use haft_core::{
+    Tool, ToolSource,
+    pipeline::unknown_tool,
+    toolset::{ListContext, SourceError, ToolList, ToolsetError},
+};
 
 /// Tools that may come and go while agents run. Clones are the same registry: one goes into the toolset, one stays with
 /// whoever changes it.
@@ -17,7 +20,8 @@ use crate::{pipeline::unknown_tool, tool::Tool};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{tool, Toolset, toolset::ToolRegistry};
+/// use haft_core::{Toolset, tool};
+/// use haft_middleware::ToolRegistry;
 ///
 /// /// Tells what it was told.
 /// #[tool]
