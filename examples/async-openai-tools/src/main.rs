@@ -29,6 +29,9 @@ const MAX_STEPS: usize = 10;
 /// Sends the conversation and calls the requested tools, until the model answers.
 async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
+    // TLS for the `reqwest` of async-openai, if the program enables none of its TLS features.
+    // The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new();
 
     let pipeline = Pipeline::new();

@@ -58,6 +58,7 @@ use crate::{
 ///     .with_api_version("2024-10-21")
 ///     .with_deployment_id("gpt-4o")
 ///     .with_api_key("…");
+/// # let _ = rustls::crypto::ring::default_provider().install_default();
 /// let model = AsyncOpenAi::new(Client::with_config(config), "gpt-4o");
 /// assert!(model.profile().images);
 /// ```

@@ -30,6 +30,17 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
+/// A client of async-openai. Its `reqwest` needs a TLS provider, which a program installs once.
+fn client_of<C: Config>(config: C) -> Client<C> {
+    install_tls();
+    Client::with_config(config)
+}
+
+fn install_tls() {
+    // The only error is a provider that is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 fn add() -> ToolDefinition {
     let schema = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]});
     ToolDefinition::new(ToolName::new("add").unwrap(), Schema::arguments(schema).unwrap())
@@ -42,7 +53,7 @@ fn tool_list() -> ToolList {
 
 fn openai(server: &Server) -> AsyncOpenAi<OpenAIConfig> {
     let config = OpenAIConfig::new().with_api_base(&server.base_url).with_api_key("sk-secret-1");
-    AsyncOpenAi::new(Client::with_config(config), "gpt-4o")
+    AsyncOpenAi::new(client_of(config), "gpt-4o")
 }
 
 #[test]
@@ -188,7 +199,7 @@ async fn any_config_works() {
         .with_api_version("2024-10-21")
         .with_deployment_id("mine")
         .with_api_key("azure-key");
-    AsyncOpenAi::new(Client::with_config(config), "gpt-4o").chat(&hello()).await.unwrap();
+    AsyncOpenAi::new(client_of(config), "gpt-4o").chat(&hello()).await.unwrap();
     let head = server.take_requests().remove(0).head;
     assert!(
         head.starts_with("POST /openai/deployments/mine/chat/completions?api-version=2024-10-21"),
@@ -196,7 +207,7 @@ async fn any_config_works() {
     );
     assert_eq!(header(&head, "api-key"), Some("azure-key"));
     let shared: Arc<Client<Box<dyn Config>>> =
-        Arc::new(Client::with_config(Box::new(OpenAIConfig::new()) as Box<dyn Config>));
+        Arc::new(client_of(Box::new(OpenAIConfig::new()) as Box<dyn Config>));
     assert_eq!(AsyncOpenAi::new(shared, "gpt-5").clone().profile().name, "gpt-5");
 }
 
@@ -313,9 +324,10 @@ async fn unreadable_and_unreachable_servers_are_errors() {
     let foreign = error_of(vec![reply("404 Not Found", "", "<html>no such page</html>")]).await;
     assert!(matches!(foreign, ModelError::InvalidResponse(_)), "{foreign:?}");
     let server = Server::start([vec![Step::Stall]]).await;
+    install_tls();
     let http = reqwest::Client::builder().timeout(Duration::from_millis(50)).build().unwrap();
     let config = OpenAIConfig::new().with_api_base(&server.base_url);
-    let model = AsyncOpenAi::new(Client::with_config(config).with_http_client(http), "gpt-4o");
+    let model = AsyncOpenAi::new(client_of(config).with_http_client(http), "gpt-4o");
     let error = model.chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::Unreachable { .. }) && error.is_transient(), "{error:?}");
 }

@@ -57,7 +57,8 @@ fn a_key_in_the_query_is_not_shown() {
 
 #[test]
 fn request_has_path_query_and_headers() {
-    let http = Client::builder().tls_certs_only([]).build().unwrap();
+    let tls = tls::config(&Roots::None).unwrap();
+    let http = Client::builder().tls_backend_preconfigured(tls).build().unwrap();
     let url = read_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
     let endpoint = Endpoint::new(&url, "/responses", headers, &[], &http).unwrap();
