@@ -66,7 +66,7 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// Fails when there is a tool of its name, or it has a [defect](crate::tool::ToolDefinition::defect). Nothing changes then.
+    /// Fails when there is a tool of its name, or it has a [defect](haft_core::ToolDefinition::defect). Nothing changes then.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), ToolsetError> {
         sound(&tool)?;
         let mut registered = self.registered();
@@ -82,7 +82,7 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// Fails when it has a [defect](crate::tool::ToolDefinition::defect). Nothing changes then.
+    /// Fails when it has a [defect](haft_core::ToolDefinition::defect). Nothing changes then.
     pub fn replace(&self, tool: impl Tool + 'static) -> Result<Option<Arc<dyn Tool>>, ToolsetError> {
         sound(&tool)?;
         let mut registered = self.registered();
