@@ -271,8 +271,8 @@ impl Pipeline {
     }
 
     /// The pipeline that runs the calls of a listed tool: that of its toolset, if it has one of its own.
-    fn for_tool(&self, tools: &ToolList, name: &str) -> Cow<'_, Self> {
-        tools.pipeline(name).map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
+    fn or_own(&self, own: Option<&Self>) -> Cow<'_, Self> {
+        own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }
 
     /// Runs one call on the caller's task.
@@ -283,8 +283,11 @@ impl Pipeline {
     ///
     /// Dropping the future cancels the tool. An effect that was under way may have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
-        let tool = find::find(tools, &call.name).map(|tool| &**tool);
-        self.for_tool(tools, &call.name)
+        let (tool, own) = match find::find(tools, &call.name) {
+            Ok((tool, own)) => (Ok(&**tool), own),
+            Err(error) => (Err(error), None),
+        };
+        self.or_own(own)
             .run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller, Some(tools))
             .await
     }
@@ -310,8 +313,8 @@ impl Pipeline {
 
     /// Returns the arguments that the tool of a call would receive.
     fn arguments(&self, tools: &ToolList, call: &ToolCall) -> Result<Value, ToolError> {
-        let definition = definition(&**find::find(tools, &call.name)?)?;
-        let repair = self.for_tool(tools, &call.name).0.repair;
+        let (tool, own) = find::find(tools, &call.name)?;
+        let (definition, repair) = (definition(&**tool)?, self.or_own(own).0.repair);
         let mut notes = Notes::default();
         let arguments = arguments::parse(&call.arguments, repair, &mut notes)?;
         arguments::fit(definition, arguments, repair, &mut notes)

@@ -94,11 +94,11 @@ impl Pipeline {
         if let Some(resumed) = batch.resumed.get(&call.id) {
             cx = cx.with_resumed(resumed.clone());
         }
-        let (tool, host) = match find::find(&batch.tools, &call.name) {
-            Ok(tool) => (Ok(&**tool), Host::Own(tool)),
-            Err(error) => (Err(error), Host::Caller),
+        let (tool, host, own) = match find::find(&batch.tools, &call.name) {
+            Ok((tool, own)) => (Ok(&**tool), Host::Own(tool), own),
+            Err(error) => (Err(error), Host::Caller, None),
         };
-        let pipeline = self.for_tool(&batch.tools, &call.name);
+        let pipeline = self.or_own(own);
         pipeline.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::{
     call::ToolError,
-    pipeline::ToolList,
+    pipeline::{Pipeline, ToolList},
     tool::{Tool, ToolName},
 };
 
@@ -11,8 +11,11 @@ const LISTED_NAMES: usize = 30;
 /// How alike two names must be (Jaro-Winkler, from 0 to 1) for one to be suggested for the other.
 const ALIKE: f64 = 0.8;
 
-pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<&'a Arc<dyn Tool>, ToolError> {
-    tools.get(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
+/// A listed tool, with the pipeline of its toolset if it has one of its own.
+pub(super) type Found<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
+
+pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<Found<'a>, ToolError> {
+    tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
 /// The error text for a call of an unknown tool: a similar name, and the names of the available tools.

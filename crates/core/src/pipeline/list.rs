@@ -148,9 +148,10 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// The pipeline of the toolset that the tool belongs to. `None` if it has none of its own.
-    pub(crate) fn pipeline(&self, name: &str) -> Option<&Pipeline> {
-        self.0.origins.get(*self.0.index.get(name)?)?.pipeline.as_ref()
+    /// The tool of a name, with the pipeline of its toolset if it has one of its own.
+    pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
+        let index = *self.0.index.get(name)?;
+        Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))
     }
 
     /// The labels of sources that could not be listed, with the reasons.
