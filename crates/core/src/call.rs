@@ -78,7 +78,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a failure means for the loop; the variants are those of [`ToolError`].
+/// The kind of a failure; the variants are those of [`ToolError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

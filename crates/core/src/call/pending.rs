@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{ToolCall, ToolOutput};
 
-/// What a tool says when it must wait.
+/// The pending state of a call.
 ///
 /// # Examples
 ///
@@ -31,8 +31,8 @@ pub struct Pending {
     /// [`ToolContext::pending_state`](crate::tool::ToolContext::pending_state).
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub state: Value,
-    /// The arguments that somebody permitted, when a call that needed that waits once more. The gate sets it, so
-    /// that nobody is asked twice, and what was permitted is what runs.
+    /// The approved arguments of a call that is pending again. The gate sets them, so that an approval
+    /// is requested once and the approved arguments run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
     /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool when somebody was asked to permit the call: a permission is for
@@ -87,7 +87,7 @@ impl PendingCall {
     }
 }
 
-/// What a pending call waits for.
+/// The kinds of decisions that a call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -140,12 +140,12 @@ pub enum Decision {
         /// Why; the model reads it.
         reason: String,
     },
-    /// What a person said.
+    /// The input of a person.
     Input {
         /// The input, of the requested schema.
         value: Value,
     },
-    /// What came of work that was done elsewhere.
+    /// The output of external work.
     Output {
         /// The result.
         output: ToolOutput,
