@@ -25,13 +25,13 @@ fn add() -> Value {
     })
 }
 
-/// BEHAVIOUR B12: the argument, what was expected and what came.
+/// Behaviour B12: the argument, what was expected and what came.
 #[test]
 fn a_wrong_type_is_named_with_place_expected_and_received() {
     check(add(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
 }
 
-/// BEHAVIOUR B12: all violations at once.
+/// Behaviour B12: all violations at once.
 #[test]
 fn all_violations_are_listed() {
     check(
@@ -44,7 +44,7 @@ fn all_violations_are_listed() {
     check(add(), json!([1]), expect!["/: expected object, received array [1]"]);
 }
 
-/// BEHAVIOUR B13: `3.0` is an integer, `true` is not.
+/// Behaviour B13: `3.0` is an integer, `true` is not.
 #[test]
 fn integers_are_whole_numbers() {
     let schema = schema(add());
@@ -54,7 +54,7 @@ fn integers_are_whole_numbers() {
     assert!(!schema.is_valid(&json!({"x": "3"})));
 }
 
-/// BEHAVIOUR B14: a missing required argument is named, with its type.
+/// Behaviour B14: a missing required argument is named, with its type.
 #[test]
 fn a_missing_property_is_named() {
     check(add(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
@@ -66,7 +66,7 @@ fn a_missing_property_is_named() {
     );
 }
 
-/// BEHAVIOUR A44.
+/// Behaviour A44.
 #[test]
 fn schemas_of_either_draft_are_validated_as_written() {
     let draft_07 = schema(json!({
@@ -90,7 +90,7 @@ fn schemas_of_either_draft_are_validated_as_written() {
     assert!(schema(json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_valid(&json!(1)));
 }
 
-/// BEHAVIOUR A8, A44.
+/// Behaviour A8, A44.
 #[test]
 fn references_within_the_document_are_followed() {
     let tree = schema(json!({

@@ -14,7 +14,7 @@ async fn tools() -> Toolset {
     Toolset::new().with(Add).with(Calculator).with_source(server)
 }
 
-/// BEHAVIOUR F41: a tool is the same over stdio and in the process.
+/// Behaviour F41: a tool is the same over stdio and in the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()
@@ -37,7 +37,7 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     assert_eq!(date["result"]["datetime"].as_str().map(str::len), Some("2026-11-21".len()));
 }
 
-/// BEHAVIOUR F43: a failure of a server's tool reaches the model, and the run goes on.
+/// Behaviour F43: a failure of a server's tool reaches the model, and the run goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
     let model = ScriptedModel::new()
@@ -57,14 +57,14 @@ async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
     assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the server's schema is enforced here");
 }
 
-/// BEHAVIOUR F52.
+/// Behaviour F52.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_sees_only_the_environment_that_it_is_given() {
     let seen = tools().await.call("environment", ()).await;
     expect!["HAFT_TESTS_SERVE"].assert_eq(&seen.model_text());
 }
 
-/// BEHAVIOUR A7, A64: what is known of a tool is the same on both sides of a wire.
+/// Behaviour A7, A64: what is known of a tool is the same on both sides of a wire.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_is_the_same_over_stdio() {
     let here = Toolset::new().with(haft_tools::GetCurrentDatetime);

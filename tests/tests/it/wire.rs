@@ -26,7 +26,7 @@ fn check_messages(request: &Value, expected: Expect) {
     expected.assert_eq(&lines);
 }
 
-/// BEHAVIOUR C29: ids are kept, and the results of parallel calls are paired and in order.
+/// Behaviour C29: ids are kept, and the results of parallel calls are paired and in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
@@ -48,7 +48,7 @@ async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     );
 }
 
-/// BEHAVIOUR C29: ids that are missing or used twice are replaced.
+/// Behaviour C29: ids that are missing or used twice are replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_that_are_no_ids_are_replaced() {
     let calls = vec![
@@ -71,7 +71,7 @@ async fn ids_that_are_no_ids_are_replaced() {
     assert_eq!(sums, [Some("2"), Some("4"), Some("6")]);
 }
 
-/// BEHAVIOUR C76: the second question knows what was said and called.
+/// Behaviour C76: the second question knows what was said and called.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];

@@ -8,7 +8,7 @@ fn a_call_writes_what_a_model_would_read() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "{\"result\":\"14\",\"exact\":true}\n"));
 }
 
-/// BEHAVIOUR B71.
+/// Behaviour B71.
 #[test]
 fn in_json_a_result_has_its_one_form() {
     let called = Ended::of(haft(["call", "calculator", r#"{"expression": "2 * (3 + 4)"}"#, "--json"]));
@@ -38,7 +38,7 @@ fn in_json_a_value_stays_as_it_is() {
     assert!(!called.stdout.trim_end().contains(char::is_control), "{:?}", called.stdout);
 }
 
-/// BEHAVIOUR B15: a repair is told.
+/// Behaviour B15: a repair is told.
 #[test]
 fn arguments_are_repaired_as_those_of_a_model() {
     let called = Ended::of(haft(["call", "calculator", r#"{"args": {"expression": "1 + 1"}}"#]));
@@ -53,7 +53,7 @@ fn a_tool_of_a_server_is_called() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "It rains in Oslo.\n"), "{}", called.stderr);
 }
 
-/// BEHAVIOUR F52, FAULTS X3: a server does not see the key.
+/// Behaviour F52, Behaviour X3: a server does not see the key.
 #[test]
 fn a_server_does_not_see_the_key_of_its_parent() {
     let (_folder, path) = child::mcp_json();

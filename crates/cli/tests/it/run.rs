@@ -105,7 +105,7 @@ fn the_dialect_can_be_chosen() {
     assert_eq!(server.requests()[0]["response_format"]["type"], "json_schema");
 }
 
-/// BEHAVIOUR C30: when the iterations are used up, one last request must answer, and the output says so.
+/// Behaviour C30: when the iterations are used up, one last request must answer, and the output says so.
 #[test]
 fn at_the_limit_of_iterations_the_model_must_answer() {
     let call = || Reply::Calls(vec![("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);

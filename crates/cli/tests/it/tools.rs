@@ -34,7 +34,7 @@ fn the_tools_of_servers_are_listed_too() {
     );
 }
 
-/// BEHAVIOUR F49: a server that does not start costs its own tools, and is told with its reason.
+/// Behaviour F49: a server that does not start costs its own tools, and is told with its reason.
 #[test]
 fn a_server_that_does_not_start_is_told_and_the_others_are_listed() {
     let (_folder, path) =
@@ -48,7 +48,7 @@ fn a_server_that_does_not_start_is_told_and_the_others_are_listed() {
     assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
 
-/// BEHAVIOUR A66, for any source.
+/// Behaviour A66, for any source.
 #[test]
 fn what_a_model_will_miss_is_told() {
     let well = Ended::of(haft(["tools", "--check"]));

@@ -1,4 +1,4 @@
-//! BEHAVIOUR B74: what can be done with any source.
+//! Behaviour B74: what can be done with any source.
 
 use std::{
     sync::{

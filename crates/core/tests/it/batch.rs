@@ -35,7 +35,7 @@ fn texts(results: &[ToolResult]) -> Vec<String> {
     results.iter().map(|result| result.model_text().into_owned()).collect()
 }
 
-/// BEHAVIOUR B17: five calls of 100 ms overlap; results come in call order whatever ends first.
+/// Behaviour B17: five calls of 100 ms overlap; results come in call order whatever ends first.
 #[tokio::test(start_paused = true)]
 async fn calls_overlap_and_results_keep_their_order() {
     let delay = Arc::new(AtomicUsize::new(5));
@@ -52,7 +52,7 @@ async fn calls_overlap_and_results_keep_their_order() {
     assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
-/// FAULTS T3.
+/// Behaviour T3.
 #[tokio::test]
 async fn a_failure_leaves_its_siblings_alone() {
     let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
@@ -75,7 +75,7 @@ async fn a_failure_leaves_its_siblings_alone() {
     .assert_debug_eq(&texts(&results));
 }
 
-/// FAULTS T2: on a multi-thread runtime a tool that blocks its thread costs only itself, and is counted until it
+/// Behaviour T2: on a multi-thread runtime a tool that blocks its thread costs only itself, and is counted until it
 /// really ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_blocked_tool_times_out_and_its_siblings_are_kept() {
@@ -97,7 +97,7 @@ async fn a_blocked_tool_times_out_and_its_siblings_are_kept() {
     }
 }
 
-/// BEHAVIOUR C32: of s1, s2, B, s3 the first two overlap, B is alone, s3 comes after.
+/// Behaviour C32: of s1, s2, B, s3 the first two overlap, B is alone, s3 comes after.
 #[tokio::test(start_paused = true)]
 async fn a_sequential_tool_is_a_barrier() {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -159,7 +159,7 @@ async fn dropping_the_batch_drops_its_calls() {
     drops.await.unwrap();
 }
 
-/// FAULTS T4: cancelling answers every call.
+/// Behaviour T4: cancelling answers every call.
 #[tokio::test]
 async fn cancelling_answers_every_call() {
     let tool = DynamicTool::new(named("wait"), |_, cx: ToolContext| async move {

@@ -1,4 +1,4 @@
-//! BEHAVIOUR B18, B70: calls from code that is not asynchronous.
+//! Behaviour B18, B70: calls from code that is not asynchronous.
 
 use std::{sync::Mutex, time::Duration};
 

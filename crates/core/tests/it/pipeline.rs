@@ -54,7 +54,7 @@ async fn check(arguments: &str, text: Expect) {
     text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
 }
 
-/// BEHAVIOUR B12, B14: all that is wrong, by name, and the function did not run.
+/// Behaviour B12, B14: all that is wrong, by name, and the function did not run.
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_explained_and_the_tool_does_not_run() {
     let ran = Arc::new(AtomicBool::new(false));
@@ -72,7 +72,7 @@ async fn arguments_that_do_not_fit_are_explained_and_the_tool_does_not_run() {
     assert!(!ran.load(Ordering::Relaxed));
 }
 
-/// BEHAVIOUR B13, B15 and FAULTS T1.
+/// Behaviour B13, B15 and Behaviour T1.
 #[tokio::test]
 async fn arguments_are_read_as_models_write_them() {
     check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
@@ -101,7 +101,7 @@ async fn arguments_are_read_as_models_write_them() {
     .await;
 }
 
-/// BEHAVIOUR B13: the strict policy repairs nothing; B15: each repair is on record.
+/// Behaviour B13: the strict policy repairs nothing; B15: each repair is on record.
 #[tokio::test]
 async fn repair_is_a_policy_and_is_recorded() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
@@ -113,7 +113,7 @@ async fn repair_is_a_policy_and_is_recorded() {
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
-/// FAULTS: arguments end at 1 MiB.
+/// Arguments end at 1 MiB.
 #[tokio::test]
 async fn endless_arguments_are_not_read() {
     let text = format!(r#"{{"x": "{}"}}"#, "9".repeat(2 << 20));
@@ -122,7 +122,7 @@ async fn endless_arguments_are_not_read() {
     assert!(result.model_text().contains("at most 1048576"), "{}", result.model_text());
 }
 
-/// BEHAVIOUR B19 and FAULTS T2: a panic is caught, also while a lock is held, and its text stays here.
+/// Behaviour B19 and Behaviour T2: a panic is caught, also while a lock is held, and its text stays here.
 #[tokio::test]
 async fn a_panic_is_that_calls_failure() {
     let lock = Arc::new(Mutex::new(0));
@@ -142,7 +142,7 @@ async fn a_panic_is_that_calls_failure() {
     assert!(lock.is_poisoned());
 }
 
-/// BEHAVIOUR B19, B75 and FAULTS T2.
+/// Behaviour B19, B75 and Behaviour T2.
 #[tokio::test(start_paused = true)]
 async fn a_hang_ends_at_the_deadline() {
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
@@ -154,7 +154,7 @@ async fn a_hang_ends_at_the_deadline() {
     expect!["timed out after 50 ms"].assert_eq(&result.model_text());
 }
 
-/// BEHAVIOUR B75: a timeout that the tool itself reports is not rewritten.
+/// Behaviour B75: a timeout that the tool itself reports is not rewritten.
 #[tokio::test]
 async fn an_error_of_the_pipeline_keeps_its_meaning_inside_the_tools_result() {
     let tool = DynamicTool::new(named("slow"), |_, _| async {
@@ -179,7 +179,7 @@ async fn the_source_of_an_error_does_not_reach_the_model() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// BEHAVIOUR B19 and FAULTS T5: cut at a character, with what is missing, and the whole by its handle.
+/// Behaviour B19 and Behaviour T5: cut at a character, with what is missing, and the whole by its handle.
 #[tokio::test]
 async fn a_huge_result_is_bounded_and_kept() {
     let pipeline = Pipeline::new();
@@ -198,7 +198,7 @@ async fn a_huge_result_is_bounded_and_kept() {
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// FAULTS T5: the same for what a failure and a warning say.
+/// Behaviour T5: the same for what a failure and a warning say.
 #[tokio::test]
 async fn a_huge_failure_and_a_huge_warning_are_bounded() {
     let flood = || "x".repeat(10 << 20);
@@ -219,7 +219,7 @@ async fn a_huge_failure_and_a_huge_warning_are_bounded() {
     }
 }
 
-/// FAULTS T5: pictures are not text, and are bounded too.
+/// Behaviour T5: pictures are not text, and are bounded too.
 #[tokio::test]
 async fn huge_media_are_replaced_by_their_description() {
     let tool = DynamicTool::new(named("draw"), |_, _| async {
@@ -289,7 +289,7 @@ async fn what_cannot_be_stored_is_cut_all_the_same() {
     }
 }
 
-/// FAULTS T5: 10,000 blocks.
+/// Behaviour T5: 10,000 blocks.
 #[tokio::test]
 async fn a_flood_of_pieces_is_bounded() {
     let tool = DynamicTool::new(named("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
@@ -309,7 +309,7 @@ async fn structured_data_is_never_shortened() {
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
-/// BEHAVIOUR A10.
+/// Behaviour A10.
 #[tokio::test]
 async fn a_result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
@@ -322,7 +322,7 @@ async fn a_result_that_violates_the_output_schema_is_an_error() {
     assert!(run(&Pipeline::new(), right, "{}").await.is_success());
 }
 
-/// BEHAVIOUR B71.
+/// Behaviour B71.
 #[tokio::test]
 async fn a_warning_is_a_success_that_carries_it() {
     let tool = DynamicTool::new(named("rate"), |_, _| async {
@@ -339,7 +339,7 @@ async fn a_warning_is_a_success_that_carries_it() {
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
 
-/// BEHAVIOUR A67: bytes with a media type are a blob, and a text-only model reads a description.
+/// Behaviour A67: bytes with a media type are a blob, and a text-only model reads a description.
 #[tokio::test]
 async fn bytes_are_never_a_list_of_numbers() {
     let tool = DynamicTool::new(named("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
@@ -349,7 +349,7 @@ async fn bytes_are_never_a_list_of_numbers() {
     assert_eq!(again, result);
 }
 
-/// BEHAVIOUR B73: a missing scope is a refusal at the gate, and each call is on record with its principal, also one that
+/// Behaviour B73: a missing scope is a refusal at the gate, and each call is on record with its principal, also one that
 /// waits or is dropped.
 #[tokio::test]
 async fn the_gate_denies_and_the_recorder_is_told() {
@@ -398,7 +398,7 @@ async fn the_gate_denies_and_the_recorder_is_told() {
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// BEHAVIOUR D35: an approval waits with the arguments that it shows; a refusal says why; others run as given.
+/// Behaviour D35: an approval waits with the arguments that it shows; a refusal says why; others run as given.
 #[tokio::test]
 async fn an_approval_is_asked_for_at_the_gate() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
@@ -486,7 +486,7 @@ async fn a_panicking_recorder_costs_its_record_only() {
     assert_eq!(result.model_text(), "1");
 }
 
-/// BEHAVIOUR A5: a value with state becomes a tool as a function does.
+/// Behaviour A5: a value with state becomes a tool as a function does.
 #[tokio::test]
 async fn a_method_of_a_value_becomes_a_tool() {
     struct Counter(std::sync::atomic::AtomicI64);
@@ -551,7 +551,7 @@ async fn a_tool_can_wait() {
     );
 }
 
-/// BEHAVIOUR D35: a call that was permitted with other arguments and waits once more goes on with those, and nobody is
+/// Behaviour D35: a call that was permitted with other arguments and waits once more goes on with those, and nobody is
 /// asked twice.
 #[tokio::test]
 async fn an_approval_lasts_while_the_call_waits() {
@@ -601,7 +601,7 @@ fn an_answer_fits_what_was_asked() {
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 
-/// BEHAVIOUR D39: what a tool returns can be saved and read again, or is no result.
+/// Behaviour D39: what a tool returns can be saved and read again, or is no result.
 #[tokio::test]
 async fn a_result_can_be_read_back_from_text() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));

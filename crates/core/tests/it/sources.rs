@@ -27,7 +27,7 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// BEHAVIOUR A65: the next listing sees a change, and one without a change is the same snapshot.
+/// Behaviour A65: the next listing sees a change, and one without a change is the same snapshot.
 #[tokio::test]
 async fn a_registry_changes_while_it_is_used() {
     let registry = ToolRegistry::new("plugins");
@@ -75,7 +75,7 @@ async fn a_registry_refuses_what_it_cannot_offer() {
     assert_eq!(format!("{registry:?}"), r#"ToolRegistry { label: "plugins", tools: ["echo"] }"#);
 }
 
-/// BEHAVIOUR A65: a call in flight is not disturbed.
+/// Behaviour A65: a call in flight is not disturbed.
 #[tokio::test]
 async fn a_call_outlives_the_registration_of_its_tool() {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -104,7 +104,7 @@ async fn a_call_outlives_the_registration_of_its_tool() {
     assert_eq!(result.model_text(), "done");
 }
 
-/// BEHAVIOUR A68 and B74, as far as `prepared` goes.
+/// Behaviour A68 and B74, as far as `prepared` goes.
 #[tokio::test]
 async fn a_definition_is_changed_or_hidden_per_step() {
     let registry = ToolRegistry::new("plugins");

@@ -57,7 +57,7 @@ async fn names(tools: &Toolset) -> String {
     tools.names().await.iter().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// BEHAVIOUR A64.
+/// Behaviour A64.
 #[tokio::test]
 async fn a_toolset_can_be_asked() {
     let tools = Toolset::new().with(tool("add")).with_source(Shelf::of(&["search", "fetch"]));
@@ -152,7 +152,7 @@ async fn a_subset_is_checked() {
     assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
 
-/// BEHAVIOUR B21, B70.
+/// Behaviour B21, B70.
 #[tokio::test]
 async fn a_direct_call_is_found_by_name() {
     let tools = Toolset::new().with_source(Shelf::of(&["search", "fetch"]));
@@ -235,7 +235,7 @@ async fn a_source_that_panics_is_one_that_fails() {
     );
 }
 
-/// BEHAVIOUR B70: a call of one's own goes through the pipeline, as an agent's does.
+/// Behaviour B70: a call of one's own goes through the pipeline, as an agent's does.
 #[tokio::test]
 async fn a_direct_call_is_validated_repaired_and_recorded() {
     #[derive(Serialize)]

@@ -36,7 +36,7 @@ fn sample() -> Transcript {
     .collect()
 }
 
-/// BEHAVIOUR D39: equal after a round trip, explicit null and all.
+/// Behaviour D39: equal after a round trip, explicit null and all.
 #[test]
 fn a_transcript_is_equal_after_a_round_trip() {
     let transcript = sample();
@@ -45,7 +45,7 @@ fn a_transcript_is_equal_after_a_round_trip() {
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// BEHAVIOUR D39: a newer format is refused with a clear error.
+/// Behaviour D39: a newer format is refused with a clear error.
 #[test]
 fn a_newer_format_is_refused() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
@@ -54,7 +54,7 @@ fn a_newer_format_is_refused() {
     }
 }
 
-/// BEHAVIOUR D39: what is no transcript says what was expected, and where.
+/// Behaviour D39: what is no transcript says what was expected, and where.
 #[test]
 fn garbage_is_told_what_was_expected_and_where() {
     let error = |saved: &str| serde_json::from_str::<Transcript>(saved).unwrap_err().to_string();

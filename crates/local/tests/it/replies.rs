@@ -155,7 +155,7 @@ async fn json_fits_its_schema() {
     }
 }
 
-/// FAULTS M8: a half call never runs.
+/// Behaviour M8: a half call never runs.
 #[tokio::test]
 async fn a_limit_inside_a_call_leaves_no_call() {
     for model in TinyFile::new(0).load_all().await {
@@ -184,7 +184,7 @@ async fn the_smallest_limits_hold() {
     }
 }
 
-/// FAULTS M8: a string that does not end within the limit is not cut. Each letter is a token.
+/// Behaviour M8: a string that does not end within the limit is not cut. Each letter is a token.
 #[tokio::test]
 async fn half_an_argument_is_no_argument() {
     let model = TinyFile::new(0).load().await;

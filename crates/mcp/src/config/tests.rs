@@ -16,7 +16,7 @@ fn check_error(text: &str, expected: &Expect) {
     expected.assert_eq(&error.to_string());
 }
 
-/// BEHAVIOUR F53.
+/// Behaviour F53.
 #[test]
 fn a_file_as_editors_write_it() {
     let config = McpConfig::from_json_with(
@@ -50,7 +50,7 @@ fn a_file_as_editors_write_it() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// FAULTS X3: what may be a secret is in no debug output.
+/// Behaviour X3: what may be a secret is in no debug output.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
@@ -78,7 +78,7 @@ fn secrets_are_not_printed() {
     }
 }
 
-/// BEHAVIOUR F53: a default may have variables, which matter only if it is used.
+/// Behaviour F53: a default may have variables, which matter only if it is used.
 #[test]
 fn a_default_may_have_variables() {
     let expanded = |text: &str| expand(text, &variables);
@@ -91,7 +91,7 @@ fn a_default_may_have_variables() {
     assert_eq!(expanded(&deep).unwrap_err(), "variables stand too deep in one another");
 }
 
-/// BEHAVIOUR F53: what editors write besides.
+/// Behaviour F53: what editors write besides.
 #[test]
 fn an_entry_may_be_disabled_and_fields_null() {
     let config = McpConfig::from_json_with(
@@ -106,7 +106,7 @@ fn an_entry_may_be_disabled_and_fields_null() {
     assert_eq!(config.names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
-/// BEHAVIOUR F53.
+/// Behaviour F53.
 #[test]
 fn an_undefined_variable_names_its_entry() {
     check_error(
@@ -121,7 +121,7 @@ fn an_undefined_variable_names_its_entry() {
     );
 }
 
-/// BEHAVIOUR F53.
+/// Behaviour F53.
 #[test]
 fn a_bad_entry_is_named() {
     let neither = expect![[r#"server "files": it has neither "command" nor "url": give it one"#]];
@@ -136,7 +136,7 @@ fn a_bad_entry_is_named() {
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
-/// BEHAVIOUR F53.
+/// Behaviour F53.
 #[test]
 fn a_wrong_root_says_what_is_there() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";
@@ -154,7 +154,7 @@ fn a_wrong_root_says_what_is_there() {
     );
 }
 
-/// BEHAVIOUR F53: an entry with a `url` is checked, and refused by name when it would be used.
+/// Behaviour F53: an entry with a `url` is checked, and refused by name when it would be used.
 #[test]
 fn a_server_behind_a_url_is_refused_by_name() {
     let config = McpConfig::from_json(r#"{"mcpServers": {"search": {"url": "http://localhost"}}}"#).unwrap();

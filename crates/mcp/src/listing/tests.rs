@@ -7,7 +7,7 @@ fn refusal(tool: &Value) -> String {
     definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
 }
 
-/// BEHAVIOUR F44: validated as the server wrote it, `required` kept exactly.
+/// Behaviour F44: validated as the server wrote it, `required` kept exactly.
 #[test]
 fn schemas_are_kept_whole() {
     let schema = json!({
@@ -31,7 +31,7 @@ fn schemas_are_kept_whole() {
     assert!(!input.is_valid(&json!({"name": "x"})));
 }
 
-/// BEHAVIOUR F81, also where a server writes null or worse.
+/// Behaviour F81, also where a server writes null or worse.
 #[test]
 fn no_description_is_an_empty_one() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
@@ -41,7 +41,7 @@ fn no_description_is_an_empty_one() {
     }
 }
 
-/// BEHAVIOUR F45.
+/// Behaviour F45.
 #[test]
 fn what_cannot_be_used_says_why() {
     assert_eq!(refusal(&json!({"inputSchema": {}})), "it has no name");
@@ -54,7 +54,7 @@ fn what_cannot_be_used_says_why() {
     assert!(refusal(&output).starts_with("its outputSchema: "), "{}", refusal(&output));
 }
 
-/// BEHAVIOUR F46: kept, and not part of the policy.
+/// Behaviour F46: kept, and not part of the policy.
 #[test]
 fn hints_are_kept_and_not_trusted() {
     let tool = json!({

@@ -19,7 +19,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// BEHAVIOUR F42.
+/// Behaviour F42.
 #[test]
 fn texts_are_one_or_several_or_none() {
     assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
@@ -27,7 +27,7 @@ fn texts_are_one_or_several_or_none() {
     assert_eq!(output(json!({"content": []})).to_value(), json!(""));
 }
 
-/// BEHAVIOUR F42: text and an image is both, and every other kind is what it was.
+/// Behaviour F42: text and an image is both, and every other kind is what it was.
 #[test]
 fn every_kind_of_content_is_kept_in_order() {
     let written = json!({"content": [
@@ -64,7 +64,7 @@ fn every_kind_of_content_is_kept_in_order() {
     assert!(output.warnings.is_empty());
 }
 
-/// BEHAVIOUR F42.
+/// Behaviour F42.
 #[test]
 fn structured_content_is_exact() {
     assert_eq!(output(json!({"content": [], "structuredContent": null})).structured, Some(Value::Null));
@@ -74,14 +74,14 @@ fn structured_content_is_exact() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// BEHAVIOUR F42: a model reads text, so what is structured only becomes text too.
+/// Behaviour F42: a model reads text, so what is structured only becomes text too.
 #[test]
 fn structured_content_alone_is_readable() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
     assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
 }
 
-/// BEHAVIOUR F43.
+/// Behaviour F43.
 #[test]
 fn an_error_is_a_failed_call_with_its_text() {
     let failed = |written| {
@@ -107,7 +107,7 @@ fn an_error_is_a_failed_call_with_its_text() {
     assert_eq!(failed(json!([1])), "the server answered with what is no result");
 }
 
-/// BEHAVIOUR F46, for results: what comes besides is kept for programs, and no model reads it.
+/// Behaviour F46, for results: what comes besides is kept for programs, and no model reads it.
 #[test]
 fn what_comes_besides_is_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [
@@ -161,7 +161,7 @@ fn base64_is_read_as_it_is_found() {
     }
 }
 
-/// FAULTS P9: what is unknown is noted, not dropped.
+/// Behaviour P9: what is unknown is noted, not dropped.
 #[test]
 fn unknown_content_is_kept_as_json() {
     let video = json!({"type": "video", "data": "AAAA"});
@@ -176,7 +176,7 @@ fn unknown_content_is_kept_as_json() {
     );
 }
 
-/// FAULTS P9, P10: an answer that is no result yet is a failure, not an empty success.
+/// Behaviour P9, P10: an answer that is no result yet is a failure, not an empty success.
 #[test]
 fn another_type_of_result_is_a_failure() {
     let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();

@@ -105,7 +105,7 @@ fn newer_era() -> Value {
     })
 }
 
-/// BEHAVIOUR F56 (stdio).
+/// Behaviour F56 (stdio).
 #[tokio::test]
 async fn tools_are_listed_with_their_schemas() {
     let mut client = Client::greeted(Toolset::new().with(add())).await;
@@ -154,7 +154,7 @@ async fn tools_are_listed_with_their_schemas() {
     .assert_eq(&sum["result"].to_string());
 }
 
-/// BEHAVIOUR F56: the newer era, without a handshake.
+/// Behaviour F56: the newer era, without a handshake.
 #[tokio::test]
 async fn a_client_of_the_newer_era_is_served() {
     let mut client = Client::of(Toolset::new().with(add()));
@@ -169,7 +169,7 @@ async fn a_client_of_the_newer_era_is_served() {
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// BEHAVIOUR F56.
+/// Behaviour F56.
 #[tokio::test]
 async fn failures_are_answered_each_in_its_way() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
@@ -189,7 +189,7 @@ async fn failures_are_answered_each_in_its_way() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// BEHAVIOUR F56: arguments of the wrong kind are invalid arguments, in either era.
+/// Behaviour F56: arguments of the wrong kind are invalid arguments, in either era.
 #[tokio::test]
 async fn arguments_that_are_no_object_fail_the_call() {
     let mut client = Client::greeted(Toolset::new().with(add())).await;
@@ -215,7 +215,7 @@ async fn arguments_that_are_no_object_fail_the_call() {
     );
 }
 
-/// BEHAVIOUR F56: a client that is gone cancels its calls, soon.
+/// Behaviour F56: a client that is gone cancels its calls, soon.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_input_cancels_calls() {
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -249,7 +249,7 @@ async fn the_end_of_input_leaves_time_for_an_answer() {
     assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
 }
 
-/// BEHAVIOUR F56: a cancelled call is dropped.
+/// Behaviour F56: a cancelled call is dropped.
 #[tokio::test]
 async fn a_cancelled_call_ends() {
     let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -83,7 +83,7 @@ async fn hear(client: &mut Client) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// FAULTS P4, P5: what answers nothing is dropped, what answers something does so exactly.
+/// Behaviour P4, P5: what answers nothing is dropped, what answers something does so exactly.
 #[tokio::test]
 async fn noise_and_stray_answers_are_dropped() {
     let (mut client, mut server) = connected();
@@ -96,7 +96,7 @@ async fn noise_and_stray_answers_are_dropped() {
     assert!(Transport::<RoleClient>::receive(&mut client).await.is_none(), "the second answer is nobody's");
 }
 
-/// FAULTS P4: what a server logs is not the answer to the one request that is open, whatever it looks like.
+/// Behaviour P4: what a server logs is not the answer to the one request that is open, whatever it looks like.
 #[tokio::test]
 async fn a_log_on_standard_output_fails_no_call() {
     let (mut client, mut server) = connected();

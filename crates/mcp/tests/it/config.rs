@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::server;
 
-/// BEHAVIOUR F53: from the file to the call.
+/// Behaviour F53: from the file to the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_becomes_tools() {
     let folder = tempfile::tempdir().unwrap();
@@ -24,7 +24,7 @@ async fn a_file_becomes_tools() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// BEHAVIOUR F53: an error of a file names it.
+/// Behaviour F53: an error of a file names it.
 #[test]
 fn an_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ async fn running() -> RunningService<RoleClient, ()> {
     served(Toolset::new().with(add())).await.0
 }
 
-/// BEHAVIOUR F80.
+/// Behaviour F80.
 #[tokio::test]
 async fn a_running_service_is_a_source() {
     let source = McpSource::from_service(running().await).await.unwrap();
@@ -70,7 +70,7 @@ async fn closing_a_running_service_waits_for_its_end() {
     timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
 }
 
-/// BEHAVIOUR F43: a connection that was lost is an error of its own type, at once.
+/// Behaviour F43: a connection that was lost is an error of its own type, at once.
 #[tokio::test]
 async fn a_lost_connection_fails_calls_at_once() {
     let (service, server) = served(Toolset::new().with(add())).await;
@@ -127,7 +127,7 @@ impl Transport<RoleClient> for Deceptive {
     }
 }
 
-/// BEHAVIOUR F50: nothing is called twice.
+/// Behaviour F50: nothing is called twice.
 #[tokio::test]
 async fn a_call_that_may_have_arrived_is_not_made_again() {
     let (client, server) = duplex(1 << 16);
@@ -143,7 +143,7 @@ async fn a_call_that_may_have_arrived_is_not_made_again() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// BEHAVIOUR F80.
+/// Behaviour F80.
 #[tokio::test]
 async fn one_tool_of_a_connection() {
     let service = running().await;

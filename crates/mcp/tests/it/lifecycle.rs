@@ -21,7 +21,7 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// BEHAVIOUR F50, FAULTS P1.
+/// Behaviour F50, Behaviour P1.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_during_a_call_is_started_again() {
     let (_folder, file) = file_with_calls().await;
@@ -44,7 +44,7 @@ async fn a_server_that_dies_during_a_call_is_started_again() {
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
-/// BEHAVIOUR F50: not one but all open calls fail at once.
+/// Behaviour F50: not one but all open calls fail at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_death_fails_every_open_call() {
     }
 }
 
-/// FAULTS P2.
+/// Behaviour P2.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_never_answers_the_handshake_fails_by_its_deadline() {
     let mute = server("mute").with_handshake_timeout(Duration::from_millis(300));
@@ -65,7 +65,7 @@ async fn a_server_that_never_answers_the_handshake_fails_by_its_deadline() {
     assert_eq!(error.to_string(), "tool source mcp:mute: it did not answer the handshake within 300ms");
 }
 
-/// FAULTS P2: others are usable meanwhile.
+/// Behaviour P2: others are usable meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_starts_is_waited_for_by_nobody() {
     let mute = McpSource::start("mute", server("mute"));
@@ -77,7 +77,7 @@ async fn a_server_that_starts_is_waited_for_by_nobody() {
     assert_eq!(reasons, ["tool source mcp:mute has no tools: it is still starting"]);
 }
 
-/// BEHAVIOUR F49: the reason is reported.
+/// Behaviour F49: the reason is reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_there_is_an_error_that_says_so() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn a_command_that_is_not_there_is_an_error_that_says_so() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// BEHAVIOUR F49: a server that fails is tried again, and others do not wait for it.
+/// Behaviour F49: a server that fails is tried again, and others do not wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_up_later_is_there_later() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ async fn a_server_that_comes_up_later_is_there_later() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// BEHAVIOUR F49: so is what the server had to say.
+/// Behaviour F49: so is what the server had to say.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_ends_at_once_is_quoted() {
     let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
@@ -119,7 +119,7 @@ async fn a_server_that_ends_at_once_is_quoted() {
     assert_eq!(error.reason, "it ended (exit status: 3); it last wrote:\nno licence");
 }
 
-/// BEHAVIOUR F51, FAULTS P3.
+/// Behaviour F51, Behaviour P3.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_source_leaves_no_process() {
     let marker = unique_marker();
@@ -130,7 +130,7 @@ async fn dropping_the_source_leaves_no_process() {
     assert_eq!(processes.left_after_five_seconds().await, 0);
 }
 
-/// BEHAVIOUR F51: whoever waits for the end finds nothing left.
+/// Behaviour F51: whoever waits for the end finds nothing left.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_the_source_waits_for_the_end() {
     let marker = unique_marker();
@@ -141,7 +141,7 @@ async fn closing_the_source_waits_for_the_end() {
     assert_eq!(processes.alive(), 0);
 }
 
-/// FAULTS P3.
+/// Behaviour P3.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_connect_future_leaves_no_process() {
     let marker = unique_marker();
@@ -162,7 +162,7 @@ async fn dropping_the_connect_future_leaves_no_process() {
     assert_eq!(processes.left_after_five_seconds().await, 0);
 }
 
-/// BEHAVIOUR F51: a panic, and the end of the process in any way.
+/// Behaviour F51: a panic, and the end of the process in any way.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {
@@ -186,7 +186,7 @@ async fn the_end_of_the_owner_leaves_no_process() {
     futures::future::join_all(ends).await;
 }
 
-/// DESIGN §1: the source owns the connection; its tools fail with a typed error.
+/// The source owns the connection; its tools fail with a typed error.
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_outlive_their_source_as_errors() {
     let source = McpSource::connect("short", server("legacy")).await.unwrap();

@@ -32,7 +32,7 @@ pub(crate) fn child() {
     runtime.block_on(serve_stdio(tools)).unwrap();
 }
 
-/// BEHAVIOUR F56 (stdio), F41: our server and our client, in separate processes.
+/// Behaviour F56 (stdio), F41: our server and our client, in separate processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_toolset_is_a_server() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();

@@ -21,7 +21,7 @@ async fn tools_of(mode: &str) -> Toolset {
     Toolset::new().with_source(McpSource::connect("faulty", server(mode)).await.unwrap())
 }
 
-/// BEHAVIOUR F41 (stdio): a server of either era is recognised by itself, also one that is slow to start,
+/// Behaviour F41 (stdio): a server of either era is recognised by itself, also one that is slow to start,
 /// one that ends or says nothing when it is asked in the words of the other, and one that answers with an older
 /// version.
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +34,7 @@ async fn the_same_tool_of_either_era() {
     join_all(eras).await;
 }
 
-/// BEHAVIOUR F43.
+/// Behaviour F43.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_calls_an_error_is_a_failed_call() {
     let tools = tools_of("legacy").await;
@@ -46,7 +46,7 @@ async fn what_the_server_calls_an_error_is_a_failed_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// BEHAVIOUR F45, F81, F46.
+/// Behaviour F45, F81, F46.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_tool_costs_itself() {
     let list = tools_of("bad_tools").await.list(&ListContext::default()).await;
@@ -92,7 +92,7 @@ async fn one_bad_tool_costs_itself() {
     .assert_eq(&ours.join("\n"));
 }
 
-/// BEHAVIOUR F47.
+/// Behaviour F47.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_read_to_its_end_and_no_further() {
     let names = tools_of("empty_cursor").await.names().await;
@@ -128,7 +128,7 @@ async fn offered(source: &McpSource, tool: &str) {
     timeout(Duration::from_secs(10), changed).await.unwrap();
 }
 
-/// BEHAVIOUR F48: a list that did not change is the same snapshot, and one that cannot be read leaves the old one.
+/// Behaviour F48: a list that did not change is the same snapshot, and one that cannot be read leaves the old one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_of_nothing_new_changes_nothing() {
     for mode in ["legacy", "refuses_again"] {
@@ -142,7 +142,7 @@ async fn a_notice_of_nothing_new_changes_nothing() {
     }
 }
 
-/// BEHAVIOUR F48: one that did is another, with the new tool.
+/// Behaviour F48: one that did is another, with the new tool.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_brings_the_new_tools() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
@@ -152,7 +152,7 @@ async fn a_notice_brings_the_new_tools() {
     offered(&source, "new_0").await;
 }
 
-/// BEHAVIOUR F48: a flood of notices is a few questions. The server reads them after the flood, so that these are
+/// Behaviour F48: a flood of notices is a few questions. The server reads them after the flood, so that these are
 /// all that there are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_notices_is_coalesced() {
@@ -165,7 +165,7 @@ async fn a_flood_of_notices_is_coalesced() {
     assert!(u128::from(listed) <= 3 + begun.elapsed().as_millis() / 100, "{listed}");
 }
 
-/// BEHAVIOUR F48: a notice during a refresh causes another, and a server that says so with every list is not asked
+/// Behaviour F48: a notice during a refresh causes another, and a server that says so with every list is not asked
 /// at full speed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_during_a_refresh_causes_another() {
@@ -178,7 +178,7 @@ async fn a_notice_during_a_refresh_causes_another() {
     assert!(u128::from(listed) <= 2 + begun.elapsed().as_millis() / 100, "{listed}");
 }
 
-/// BEHAVIOUR F48: a server of the newer era that does not take the subscription at first is asked again, and what
+/// Behaviour F48: a server of the newer era that does not take the subscription at first is asked again, and what
 /// changed until it did is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changed_before_a_subscription_is_seen() {
@@ -203,7 +203,7 @@ async fn limits_can_be_set() {
     assert!(failure.message.ends_with("at most 4000 are read (code -32700)"), "{}", failure.message);
 }
 
-/// BEHAVIOUR F52.
+/// Behaviour F52.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_sees_the_environment_that_it_is_given() {
     let path = std::env::var("PATH").expect("the parent has an environment");
@@ -213,14 +213,14 @@ async fn a_child_sees_the_environment_that_it_is_given() {
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
 }
 
-/// FAULTS P4.
+/// Behaviour P4.
 #[tokio::test(flavor = "multi_thread")]
 async fn noise_is_survived() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(sum.model_text(), "42");
 }
 
-/// FAULTS P5.
+/// Behaviour P5.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_cannot_be_read_fails_its_call() {
     let tools = tools_of("legacy").await;
@@ -241,7 +241,7 @@ async fn an_answer_that_cannot_be_read_fails_its_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// FAULTS P5: a wrong id, and a silent server.
+/// Behaviour P5: a wrong id, and a silent server.
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_has_a_deadline() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(200));
@@ -251,7 +251,7 @@ async fn silence_has_a_deadline() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// FAULTS P7.
+/// Behaviour P7.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_given_up_is_cancelled() {
     let tools = tools_of("legacy").await;
@@ -278,7 +278,7 @@ impl ProgressSink for Seen {
     }
 }
 
-/// BEHAVIOUR F41, progress: it is reported in order, and keeps a call alive.
+/// Behaviour F41, progress: it is reported in order, and keeps a call alive.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(800));
@@ -292,7 +292,7 @@ async fn progress_is_reported() {
     assert_eq!(steps, [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))]);
 }
 
-/// BEHAVIOUR F42 over a real connection: structured null is not nothing.
+/// Behaviour F42 over a real connection: structured null is not nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_arrives_exactly() {
     let tools = tools_of("legacy").await;

@@ -15,7 +15,7 @@ fn check(tools: impl IntoIterator<Item = DynamicTool>, expected: Expect) {
     expected.assert_eq(&advice.iter().map(|advice| format!("{advice}\n")).collect::<String>());
 }
 
-/// BEHAVIOUR A66.
+/// Behaviour A66.
 #[test]
 fn what_a_model_will_miss_is_said() {
     let described = json!({"type": "string", "description": "The city's name in English."});

@@ -1,4 +1,4 @@
-//! BEHAVIOUR B73 and FAULTS X3: who called what, and no secret.
+//! Behaviour B73 and Behaviour X3: who called what, and no secret.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -328,7 +328,7 @@ impl Subscriber for Trace {
     fn exit(&self, _: &Id) {}
 }
 
-/// FAULTS X3: a secret in the arguments is in no audit, no span and no log, whatever becomes of the call.
+/// Behaviour X3: a secret in the arguments is in no audit, no span and no log, whatever becomes of the call.
 #[tokio::test(start_paused = true)]
 async fn a_canary_in_arguments_is_nowhere() {
     #[derive(Debug, thiserror::Error)]

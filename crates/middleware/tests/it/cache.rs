@@ -1,4 +1,4 @@
-//! BEHAVIOUR B72: results of earlier calls.
+//! Behaviour B72: results of earlier calls.
 
 use std::{
     sync::{

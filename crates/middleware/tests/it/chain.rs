@@ -1,4 +1,4 @@
-//! BEHAVIOUR A69: several tools as one.
+//! Behaviour A69: several tools as one.
 
 use std::{
     sync::{
@@ -549,7 +549,7 @@ async fn a_chain_waits_and_goes_on_at_its_place() {
     .assert_eq(&lines(&entries));
 }
 
-/// BEHAVIOUR D36: a call inside a chain inside a chain is answered by its id, and may wait more than once.
+/// Behaviour D36: a call inside a chain inside a chain is answered by its id, and may wait more than once.
 #[tokio::test]
 async fn an_answer_finds_its_way_down() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {

@@ -1,4 +1,4 @@
-//! BEHAVIOUR B75: layers of `tower` around tools.
+//! Behaviour B75: layers of `tower` around tools.
 
 use serde_json::json;
 use std::{
@@ -379,7 +379,7 @@ fn the_arguments_of_a_request_are_not_printed() {
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// BEHAVIOUR B74, B75: layers around all tools of a source, which a change of the list does not begin anew.
+/// Behaviour B74, B75: layers around all tools of a source, which a change of the list does not begin anew.
 #[tokio::test(start_paused = true)]
 async fn a_layer_around_a_source_is_around_each_of_its_tools() {
     let registry = ToolRegistry::new("plugins");
@@ -404,7 +404,7 @@ async fn a_layer_around_a_source_is_around_each_of_its_tools() {
     assert_eq!(began.elapsed().as_secs(), 4, "another tool of that name has another");
 }
 
-/// BEHAVIOUR B75: adaptors and servers make their tools anew with each list.
+/// Behaviour B75: adaptors and servers make their tools anew with each list.
 #[tokio::test(start_paused = true)]
 async fn layers_stay_around_a_tool_that_is_made_anew() {
     let registry = ToolRegistry::new("plugins");

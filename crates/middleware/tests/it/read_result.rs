@@ -1,4 +1,4 @@
-//! FAULTS T5, BEHAVIOUR B19: a model reads the whole of what was too long for it.
+//! Behaviour T5, Behaviour B19: a model reads the whole of what was too long for it.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, fine, header, hello, ok, reply, stream};
 
-/// FAULTS X3.
+/// Behaviour X3.
 #[tokio::test]
 async fn the_key_is_sent_and_never_shown() {
     let server = Server::replying([fine()]).await;
@@ -25,7 +25,7 @@ async fn the_key_is_sent_and_never_shown() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// FAULTS X3: what a server repeats with status 200, in a body or in the middle of a stream.
+/// Behaviour X3: what a server repeats with status 200, in a body or in the middle of a stream.
 #[tokio::test]
 async fn a_key_that_a_reply_repeats_is_not_shown() {
     let said = "Incorrect API key provided: sk-secret-1";

@@ -87,7 +87,7 @@ async fn each_api_has_its_path() {
     }
 }
 
-/// FAULTS M1, M2, M4 and M10: what may pass is tried again, whatever the body is made of, streamed or not.
+/// Behaviour M1, M2, M4 and M10: what may pass is tried again, whatever the body is made of, streamed or not.
 #[tokio::test]
 async fn what_may_pass_is_tried_again() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
@@ -118,7 +118,7 @@ async fn what_may_pass_is_tried_again() {
     }
 }
 
-/// FAULTS M3: what cannot pass is asked once, and no key is in the error.
+/// Behaviour M3: what cannot pass is asked once, and no key is in the error.
 #[tokio::test]
 async fn what_cannot_pass_is_asked_once() {
     for words in both() {
@@ -138,7 +138,7 @@ async fn what_cannot_pass_is_asked_once() {
     }
 }
 
-/// FAULTS M5: each wait is its own error.
+/// Behaviour M5: each wait is its own error.
 #[tokio::test]
 async fn every_wait_ends() {
     let short = Duration::from_millis(50);
@@ -165,7 +165,7 @@ async fn every_wait_ends() {
     }
 }
 
-/// FAULTS M11 and M12: cut, reset or ended in the middle, it is an error with the text so far, and no call runs.
+/// Behaviour M11 and M12: cut, reset or ended in the middle, it is an error with the text so far, and no call runs.
 #[tokio::test]
 async fn a_stream_that_breaks_is_truncated() {
     for words in both() {
@@ -204,7 +204,7 @@ async fn what_is_said_is_enough() {
     }
 }
 
-/// FAULTS M15 and M16: a slow reader slows the server, and one that leaves closes the connection.
+/// Behaviour M15 and M16: a slow reader slows the server, and one that leaves closes the connection.
 #[tokio::test]
 async fn who_reads_decides() {
     for words in both() {
@@ -231,7 +231,7 @@ async fn who_reads_decides() {
     }
 }
 
-/// FAULTS M17, and the bounds of an event and of a body.
+/// Behaviour M17, and the bounds of an event and of a body.
 #[tokio::test]
 async fn what_is_endless_is_cut() {
     for words in both() {
@@ -247,7 +247,7 @@ async fn what_is_endless_is_cut() {
     }
 }
 
-/// FAULTS X3: what a server repeats of the key in the middle of a stream is not shown.
+/// Behaviour X3: what a server repeats of the key in the middle of a stream is not shown.
 #[tokio::test]
 async fn a_key_that_a_stream_repeats_is_not_shown() {
     let broken = json!({"error": {"message": "no such key: sk-secret-1"}});

@@ -15,7 +15,7 @@ use crate::{
     streams::{add, call_delta, calls, delta, events, finish, last},
 };
 
-/// FAULTS M6: streamed.
+/// Behaviour M6: streamed.
 #[tokio::test]
 async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
@@ -35,7 +35,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// FAULTS M6: whatever the word for it, what the model ended itself is an answer.
+/// Behaviour M6: whatever the word for it, what the model ended itself is an answer.
 #[tokio::test]
 async fn good_endings_have_many_words() {
     for reason in
@@ -53,7 +53,7 @@ async fn good_endings_have_many_words() {
     }
 }
 
-/// FAULTS M11: what the server stopped is no answer, although it says so politely.
+/// Behaviour M11: what the server stopped is no answer, although it says so politely.
 #[tokio::test]
 async fn what_was_interrupted_is_no_answer() {
     for reason in [
@@ -76,7 +76,7 @@ async fn what_was_interrupted_is_no_answer() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "asked for again");
 }
 
-/// FAULTS M8: every word for a limit or a filter is one.
+/// Behaviour M8: every word for a limit or a filter is one.
 #[tokio::test]
 async fn limits_and_filters_have_many_words() {
     let limits =
@@ -104,7 +104,7 @@ async fn limits_and_filters_have_many_words() {
     }
 }
 
-/// FAULTS M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
+/// Behaviour M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
 #[tokio::test]
 async fn an_empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
@@ -161,7 +161,7 @@ async fn what_follows_a_reason_is_waited_for_as_before() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// FAULTS M8: streamed.
+/// Behaviour M8: streamed.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -177,7 +177,7 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
-/// FAULTS M8: every word for a limit is one, and a call that had no arguments yet may have been about to get some.
+/// Behaviour M8: every word for a limit is one, and a call that had no arguments yet may have been about to get some.
 #[tokio::test]
 async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
@@ -190,7 +190,7 @@ async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
     assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete, by the server's word");
 }
 
-/// FAULTS M8: half a call is a mistake of the model only where the server says that the model had said all.
+/// Behaviour M8: half a call is a mistake of the model only where the server says that the model had said all.
 #[tokio::test]
 async fn half_a_call_runs_under_no_reason() {
     let half =
@@ -203,7 +203,7 @@ async fn half_a_call_runs_under_no_reason() {
     assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
-/// FAULTS M11: neither `finish_reason` nor `[DONE]`.
+/// Behaviour M11: neither `finish_reason` nor `[DONE]`.
 #[tokio::test]
 async fn a_stream_that_just_ends_is_truncated() {
     let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
@@ -211,7 +211,7 @@ async fn a_stream_that_just_ends_is_truncated() {
     assert_eq!(partial.text(), "Once upon");
 }
 
-/// FAULTS M11: cut inside an event, the text before it is kept; ended by `[DONE]` with nothing before it, it is empty.
+/// Behaviour M11: cut inside an event, the text before it is kept; ended by `[DONE]` with nothing before it, it is empty.
 #[tokio::test]
 async fn how_a_stream_ends_decides_what_is_left() {
     let half_event =
@@ -222,7 +222,7 @@ async fn how_a_stream_ends_decides_what_is_left() {
     assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// FAULTS M11: one of them is enough, also without the line break after it.
+/// Behaviour M11: one of them is enough, also without the line break after it.
 #[tokio::test]
 async fn a_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
@@ -234,7 +234,7 @@ async fn a_reason_or_done_ends_a_stream() {
     }
 }
 
-/// FAULTS M12.
+/// Behaviour M12.
 #[tokio::test]
 async fn a_reset_inside_arguments_gives_no_call() {
     let half =

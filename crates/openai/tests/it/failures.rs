@@ -17,7 +17,7 @@ async fn refused_with(status: &str, body: &str) -> (ModelError, usize) {
     (error, server.take_requests().len())
 }
 
-/// FAULTS M1: waits at least as long as the server asks for. (The policy itself is tested where time is paused.)
+/// Behaviour M1: waits at least as long as the server asks for. (The policy itself is tested where time is paused.)
 #[tokio::test]
 async fn too_many_requests_are_tried_again_when_the_server_says() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
@@ -94,7 +94,7 @@ async fn an_absurd_wait_is_no_panic() {
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// FAULTS M2: the status decides, whatever the body is made of.
+/// Behaviour M2: the status decides, whatever the body is made of.
 #[tokio::test]
 async fn a_foreign_body_does_not_hide_the_status() {
     for body in
@@ -106,7 +106,7 @@ async fn a_foreign_body_does_not_hide_the_status() {
     }
 }
 
-/// FAULTS M3: one request, and no key in the error.
+/// Behaviour M3: one request, and no key in the error.
 #[tokio::test]
 async fn what_cannot_pass_is_not_tried_again() {
     let used_up = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
@@ -132,7 +132,7 @@ async fn what_cannot_pass_is_not_tried_again() {
     }
 }
 
-/// FAULTS M4: the error carries the status, and at most 1 kB of the body.
+/// Behaviour M4: the error carries the status, and at most 1 kB of the body.
 #[tokio::test]
 async fn a_failing_server_is_tried_again_and_then_told_of() {
     for (status, code) in
@@ -146,14 +146,14 @@ async fn a_failing_server_is_tried_again_and_then_told_of() {
     }
 }
 
-/// FAULTS M4: a reset before the head of the reply.
+/// Behaviour M4: a reset before the head of the reply.
 #[tokio::test]
 async fn a_reset_before_the_reply_is_tried_again() {
     let server = Server::start([vec![Step::Reset], vec![Step::Send(fine())]]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// FAULTS M4: nobody listens.
+/// Behaviour M4: nobody listens.
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

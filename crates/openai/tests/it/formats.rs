@@ -26,7 +26,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
     expect.assert_eq(&serde_json::to_string(&actual).unwrap());
 }
 
-/// BEHAVIOUR A2.
+/// Behaviour A2.
 #[test]
 fn a_tool() {
     check(
@@ -37,7 +37,7 @@ fn a_tool() {
     );
 }
 
-/// BEHAVIOUR A7: no arguments, also where a server sent only the type.
+/// Behaviour A7: no arguments, also where a server sent only the type.
 #[test]
 fn a_tool_without_arguments() {
     check(
@@ -57,7 +57,7 @@ fn a_tool_with_annotations_and_metadata() {
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
 
-/// BEHAVIOUR A2, strictly: what may be left out may be `null`.
+/// Behaviour A2, strictly: what may be left out may be `null`.
 #[test]
 fn a_strict_tool() {
     check(
@@ -68,7 +68,7 @@ fn a_strict_tool() {
     );
 }
 
-/// FAULTS S4: what cannot be strict is sent without, and what is not taken at all is not sent.
+/// Behaviour S4: what cannot be strict is sent without, and what is not taken at all is not sent.
 #[test]
 fn a_tool_that_cannot_be_strict() {
     check(
@@ -90,7 +90,7 @@ fn a_tool_that_cannot_be_strict() {
     );
 }
 
-/// FAULTS S4: a root with alternatives is refused by the other APIs, too.
+/// Behaviour S4: a root with alternatives is refused by the other APIs, too.
 #[test]
 fn a_tool_with_alternatives_in_other_forms() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});

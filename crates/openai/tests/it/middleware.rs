@@ -156,7 +156,7 @@ impl Subscriber for Everything {
     fn exit(&self, _: &Id) {}
 }
 
-/// FAULTS X3: whatever goes wrong, and wherever the key is given, it is in no error, log, span or description.
+/// Behaviour X3: whatever goes wrong, and wherever the key is given, it is in no error, log, span or description.
 #[tokio::test]
 async fn a_canary_is_nowhere() {
     const CANARY: &str = "sk-canary-0123456789";

@@ -1,4 +1,4 @@
-//! FAULTS M14: how the bytes of a stream are cut changes nothing.
+//! Behaviour M14: how the bytes of a stream are cut changes nothing.
 
 use std::sync::{LazyLock, OnceLock};
 

@@ -181,7 +181,7 @@ const BRIDGED: [&str; 13] = [
     "user",
 ];
 
-/// BEHAVIOUR D38: Mistral lets nobody but the model speak after a tool.
+/// Behaviour D38: Mistral lets nobody but the model speak after a tool.
 #[tokio::test]
 async fn at_mistral_the_model_speaks_after_a_tool() {
     let server = Server::replying([fine()]).await;

@@ -45,7 +45,7 @@ async fn a_reply_has_text_usage_and_names() {
     assert_eq!(reply.usage, usage);
 }
 
-/// FAULTS M6: an unknown or empty reason is kept, with the text.
+/// Behaviour M6: an unknown or empty reason is kept, with the text.
 #[tokio::test]
 async fn an_unknown_finish_reason_is_kept() {
     for reason in ["tired", ""] {
@@ -55,7 +55,7 @@ async fn an_unknown_finish_reason_is_kept() {
     }
 }
 
-/// FAULTS M6: `error` is a failure.
+/// Behaviour M6: `error` is a failure.
 #[tokio::test]
 async fn the_finish_reason_error_is_a_failure() {
     let error = ask(&said(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn calls_beside_the_reason_stop_are_calls() {
     assert_eq!(ask(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
 }
 
-/// FAULTS M7: arguments as an object, as null, as `""`.
+/// Behaviour M7: arguments as an object, as null, as `""`.
 #[tokio::test]
 async fn arguments_are_made_text() {
     let cases = [
@@ -90,7 +90,7 @@ async fn arguments_are_made_text() {
     }
 }
 
-/// FAULTS M7, BEHAVIOUR C29: no id, no type, ids used twice.
+/// Behaviour M7, Behaviour C29: no id, no type, ids used twice.
 #[tokio::test]
 async fn missing_and_repeated_ids_are_replaced_by_unique_ones() {
     let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
@@ -105,7 +105,7 @@ async fn missing_and_repeated_ids_are_replaced_by_unique_ones() {
     assert!(unique.iter().all(|id| !id.is_empty()));
 }
 
-/// FAULTS M7: content as a list of parts.
+/// Behaviour M7: content as a list of parts.
 #[tokio::test]
 async fn a_list_of_parts_is_text_and_reasoning() {
     let parts = json!([
@@ -126,7 +126,7 @@ async fn reasoning_is_found_under_both_names() {
     }
 }
 
-/// FAULTS M7: the call of before there were many of them, whole and in pieces.
+/// Behaviour M7: the call of before there were many of them, whole and in pieces.
 #[tokio::test]
 async fn a_function_call_of_old_is_a_call() {
     let whole = said(
@@ -203,7 +203,7 @@ async fn calls_may_be_in_other_choices() {
     }
 }
 
-/// FAULTS M8: a call that a limit of tokens cut never runs.
+/// Behaviour M8: a call that a limit of tokens cut never runs.
 #[tokio::test]
 async fn a_call_cut_by_length_is_no_call() {
     let mut body = calling(json!("{\"x\": 1, \"y"));
@@ -214,14 +214,14 @@ async fn a_call_cut_by_length_is_no_call() {
     assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
 }
 
-/// FAULTS M8: text that a limit of tokens cut is a reply that says so.
+/// Behaviour M8: text that a limit of tokens cut is a reply that says so.
 #[tokio::test]
 async fn text_cut_by_length_says_so() {
     let reply = ask(&said(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Length, "Once upon"));
 }
 
-/// FAULTS M8: what a filter stopped is a reply that says so, even if it is empty.
+/// Behaviour M8: what a filter stopped is a reply that says so, even if it is empty.
 #[tokio::test]
 async fn a_content_filter_is_told() {
     for content in [json!("I "), json!(null)] {
@@ -230,7 +230,7 @@ async fn a_content_filter_is_told() {
     }
 }
 
-/// FAULTS M8: a refusal is no answer.
+/// Behaviour M8: a refusal is no answer.
 #[tokio::test]
 async fn a_refusal_is_told() {
     let reply = ask(&said(json!({"content": null, "refusal": "I can't."}), json!("stop"))).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_refusal_is_told() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// FAULTS M10.
+/// Behaviour M10.
 #[tokio::test]
 async fn an_empty_reply_is_asked_for_again_and_then_an_error() {
     for empty in [json!({"choices": []}), said(json!({"content": null}), json!("stop"))] {
@@ -310,7 +310,7 @@ async fn what_a_server_says_in_place_of_a_reply_is_told() {
     assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
 }
 
-/// FAULTS M10: nothing in the place of the reply is an empty one.
+/// Behaviour M10: nothing in the place of the reply is an empty one.
 #[tokio::test]
 async fn no_list_of_choices_is_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});

@@ -48,7 +48,7 @@ async fn the_least_request() {
     .await;
 }
 
-/// BEHAVIOUR C29: the provider's ids are kept, and two parallel calls are answered in their order, before anything else.
+/// Behaviour C29: the provider's ids are kept, and two parallel calls are answered in their order, before anything else.
 #[tokio::test]
 async fn two_calls_are_answered_in_order() {
     let calls = vec![ToolCall::new("id-1", "draw", r#"{"of":"a cat"}"#), ToolCall::new("id-2", "now", "")];

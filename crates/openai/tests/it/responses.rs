@@ -164,7 +164,7 @@ async fn what_is_heard_is_the_reply() {
     assert_eq!(arguments, reply.message.tool_calls[0].arguments);
 }
 
-/// FAULTS M7 and M13 of this API: items without ids, without an index, or all of them number 0; arguments as an object.
+/// Behaviour M7 and M13 of this API: items without ids, without an index, or all of them number 0; arguments as an object.
 #[tokio::test]
 async fn what_servers_leave_out_is_not_missed() {
     let expected = whole(&recorded()).await.unwrap().message;
@@ -206,7 +206,7 @@ fn incomplete(reason: &str, output: Value) -> Value {
     json!({"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "output": output})
 }
 
-/// FAULTS M8: three outcomes, and half a call never runs.
+/// Behaviour M8: three outcomes, and half a call never runs.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let said = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
@@ -286,7 +286,7 @@ async fn endless_items_are_cut() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// FAULTS M11, M12: cut anywhere before its last event, it is no reply, and no call of it is one.
+/// Behaviour M11, M12: cut anywhere before its last event, it is no reply, and no call of it is one.
 #[tokio::test]
 async fn a_stream_that_ends_early_is_truncated() {
     let events = events_of(&recorded());
@@ -298,7 +298,7 @@ async fn a_stream_that_ends_early_is_truncated() {
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
 }
 
-/// FAULTS M6: a failure is told by its code, wherever it stands.
+/// Behaviour M6: a failure is told by its code, wherever it stands.
 #[tokio::test]
 async fn failures_within_a_reply_are_failures() {
     let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});

@@ -86,7 +86,7 @@ async fn a_reply_comes_in_pieces_and_then_as_a_whole() {
     assert_eq!(request["stream_options"], json!({"include_usage": true}));
 }
 
-/// FAULTS M7: streamed.
+/// Behaviour M7: streamed.
 #[tokio::test]
 async fn arguments_are_made_text() {
     for (sent, expected) in [(json!({"x": 1}), r#"{"x":1}"#), (json!(null), "{}"), (json!(""), "{}")] {
@@ -96,7 +96,7 @@ async fn arguments_are_made_text() {
     }
 }
 
-/// FAULTS M7: a call without an id has the same made one from its first event to the end.
+/// Behaviour M7: a call without an id has the same made one from its first event to the end.
 #[tokio::test]
 async fn a_made_id_stays_the_same() {
     let piece = call_delta(json!([{"index": 0, "function": {"name": "add", "arguments": "{}"}}]));
@@ -108,7 +108,7 @@ async fn a_made_id_stays_the_same() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// FAULTS M10: streamed.
+/// Behaviour M10: streamed.
 #[tokio::test]
 async fn an_empty_stream_is_asked_for_again() {
     let server = Server::replying([
@@ -120,7 +120,7 @@ async fn an_empty_stream_is_asked_for_again() {
     assert_eq!(events.len(), 2, "{events:?}");
 }
 
-/// FAULTS M13: two parallel calls without `index`.
+/// Behaviour M13: two parallel calls without `index`.
 #[tokio::test]
 async fn calls_without_index_are_told_apart() {
     let by_id = [
@@ -139,7 +139,7 @@ async fn calls_without_index_are_told_apart() {
     assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// FAULTS M13: ids and names repeated on every delta, with and without `index`.
+/// Behaviour M13: ids and names repeated on every delta, with and without `index`.
 #[tokio::test]
 async fn repeated_ids_do_not_begin_calls() {
     let pieces = [("a", "{\"x\""), ("a", ":1}"), ("b", "{\"x\":"), ("b", "2}"), ("b", "")];
@@ -155,7 +155,7 @@ async fn repeated_ids_do_not_begin_calls() {
     assert_eq!(calls(&indexed.collect::<Vec<_>>()).await, expected);
 }
 
-/// FAULTS M13: the first index is 1, and the pieces of two calls are interleaved.
+/// Behaviour M13: the first index is 1, and the pieces of two calls are interleaved.
 #[tokio::test]
 async fn an_index_is_only_a_name() {
     let pieces = [
@@ -187,7 +187,7 @@ async fn one_index_for_two_calls_without_ids_is_understood() {
     assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// FAULTS M7 and M13: some servers give every call the same id.
+/// Behaviour M7 and M13: some servers give every call the same id.
 #[tokio::test]
 async fn one_id_for_two_calls_is_understood() {
     let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
@@ -220,7 +220,7 @@ async fn one_id_for_two_calls_is_understood() {
     }
 }
 
-/// FAULTS M13: the whole call once more, under its id, is no second call.
+/// Behaviour M13: the whole call once more, under its id, is no second call.
 #[tokio::test]
 async fn a_call_that_is_said_twice_is_one() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
@@ -369,7 +369,7 @@ async fn a_stream_without_a_content_type_is_understood() {
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// FAULTS M15: what is not read waits at the server, outside of this process. The 8 MiB have room for what the system
+/// Behaviour M15: what is not read waits at the server, outside of this process. The 8 MiB have room for what the system
 /// holds of a connection.
 #[tokio::test]
 async fn a_slow_reader_slows_the_server() {
@@ -386,7 +386,7 @@ async fn a_slow_reader_slows_the_server() {
     assert!(sent < 8 << 20, "{sent} bytes went although nobody read");
 }
 
-/// FAULTS M16.
+/// Behaviour M16.
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     let (tell, closed) = oneshot::channel();
@@ -400,7 +400,7 @@ async fn dropping_the_stream_closes_the_connection() {
     timeout(Duration::from_secs(1), closed).await.expect("still open after a second").unwrap();
 }
 
-/// FAULTS M17.
+/// Behaviour M17.
 #[tokio::test]
 async fn endless_arguments_are_cut() {
     let begin =

@@ -91,7 +91,7 @@ async fn a_root_that_is_not_taken_is_put_into_an_object() {
     .await;
 }
 
-/// FAULTS S4: what cannot be strict is sent without.
+/// Behaviour S4: what cannot be strict is sent without.
 #[tokio::test]
 async fn what_cannot_be_strict_is_sent_without() {
     check(

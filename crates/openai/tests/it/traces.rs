@@ -63,7 +63,7 @@ impl Visit for Fields {
     }
 }
 
-/// FAULTS M1: the attempts are in the trace, X3: and what a server repeats of the key is not.
+/// Behaviour M1: the attempts are in the trace, X3: and what a server repeats of the key is not.
 #[tokio::test]
 async fn each_attempt_is_told() {
     let recorder = Recorder::default();
@@ -81,7 +81,7 @@ async fn each_attempt_is_told() {
     }
 }
 
-/// FAULTS S4: which tools are not strict, and why, once for each list. The others are.
+/// Behaviour S4: which tools are not strict, and why, once for each list. The others are.
 #[tokio::test]
 async fn tools_that_cannot_be_strict_are_told_once() {
     let recorder = Recorder::default();

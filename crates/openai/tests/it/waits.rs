@@ -24,7 +24,7 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
-/// FAULTS M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
+/// Behaviour M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
 #[tokio::test]
 async fn connecting_ends() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -42,7 +42,7 @@ async fn connecting_ends() {
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
 }
 
-/// FAULTS M5: each wait is its own error.
+/// Behaviour M5: each wait is its own error.
 #[tokio::test]
 async fn every_wait_ends() {
     let short = Duration::from_millis(50);
@@ -58,7 +58,7 @@ async fn every_wait_ends() {
     assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
 }
 
-/// FAULTS M5: a reply that always goes on and never comes ends as a whole.
+/// Behaviour M5: a reply that always goes on and never comes ends as a whole.
 #[tokio::test]
 async fn a_steady_drip_ends() {
     let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
@@ -66,7 +66,7 @@ async fn a_steady_drip_ends() {
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// FAULTS M5, M12: nothing of a call that stands still is given out as a whole.
+/// Behaviour M5, M12: nothing of a call that stands still is given out as a whole.
 #[tokio::test]
 async fn a_stall_inside_a_call_ends() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});

@@ -84,7 +84,7 @@ fn told(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// BEHAVIOUR B17.
+/// Behaviour B17.
 #[tokio::test(start_paused = true)]
 async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
@@ -103,7 +103,7 @@ async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order(
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// BEHAVIOUR A65: a tool that registers another, and takes itself away while it runs.
+/// Behaviour A65: a tool that registers another, and takes itself away while it runs.
 #[tokio::test]
 async fn a_registry_that_changes_is_seen_at_the_next_step() {
     let registry = ToolRegistry::new("plugins");
@@ -138,7 +138,7 @@ async fn a_registry_that_changes_is_seen_at_the_next_step() {
     assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
-/// BEHAVIOUR C29.
+/// Behaviour C29.
 #[tokio::test]
 async fn ids_of_the_provider_are_kept_and_others_made_unique() {
     let model = ScriptedModel::new()
@@ -168,7 +168,7 @@ async fn ids_of_the_provider_are_kept_and_others_made_unique() {
     .assert_eq(&lines(&requests[2]));
 }
 
-/// BEHAVIOUR C76.
+/// Behaviour C76.
 #[tokio::test]
 async fn a_second_question_knows_the_first() {
     let model = ScriptedModel::new()
@@ -273,7 +273,7 @@ async fn a_flood_of_progress_holds_nothing_up() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// BEHAVIOUR A65: what is registered while the model gives a reply that cannot be used is offered in the next request.
+/// Behaviour A65: what is registered while the model gives a reply that cannot be used is offered in the next request.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);

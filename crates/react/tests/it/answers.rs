@@ -20,7 +20,7 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// BEHAVIOUR C23, with JSON.
+/// Behaviour C23, with JSON.
 #[tokio::test]
 async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
     let model = ScriptedModel::new()
@@ -56,7 +56,7 @@ async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
 }
 
-/// BEHAVIOUR C23, with native calls.
+/// Behaviour C23, with native calls.
 #[tokio::test]
 async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
     let model = ScriptedModel::new()
@@ -76,7 +76,7 @@ async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
 
-/// BEHAVIOUR C31.
+/// Behaviour C31.
 #[tokio::test]
 async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
     let model = ScriptedModel::new()
@@ -110,7 +110,7 @@ async fn outputs_that_never_fit_are_an_error() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
 }
 
-/// BEHAVIOUR C28.
+/// Behaviour C28.
 #[test]
 fn a_tool_named_finish_is_an_error_at_construction() {
     let tools = || calculator().with(plain("finish", || async {}));

@@ -1,4 +1,4 @@
-//! BEHAVIOUR B18: agents in synchronous code, which neither deadlock nor panic inside a runtime.
+//! Behaviour B18: agents in synchronous code, which neither deadlock nor panic inside a runtime.
 
 use std::{
     sync::{Arc, mpsc},

@@ -31,7 +31,7 @@ fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
 }
 
-/// FAULTS T4.
+/// Behaviour T4.
 #[tokio::test(start_paused = true)]
 async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_turn_accepted() {
     let model = ScriptedModel::new()

@@ -1,4 +1,4 @@
-//! Chains of tools in a run: BEHAVIOUR A69, D36.
+//! Chains of tools in a run: Behaviour A69, D36.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 

@@ -172,7 +172,7 @@ async fn written_steps_are_held_to_it_by_their_form_and_in_words() {
     .assert_eq(&told.join("\n"));
 }
 
-/// BEHAVIOUR C30: who must answer is not made to call.
+/// Behaviour C30: who must answer is not made to call.
 #[tokio::test]
 async fn the_last_request_goes_before_a_forced_call() {
     let model = ScriptedModel::new().text("About 2.");

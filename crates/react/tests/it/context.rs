@@ -53,7 +53,7 @@ fn earlier() -> Transcript {
     .collect()
 }
 
-/// BEHAVIOUR C27.
+/// Behaviour C27.
 #[tokio::test]
 async fn the_oldest_steps_are_left_out_at_most_three_times() {
     let model =
@@ -109,7 +109,7 @@ async fn only_the_latest_are_shown() {
     }
 }
 
-/// FAULTS M9.
+/// Behaviour M9.
 #[tokio::test]
 async fn a_summary_stands_for_what_there_is_too_much_of() {
     let summary =
@@ -290,7 +290,7 @@ async fn a_record_is_bounded_and_keeps_the_summary_whole() {
     assert!(records[1].contains("STILL TO DO"));
 }
 
-/// BEHAVIOUR C27: where no summary can be had, as much is left out as without one.
+/// Behaviour C27: where no summary can be had, as much is left out as without one.
 #[tokio::test]
 async fn without_a_summary_the_oldest_is_left_out_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };

@@ -289,7 +289,7 @@ fn calling(calls: &[(&'static str, Kind)]) -> ChatResponse {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// DESIGN §5: a call that is not idempotent is made at most once, whenever the process dies and whatever it had saved, with
+    /// A call that is not idempotent is made at most once, whenever the process dies and whatever it had saved, with
     /// answers in parts, calls inside calls, checked answers, summaries, steps that are left out and tools that end the run.
     #[test]
     fn whoever_dies_makes_no_call_twice(play in plays()) {
@@ -312,7 +312,7 @@ proptest! {
         prop_assert!(Run::new(&play.config, RunInput::new("More.").with_history(lives.run.transcript().clone())).is_ok());
     }
 
-    /// BEHAVIOUR D38: and whoever is cancelled after that closes every call.
+    /// Behaviour D38: and whoever is cancelled after that closes every call.
     #[test]
     fn whoever_is_cancelled_closes_every_call(play in plays(), events in 0_usize..30) {
         let mut play = play;

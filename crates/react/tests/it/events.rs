@@ -45,7 +45,7 @@ async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     (types.join(" "), output.clone())
 }
 
-/// BEHAVIOUR C77: thoughts, answers, calls and their progress, what waits and what it cost, in every dialect alike.
+/// Behaviour C77: thoughts, answers, calls and their progress, what waits and what it cost, in every dialect alike.
 #[tokio::test]
 async fn one_stream_tells_all_that_happens_in_every_dialect() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -75,7 +75,7 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
     }
 }
 
-/// BEHAVIOUR C78: what a tool gave can be asked of the output, and each step says how it came to that.
+/// Behaviour C78: what a tool gave can be asked of the output, and each step says how it came to that.
 #[tokio::test]
 async fn the_steps_of_an_answer_say_what_was_called_and_why() {
     let said = |thought: &str, calls: &[(&str, &str)]| {

@@ -20,7 +20,7 @@ use crate::{
     tools::{add, calculator, counted, fails, hang, panics, plain, retries, wait},
 };
 
-/// FAULTS T1.
+/// Behaviour T1.
 #[tokio::test]
 async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
     let (add, ran) = counted(&add());
@@ -48,7 +48,7 @@ async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
     .assert_eq(&lines(&model.requests()[4]));
 }
 
-/// BEHAVIOUR B19, FAULTS T2 and T3.
+/// Behaviour B19, Behaviour T2 and T3.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
@@ -74,7 +74,7 @@ async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
     assert!(read[4].len() < 200_000 && read[4].contains("bytes in 1 pieces are cut"), "{}", read[4].len());
 }
 
-/// FAULTS T2: on a multi-thread runtime a tool that blocks its thread holds up nothing else.
+/// Behaviour T2: on a multi-thread runtime a tool that blocks its thread holds up nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -99,7 +99,7 @@ async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
     drop(release);
 }
 
-/// BEHAVIOUR B21.
+/// Behaviour B21.
 #[tokio::test]
 async fn an_unknown_tool_is_told_with_what_there_is() {
     let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
@@ -112,7 +112,7 @@ async fn an_unknown_tool_is_told_with_what_there_is() {
     assert_eq!(told, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
 }
 
-/// FAULTS M8: a reply that was cut.
+/// Behaviour M8: a reply that was cut.
 #[tokio::test]
 async fn half_a_call_never_runs() {
     let (add, ran) = counted(&add());
@@ -136,7 +136,7 @@ async fn half_a_call_never_runs() {
     }
 }
 
-/// FAULTS M8: a reply that a filter stopped.
+/// Behaviour M8: a reply that a filter stopped.
 #[tokio::test]
 async fn a_content_filter_is_an_error_of_its_own() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
@@ -146,7 +146,7 @@ async fn a_content_filter_is_an_error_of_its_own() {
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
-/// FAULTS M8: a refusal.
+/// Behaviour M8: a refusal.
 #[tokio::test]
 async fn a_refusal_is_an_answer_that_says_so() {
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
@@ -166,7 +166,7 @@ async fn a_refusal_is_an_answer_that_says_so() {
     }
 }
 
-/// FAULTS M10, as far as the run goes.
+/// Behaviour M10, as far as the run goes.
 #[tokio::test]
 async fn empty_replies_are_asked_again_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
@@ -198,7 +198,7 @@ fn told(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// FAULTS M11 and M12: it is asked for again, watched or not, and who was told a part of it is told that it does not count.
+/// Behaviour M11 and M12: it is asked for again, watched or not, and who was told a part of it is told that it does not count.
 #[tokio::test]
 async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
     let (add, ran) = counted(&add());
@@ -235,7 +235,7 @@ async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-/// FAULTS M11: a typed error with the partial text, in the end.
+/// Behaviour M11: a typed error with the partial text, in the end.
 #[tokio::test]
 async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far() {
     let agent = || {
@@ -314,7 +314,7 @@ async fn a_fatal_error_of_a_tool_stops_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// BEHAVIOUR B20.
+/// Behaviour B20.
 #[tokio::test]
 async fn a_tool_may_ask_for_another_try_within_its_budget() {
     let model = ScriptedModel::new()
@@ -331,7 +331,7 @@ async fn a_tool_may_ask_for_another_try_within_its_budget() {
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
 }
 
-/// BEHAVIOUR B20: a failure costs nothing of the budget, calls of one reply cost one try together, and a success gives it
+/// Behaviour B20: a failure costs nothing of the budget, calls of one reply cost one try together, and a success gives it
 /// back.
 #[tokio::test]
 async fn a_budget_of_tries_counts_replies_in_a_row() {
@@ -367,7 +367,7 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
     assert_eq!(kinds, [Some(FailureKind::Failed), retry, retry, None, retry]);
 }
 
-/// FAULTS T6: rounds of calls are repetitions, too, and so are calls of one reply; the model is told before it is stopped.
+/// Behaviour T6: rounds of calls are repetitions, too, and so are calls of one reply; the model is told before it is stopped.
 #[tokio::test]
 async fn rounds_of_calls_are_noticed() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
@@ -386,7 +386,7 @@ async fn rounds_of_calls_are_noticed() {
     assert_eq!(at_once.requests().iter().map(told).collect::<Vec<_>>(), [0, 5]);
 }
 
-/// BEHAVIOUR B22.
+/// Behaviour B22.
 #[tokio::test]
 async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
     let (add, ran) = counted(&add());

@@ -187,7 +187,7 @@ impl ChatModel for Chunked {
     }
 }
 
-/// BEHAVIOUR C77, for this dialect.
+/// Behaviour C77, for this dialect.
 #[tokio::test]
 async fn thought_and_answer_stream_without_the_protocol() {
     let model = Chunked(ScriptedModel::new().text(ADD).text(FINISH));

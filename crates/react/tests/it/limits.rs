@@ -45,7 +45,7 @@ fn assert_limit(error: &AgentError, expected: Limit) {
     assert_paired(&error.transcript);
 }
 
-/// BEHAVIOUR C33.
+/// Behaviour C33.
 #[tokio::test]
 async fn two_requests_allowed_is_an_error_before_the_third() {
     let model = adding(adding(ScriptedModel::new(), 1), 2);
@@ -59,7 +59,7 @@ async fn two_requests_allowed_is_an_error_before_the_third() {
     assert_eq!(error.transcript.len(), 5);
 }
 
-/// BEHAVIOUR C30: as configured, one last request that must answer.
+/// Behaviour C30: as configured, one last request that must answer.
 #[tokio::test]
 async fn at_the_limit_the_model_may_be_made_to_answer() {
     let model = adding(ScriptedModel::new(), 1).text("About 2.");
@@ -78,7 +78,7 @@ async fn at_the_limit_the_model_may_be_made_to_answer() {
     assert!(lines(last).ends_with("No more calls can be made: answer now with what you have.\n"));
 }
 
-/// BEHAVIOUR C30: a model that calls all the same gets no answer made up for it.
+/// Behaviour C30: a model that calls all the same gets no answer made up for it.
 #[tokio::test]
 async fn a_call_in_the_last_request_is_the_limit_again() {
     let model = adding(adding(ScriptedModel::new(), 1), 2).text("Three.");
@@ -104,7 +104,7 @@ async fn a_call_in_the_last_request_is_the_limit_again() {
     assert_eq!(model.requests()[2].tool_choice, ToolChoice::Auto);
 }
 
-/// BEHAVIOUR C26, the second half.
+/// Behaviour C26, the second half.
 #[tokio::test]
 async fn the_limits_of_a_run_are_before_those_of_the_agent() {
     let agent = ReactAgent::builder(ScriptedModel::new()).limits(requests(5)).build().unwrap();

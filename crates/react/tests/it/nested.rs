@@ -68,7 +68,7 @@ async fn a_child_is_asked_and_answers() {
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
 }
 
-/// DESIGN §3: a child that parks makes its call pending; ids are unique in the whole tree, and an answer finds its way down.
+/// A child that parks makes its call pending; ids are unique in the whole tree, and an answer finds its way down.
 #[tokio::test]
 async fn a_child_that_parks_parks_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
@@ -190,7 +190,7 @@ fn three_deep(hangs: bool) -> ReactAgent {
     parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
-/// BEHAVIOUR D38: however deep the call is, cancelling ends it and closes what is open.
+/// Behaviour D38: however deep the call is, cancelling ends it and closes what is open.
 #[tokio::test(start_paused = true)]
 async fn cancelled_two_levels_down_every_call_is_closed() {
     let context = RunContext::default();

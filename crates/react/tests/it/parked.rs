@@ -39,7 +39,7 @@ fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
     answers.map(|(id, answer)| (id.to_owned(), answer)).into()
 }
 
-/// BEHAVIOUR D34, in one process.
+/// Behaviour D34, in one process.
 #[tokio::test]
 async fn an_external_call_parks_the_run_and_its_output_goes_on() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
@@ -58,7 +58,7 @@ async fn an_external_call_parks_the_run_and_its_output_goes_on() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// BEHAVIOUR D35 and D36: denied, approved, approved with other arguments, and in parts.
+/// Behaviour D35 and D36: denied, approved, approved with other arguments, and in parts.
 #[tokio::test]
 async fn answers_come_in_parts_and_the_rest_waits_on() {
     let model = ScriptedModel::new()
@@ -103,7 +103,7 @@ fn echo(kind: &str, description: &str) -> Toolset {
         .with(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
 }
 
-/// BEHAVIOUR D35 and FAULTS X1: an approval is bound to what was shown: the arguments, and what the tool said of itself. One that
+/// Behaviour D35 and Behaviour X1: an approval is bound to what was shown: the arguments, and what the tool said of itself. One that
 /// says something else by then waits again.
 #[tokio::test]
 async fn what_was_shown_is_what_runs() {
@@ -143,7 +143,7 @@ async fn the_same_tool_is_asked_for_once() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// BEHAVIOUR D35: what is approved in place of the arguments must fit, and nobody need give a reason.
+/// Behaviour D35: what is approved in place of the arguments must fit, and nobody need give a reason.
 #[tokio::test]
 async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
@@ -242,7 +242,7 @@ async fn an_answer_twice_is_an_error() {
     assert!(again.to_string().ends_with(error.as_str()), "{again}");
 }
 
-/// BEHAVIOUR D38: cancelled while it is parked, also with answers that came, every call has its result.
+/// Behaviour D38: cancelled while it is parked, also with answers that came, every call has its result.
 #[tokio::test]
 async fn a_parked_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
@@ -317,7 +317,7 @@ async fn an_answer_must_be_one() {
     );
 }
 
-/// BEHAVIOUR D36: a new prompt while calls are open.
+/// Behaviour D36: a new prompt while calls are open.
 #[tokio::test]
 async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");

@@ -39,7 +39,7 @@ fn system(request: &ChatRequest) -> Arc<Message> {
     Arc::clone(request.instructions.as_ref().unwrap())
 }
 
-/// BEHAVIOUR B74, for an agent: hidden, a tool is unknown, and only what is visible is listed.
+/// Behaviour B74, for an agent: hidden, a tool is unknown, and only what is visible is listed.
 #[tokio::test]
 async fn a_tool_may_be_hidden_step_by_step() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).calls([("b", "fail", "{}")]).text("No.");

@@ -325,7 +325,7 @@ proptest! {
         prop_assert_eq!(run.transcript().len(), 1 + play.replies.len() + calls + 1);
     }
 
-    /// BEHAVIOUR D38: cancelled at any point, every call has its result.
+    /// Behaviour D38: cancelled at any point, every call has its result.
     #[test]
     fn cancelled_anywhere_every_call_is_closed(play in plays(), events in 0_usize..30) {
         let mut run = perform(&play, events, |run| run);
@@ -333,7 +333,7 @@ proptest! {
         assert_paired(run.transcript());
     }
 
-    /// BEHAVIOUR D39: saved and loaded between any two steps, a run comes to the same end.
+    /// Behaviour D39: saved and loaded between any two steps, a run comes to the same end.
     #[test]
     fn saved_anywhere_the_outcome_is_the_same(play in plays(), events in 0_usize..30) {
         prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
@@ -367,7 +367,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// BEHAVIOUR D37: whatever is pushed has one result, cancelled at any point or not, and no reply seems to have asked for it.
+    /// Behaviour D37: whatever is pushed has one result, cancelled at any point or not, and no reply seems to have asked for it.
     #[test]
     fn every_pushed_call_is_told_of_once(play in pushing_plays(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -391,7 +391,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// BEHAVIOUR D38 and FAULTS D1: the process is lost between any two steps, and another goes on from what was saved: no call is
+    /// Behaviour D38 and Behaviour D1: the process is lost between any two steps, and another goes on from what was saved: no call is
     /// made twice, and each has one result.
     #[test]
     fn after_a_crash_anywhere_no_call_is_made_twice(play in pushing_plays(), crashes in vec(0_usize..40, 0..4)) {

@@ -1,4 +1,4 @@
-//! BEHAVIOUR D37: what a tool has pushed counts when its call goes well, and only then.
+//! Behaviour D37: what a tool has pushed counts when its call goes well, and only then.
 
 use std::{
     error::Error as _,

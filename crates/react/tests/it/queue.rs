@@ -1,4 +1,4 @@
-//! BEHAVIOUR D37: calls from code that cannot wait, with their results in the places of what stood for them.
+//! Behaviour D37: calls from code that cannot wait, with their results in the places of what stood for them.
 
 use std::sync::{Arc, Mutex};
 

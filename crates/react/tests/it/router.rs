@@ -50,7 +50,7 @@ fn transcript(events: &[RunEvent]) -> Transcript {
     answer.transcript.clone()
 }
 
-/// BEHAVIOUR E40.
+/// Behaviour E40.
 #[tokio::test]
 async fn the_keywords_that_weigh_most_choose_and_say_why() {
     let (architecture, sequence) =
@@ -71,7 +71,7 @@ async fn the_keywords_that_weigh_most_choose_and_say_why() {
     .assert_eq(&told(&events(&router, near).await));
 }
 
-/// BEHAVIOUR E40 and E79: a tie or no match is a question back, which says so; the answer to it is understood with what it is
+/// Behaviour E40 and E79: a tie or no match is a question back, which says so; the answer to it is understood with what it is
 /// an answer to.
 #[tokio::test]
 async fn what_is_not_clear_is_asked_back() {
@@ -119,7 +119,7 @@ async fn a_fallback_takes_what_is_not_clear() {
     .assert_eq(&told(&events(&router, "Hello").await));
 }
 
-/// BEHAVIOUR E79.
+/// Behaviour E79.
 #[tokio::test]
 async fn a_model_chooses_among_the_routes_that_exist() {
     let classifier = ScriptedModel::new()
@@ -279,7 +279,7 @@ fn a_table_is_data_and_is_checked() {
     assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
 }
 
-/// BEHAVIOUR D36: a router begins a run where an agent does.
+/// Behaviour D36: a router begins a run where an agent does.
 #[tokio::test]
 async fn a_conversation_that_cannot_go_on_is_not_asked_about() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
@@ -333,7 +333,7 @@ async fn what_the_choice_cost_is_counted_however_a_run_ends() {
     assert_eq!(error.usage.requests, 2);
 }
 
-/// BEHAVIOUR E79: an answer to a question back says little without the question.
+/// Behaviour E79: an answer to a question back says little without the question.
 #[tokio::test]
 async fn a_model_that_chooses_knows_what_was_said_last() {
     let classifier = ScriptedModel::new()

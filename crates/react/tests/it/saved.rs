@@ -27,7 +27,7 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// BEHAVIOUR D39, for a newer format.
+/// Behaviour D39, for a newer format.
 #[test]
 fn a_newer_format_is_refused() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
@@ -43,7 +43,7 @@ fn a_newer_format_is_refused() {
     }
 }
 
-/// BEHAVIOUR D39: what is no run says what was expected, and where.
+/// Behaviour D39: what is no run says what was expected, and where.
 #[test]
 fn garbage_is_told_what_was_expected_and_where() {
     let good = serde_json::to_value(asked()).unwrap();
@@ -95,7 +95,7 @@ fn asked() -> Run {
     run
 }
 
-/// DESIGN §5: a run saves as new messages and a head, whose size does not depend on the conversation.
+/// A run saves as new messages and a head, whose size does not depend on the conversation.
 #[test]
 fn the_head_of_a_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {
@@ -283,7 +283,7 @@ fn comes_back(run: &Run) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// BEHAVIOUR D39: equal, whatever it holds and wherever it is.
+    /// Behaviour D39: equal, whatever it holds and wherever it is.
     #[test]
     fn whatever_a_run_holds_comes_back(
         (earlier, question, config) in (vec(said(), 0..3), vec(contents(), 1..3), configs()),

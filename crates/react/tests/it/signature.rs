@@ -42,7 +42,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator()).inputs(question()).outputs(sum())
 }
 
-/// BEHAVIOUR C24: the prompt names the inputs and the outputs.
+/// Behaviour C24: the prompt names the inputs and the outputs.
 #[tokio::test]
 async fn the_model_is_told_of_the_fields() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -99,7 +99,7 @@ async fn inputs_that_were_said_before_must_fit_too() {
     assert!(goes_on(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
 }
 
-/// BEHAVIOUR A3, for the fields of an agent.
+/// Behaviour A3, for the fields of an agent.
 #[tokio::test]
 async fn a_field_is_told_in_one_line() {
     let inputs = Schema::new(
@@ -149,7 +149,7 @@ async fn the_outputs_are_extracted_from_the_way() {
     .assert_eq(&lines(&requests[4]));
 }
 
-/// BEHAVIOUR C25.
+/// Behaviour C25.
 #[tokio::test]
 async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
     let broken = DynamicTool::new(
@@ -175,7 +175,7 @@ async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
 }
 
-/// BEHAVIOUR C26: no iteration at all leaves the extraction.
+/// Behaviour C26: no iteration at all leaves the extraction.
 #[tokio::test]
 async fn without_iterations_only_the_extraction_runs() {
     for profile in
@@ -197,7 +197,7 @@ async fn without_iterations_only_the_extraction_runs() {
     }
 }
 
-/// BEHAVIOUR C33: the request for the outputs is one of those that are allowed, and so is each other try.
+/// Behaviour C33: the request for the outputs is one of those that are allowed, and so is each other try.
 #[tokio::test]
 async fn an_extraction_keeps_within_the_limits() {
     for (allowed, at_limit, expected) in

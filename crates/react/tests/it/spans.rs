@@ -70,7 +70,7 @@ async fn spans_have_the_names_of_opentelemetry() {
         invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}"#]].assert_eq(&spans.join("\n"));
 }
 
-/// BEHAVIOUR A68: once a run, however often it is offered and called.
+/// Behaviour A68: once a run, however often it is offered and called.
 #[tokio::test]
 async fn a_deprecated_tool_is_told_once_a_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
@@ -123,7 +123,7 @@ struct Echo {
     fails: bool,
 }
 
-/// FAULTS X3, for what is said: who reads a trace reads no conversation, unless that is asked for.
+/// Behaviour X3, for what is said: who reads a trace reads no conversation, unless that is asked for.
 #[tokio::test]
 async fn content_is_in_no_span_unless_it_is_asked_for() {
     const CANARY: &str = "canary_7f3a";

@@ -25,7 +25,7 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(calculator()).instructions("Be brief.").build().unwrap()
 }
 
-/// BEHAVIOUR C23 and C24.
+/// Behaviour C23 and C24.
 #[tokio::test]
 async fn a_run_in_plain_text() {
     let model = ScriptedModel::new().with_profile(plain()).text(ADD).text(FINISH);
@@ -130,7 +130,7 @@ async fn half_an_argument_never_runs() {
     "#]].assert_eq(&lines(&model.requests()[1]));
 }
 
-/// FAULTS M8: a server that broke a reply off for a reason of its own may have stopped in the middle of a call.
+/// Behaviour M8: a server that broke a reply off for a reason of its own may have stopped in the middle of a call.
 #[tokio::test]
 async fn nothing_runs_of_a_reply_that_was_broken_off() {
     let cut = ChatResponse {

@@ -190,7 +190,7 @@ async fn changed_outputs_have_their_form_and_the_text_follows() {
     }
 }
 
-/// BEHAVIOUR C31: one budget, whoever says that an answer is wrong.
+/// Behaviour C31: one budget, whoever says that an answer is wrong.
 #[tokio::test]
 async fn the_budget_is_that_of_outputs_that_do_not_fit() {
     let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
@@ -200,7 +200,7 @@ async fn the_budget_is_that_of_outputs_that_do_not_fit() {
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
 
-/// BEHAVIOUR C30: the last request gives no second chance.
+/// Behaviour C30: the last request gives no second chance.
 #[tokio::test]
 async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
     let model = ScriptedModel::new().text("Four?");

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::super::{Schema, SchemaFault};
 
-/// BEHAVIOUR A7.
+/// Behaviour A7.
 #[test]
 fn a_root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});

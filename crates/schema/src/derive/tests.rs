@@ -1,4 +1,4 @@
-//! BEHAVIOUR A1, A6, A8.
+//! Behaviour A1, A6, A8.
 
 #![allow(dead_code, reason = "the types are only described")]
 

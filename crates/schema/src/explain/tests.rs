@@ -14,7 +14,7 @@ fn check(schema_value: Value, value: Value, expected: Expect) {
     expected.assert_eq(&violations.to_string());
 }
 
-/// BEHAVIOUR A9: an unknown key is named together with the known ones.
+/// Behaviour A9: an unknown key is named together with the known ones.
 #[test]
 fn an_unknown_property_is_named_with_the_known_ones() {
     let closed = json!({
@@ -65,7 +65,7 @@ fn a_value_that_nothing_allows_is_told() {
     );
 }
 
-/// BEHAVIOUR A6: a bad value's error lists the allowed ones.
+/// Behaviour A6: a bad value's error lists the allowed ones.
 #[test]
 fn allowed_values_are_listed() {
     check(
@@ -92,7 +92,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// BEHAVIOUR B16: more than `type` is enforced.
+/// Behaviour B16: more than `type` is enforced.
 #[test]
 fn every_keyword_has_its_words() {
     let cases = [

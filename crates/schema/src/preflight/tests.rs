@@ -31,7 +31,7 @@ fn an_id_of_the_root_does_not_matter() {
     }
 }
 
-/// FAULTS S1: nothing is fetched or opened, and the reason is told.
+/// Behaviour S1: nothing is fetched or opened, and the reason is told.
 #[test]
 fn references_that_leave_the_document_are_refused() {
     check_refused(
@@ -127,7 +127,7 @@ fn data_is_not_searched_for_references() {
     assert!(schema.is_valid(&json!({"$ref": "http://example.com"})));
 }
 
-/// FAULTS S2.
+/// Behaviour S2.
 #[test]
 fn bombs_are_refused_before_they_are_compiled() {
     let mut definitions = Map::new();
@@ -156,7 +156,7 @@ fn bombs_are_refused_before_they_are_compiled() {
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
-/// FAULTS S2: what is just within the limits compiles.
+/// Behaviour S2: what is just within the limits compiles.
 #[test]
 fn large_schemas_within_the_limits_compile() {
     let properties: Map<_, _> = (0..3_300).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
@@ -197,7 +197,7 @@ fn a_class_counts_for_what_it_takes() {
     }
 }
 
-/// FAULTS S3: compiled or refused, and never a stack overflow.
+/// Behaviour S3: compiled or refused, and never a stack overflow.
 #[test]
 fn circles_are_compiled_or_refused() {
     check_refused(json!({"$ref": "#"}), expect!["invalid schema at /: refers to itself without an end"]);
@@ -215,7 +215,7 @@ fn circles_are_compiled_or_refused() {
     );
 }
 
-/// FAULTS S3.
+/// Behaviour S3.
 #[test]
 fn depth_is_refused_and_dropped_without_recursion() {
     fn nested(levels: usize) -> Value {

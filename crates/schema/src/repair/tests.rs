@@ -36,7 +36,7 @@ fn of(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
-/// BEHAVIOUR B13.
+/// Behaviour B13.
 #[test]
 fn strings_are_read_where_a_number_is_wanted() {
     let integer = of("x", json!({"type": "integer"}));
@@ -158,7 +158,7 @@ fn every_place_is_repaired_or_none() {
     check_left(&schema, json!({"x": "1", "y": "two"}));
 }
 
-/// BEHAVIOUR B15.
+/// Behaviour B15.
 #[test]
 fn wrapped_arguments_are_taken_out() {
     let integer = of("x", json!({"type": "integer"}));
@@ -200,7 +200,7 @@ fn wrapped_arguments_are_taken_out() {
     check_left(&integer, json!(1));
 }
 
-/// BEHAVIOUR B15: `""` for a tool without arguments.
+/// Behaviour B15: `""` for a tool without arguments.
 #[test]
 fn nothing_is_taken_as_no_arguments() {
     let none = json!({"type": "object", "properties": {}});
@@ -251,7 +251,7 @@ fn null_is_taken_as_an_absent_optional() {
     check_left(&json!({"items": {"type": "integer"}}), json!([null]));
 }
 
-/// BEHAVIOUR B15: what fits as it is stays as it is.
+/// Behaviour B15: what fits as it is stays as it is.
 #[test]
 fn a_call_that_fits_is_never_changed() {
     check_kept(&of("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
@@ -345,7 +345,7 @@ fn a_repair_is_data() {
     assert_eq!(serde_json::from_str::<Vec<Repair>>(&text).unwrap(), repairs);
 }
 
-/// FAULTS X3: repairs are logged, arguments may be secret.
+/// Behaviour X3: repairs are logged, arguments may be secret.
 #[test]
 fn a_repair_does_not_repeat_the_value() {
     let schema = Schema::new(of("pin", json!({"type": "integer"}))).unwrap();

@@ -1,4 +1,4 @@
-//! No schema that is accepted takes long, whatever the value: FAULTS S2.
+//! No schema that is accepted takes long, whatever the value: Behaviour S2.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -224,7 +224,7 @@ fn long_chains_of_references_do_not_exhaust_the_stack() {
     assert!(Schema::new(chain(4_000)).is_err());
 }
 
-/// FAULTS S3: the compiler follows some references inside each other, and each may lead as deep as a document goes. In a
+/// Behaviour S3: the compiler follows some references inside each other, and each may lead as deep as a document goes. In a
 /// debug build that is too much for the stack of a thread.
 #[test]
 fn deep_parts_that_refer_to_each_other_are_refused() {

@@ -29,7 +29,7 @@ fn check_profile(profile: WireProfile, schema: Value, expected: &Expect) {
     Schema::new(wire.value).unwrap();
 }
 
-/// FAULTS S4: what may be absent may be `null` instead.
+/// Behaviour S4: what may be absent may be `null` instead.
 #[test]
 fn optional_properties_are_required_and_take_null() {
     check(
@@ -48,7 +48,7 @@ fn optional_properties_are_required_and_take_null() {
     );
 }
 
-/// FAULTS S4: the alternatives of a root cannot be sent strictly. The properties of all are listed.
+/// Behaviour S4: the alternatives of a root cannot be sent strictly. The properties of all are listed.
 #[test]
 fn a_root_with_alternatives_is_one_object() {
     check(
@@ -96,7 +96,7 @@ fn alternatives_that_only_require_are_told() {
     );
 }
 
-/// FAULTS S4.
+/// Behaviour S4.
 #[test]
 fn all_of_is_merged_where_that_is_exact() {
     check(
@@ -134,7 +134,7 @@ fn all_of_is_merged_where_that_is_exact() {
     );
 }
 
-/// FAULTS S4.
+/// Behaviour S4.
 #[test]
 fn one_of_is_any_of() {
     check(
@@ -158,7 +158,7 @@ fn one_of_is_any_of() {
     );
 }
 
-/// FAULTS S4.
+/// Behaviour S4.
 #[test]
 fn what_may_have_any_property_or_value_is_not_strict() {
     check(
@@ -267,7 +267,7 @@ fn recursion_stays() {
     );
 }
 
-/// FAULTS S4: just within the limits, and just beyond.
+/// Behaviour S4: just within the limits, and just beyond.
 #[test]
 fn limits_are_kept() {
     let obstacle = |schema: Value| {

@@ -20,7 +20,7 @@ async fn the_date_and_time_is_told_in_utc_and_iso_unless_asked_otherwise() {
     assert_eq!(call("get_current_datetime", asked).await["result"], expected);
 }
 
-/// BEHAVIOUR A6: a bad value of an enum lists the allowed ones.
+/// Behaviour A6: a bad value of an enum lists the allowed ones.
 #[tokio::test]
 async fn an_unknown_format_lists_the_formats() {
     let result =

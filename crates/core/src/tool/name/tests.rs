@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// BEHAVIOUR A11: valid, readable, at most 64 characters; a long name is shortened with a hash.
+/// Behaviour A11: valid, readable, at most 64 characters; a long name is shortened with a hash.
 #[test]
 fn foreign_names_stay_readable() {
     assert_eq!(ToolName::from_foreign("search-a").as_str(), "search-a");

@@ -44,7 +44,7 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// BEHAVIOUR A6.
+/// Behaviour A6.
 #[test]
 fn structs_lists_options_and_enums_have_their_schemas() {
     #[tool]
@@ -141,7 +141,7 @@ fn structs_lists_options_and_enums_have_their_schemas() {
     .assert_eq(&told(Forecast, arguments));
 }
 
-/// BEHAVIOUR A8.
+/// Behaviour A8.
 #[test]
 fn a_recursive_type_keeps_its_reference() {
     #[tool]
@@ -263,7 +263,7 @@ fn what_behaves_like_an_option_is_optional() {
     assert_eq!(told(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
 }
 
-/// BEHAVIOUR A9, the closed half.
+/// Behaviour A9, the closed half.
 #[test]
 fn an_unknown_argument_is_named_with_the_known_ones() {
     #[tool]

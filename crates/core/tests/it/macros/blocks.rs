@@ -64,7 +64,7 @@ impl Counter {
     }
 }
 
-/// BEHAVIOUR A5: the methods of a value are tools as functions are, and share it.
+/// Behaviour A5: the methods of a value are tools as functions are, and share it.
 #[tokio::test]
 async fn the_methods_of_a_value_are_tools() {
     let counter = Arc::new(Counter::default());

@@ -27,7 +27,7 @@ async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> 
     .into_result()
 }
 
-/// BEHAVIOUR B12 and B14: what does not fit is told whole, and the function does not run.
+/// Behaviour B12 and B14: what does not fit is told whole, and the function does not run.
 #[test]
 fn a_function_does_not_run_by_wrong_arguments() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -51,7 +51,7 @@ fn a_function_does_not_run_by_wrong_arguments() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
 }
 
-/// BEHAVIOUR A5: a value with state, by the state of the run.
+/// Behaviour A5: a value with state, by the state of the run.
 #[tokio::test]
 async fn a_tool_has_the_state_of_its_host() {
     #[derive(Default)]
@@ -97,7 +97,7 @@ async fn a_tool_knows_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// BEHAVIOUR B18, the first half: on one thread, the call that blocks waits for one that comes later.
+/// Behaviour B18, the first half: on one thread, the call that blocks waits for one that comes later.
 #[tokio::test]
 async fn a_blocking_tool_does_not_hold_up_others() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
@@ -116,7 +116,7 @@ async fn a_blocking_tool_does_not_hold_up_others() {
     assert_eq!(result.model_text(), "42");
 }
 
-/// BEHAVIOUR B19: a panic costs its own call, also on the blocking pool.
+/// Behaviour B19: a panic costs its own call, also on the blocking pool.
 #[tokio::test]
 async fn a_panic_is_a_failure_of_its_call() {
     #[tool(blocking)]
@@ -261,7 +261,7 @@ async fn the_core_may_have_another_name() {
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 
-/// BEHAVIOUR B13: by the rules of JSON Schema `3.0` is an integer, and the function gets one.
+/// Behaviour B13: by the rules of JSON Schema `3.0` is an integer, and the function gets one.
 #[tokio::test]
 async fn a_whole_float_is_an_integer() {
     /// Adds one.

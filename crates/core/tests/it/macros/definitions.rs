@@ -20,7 +20,7 @@ fn check(tool: impl Tool, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(tool.definition()).unwrap());
 }
 
-/// BEHAVIOUR A1.
+/// Behaviour A1.
 #[test]
 fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
     check(
@@ -50,7 +50,7 @@ fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
     assert_eq!(add(17, 25), 42, "the function stays a function");
 }
 
-/// BEHAVIOUR A3: the line that a prompt has for the tool.
+/// Behaviour A3: the line that a prompt has for the tool.
 #[test]
 fn a_tool_is_one_line_of_a_prompt() {
     /// Looks up the weather.
@@ -68,7 +68,7 @@ fn a_tool_is_one_line_of_a_prompt() {
     expect![[r#"weather: Looks up the weather. Knows every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Its name."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
 }
 
-/// BEHAVIOUR A4: each of the three by itself.
+/// Behaviour A4: each of the three by itself.
 #[test]
 fn what_is_given_by_hand_wins() {
     /// Inferred.
@@ -132,7 +132,7 @@ fn a_schema_by_hand_that_is_none_is_a_defect() {
         .assert_eq(Broken.definition().defect().unwrap_or_default());
 }
 
-/// BEHAVIOUR A7.
+/// Behaviour A7.
 #[test]
 fn no_arguments_are_an_object_without_properties() {
     #[tool]
@@ -156,7 +156,7 @@ fn no_arguments_are_an_object_without_properties() {
     assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
 }
 
-/// BEHAVIOUR A64.
+/// Behaviour A64.
 #[tokio::test]
 async fn the_arguments_of_a_tool_are_there_by_name() {
     assert_eq!(
@@ -168,7 +168,7 @@ async fn the_arguments_of_a_tool_are_there_by_name() {
     assert_eq!(info.input_schema(), Add.definition().input_schema());
 }
 
-/// BEHAVIOUR A66.
+/// Behaviour A66.
 #[test]
 fn a_tool_without_a_description_works() {
     #[tool]
@@ -311,7 +311,7 @@ fn options_of_a_tool_are_in_its_definition() {
     assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
 }
 
-/// BEHAVIOUR A68: lists say that a tool is deprecated, and what replaces it.
+/// Behaviour A68: lists say that a tool is deprecated, and what replaces it.
 #[tokio::test]
 async fn a_deprecated_tool_says_so() {
     /// Tells the time.
@@ -431,7 +431,7 @@ fn constraints_are_in_the_schema_and_hold() {
     .assert_eq(&Flights.invoke_blocking(wrong).model_text());
 }
 
-/// BEHAVIOUR A9: a tool that takes what it has no name for, of a kind or of any.
+/// Behaviour A9: a tool that takes what it has no name for, of a kind or of any.
 #[test]
 fn the_rest_can_be_taken() {
     #[tool]

@@ -138,7 +138,7 @@ macro_rules! kinds {
     }};
 }
 
-/// BEHAVIOUR A6, B12 and B16 for what serde and schemars can say.
+/// Behaviour A6, B12 and B16 for what serde and schemars can say.
 #[test]
 fn every_kind_of_type_is_validated_as_it_is_read() {
     let told = kinds! {

@@ -39,7 +39,7 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// BEHAVIOUR A4, for a tool that somebody else wrote.
+/// Behaviour A4, for a tool that somebody else wrote.
 #[test]
 fn each_part_is_overridden_by_itself() {
     check(

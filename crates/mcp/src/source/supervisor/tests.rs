@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Backoff, Lived};
 
-/// BEHAVIOUR F50: the first restart is immediate, later ones wait longer and longer.
+/// Behaviour F50: the first restart is immediate, later ones wait longer and longer.
 #[test]
 fn waits_grow_until_the_server_has_settled() {
     let mut backoff = Backoff::default();

@@ -89,7 +89,7 @@ fn an_error_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// FAULTS M14, for any bytes.
+    /// Behaviour M14, for any bytes.
     #[test]
     fn how_it_is_cut_changes_nothing(
         text in "(data|event|:|: |\n|\r|\r\n|ü|🌍|x){0,40}",

@@ -42,7 +42,7 @@ fn check_echo(arguments: &str, expect: Expect) {
     assert_eq!(wire["content"], json!(null));
 }
 
-/// FAULTS T1: servers that parse the arguments of earlier calls go on after a malformed one.
+/// Behaviour T1: servers that parse the arguments of earlier calls go on after a malformed one.
 #[test]
 fn malformed_arguments_are_sent_within_an_object() {
     check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);
@@ -61,7 +61,7 @@ fn check_name(name: &str, expect: Expect) {
     expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
 }
 
-/// FAULTS T1: one impossible name does not end every later request of its conversation.
+/// Behaviour T1: one impossible name does not end every later request of its conversation.
 #[test]
 fn an_impossible_name_is_sent_as_a_possible_one() {
     check_name("get_weather", expect!["get_weather"]);

@@ -232,7 +232,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// BEHAVIOUR C77, for replies that are not quite as they should be: what was not heard on the way
+/// Behaviour C77, for replies that are not quite as they should be: what was not heard on the way
 /// is told at the end.
 #[test]
 fn an_odd_reply_is_heard_at_its_end() {

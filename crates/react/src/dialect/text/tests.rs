@@ -22,7 +22,7 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
     assert!(message.content.is_empty());
 }
 
-/// BEHAVIOUR C24.
+/// Behaviour C24.
 #[test]
 fn a_call_is_read_however_it_is_written() {
     let both = r#"{"x":17,"y":25}"#;
@@ -177,7 +177,7 @@ fn what_is_cut_is_not_completed() {
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
 }
 
-/// FAULTS M8: a server that stops for a reason of its own may have stopped anywhere.
+/// Behaviour M8: a server that stops for a reason of its own may have stopped anywhere.
 #[test]
 fn nothing_is_completed_of_a_reply_that_was_broken_off() {
     let folded = |text: &str, finish_reason| {

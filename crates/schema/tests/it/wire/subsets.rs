@@ -328,7 +328,7 @@ fn required_by_several_parts() {
     );
 }
 
-/// FAULTS S2: what is small as it is written stays small where each part is written out.
+/// Behaviour S2: what is small as it is written stays small where each part is written out.
 #[test]
 fn what_is_written_out_is_bounded() {
     let mut doubled = json!({"type": "string"});

@@ -30,7 +30,7 @@ fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     (thought, answer)
 }
 
-/// BEHAVIOUR C77: at once, and without the protocol.
+/// Behaviour C77: at once, and without the protocol.
 #[test]
 fn thought_and_answer_are_heard_while_they_come() {
     let mut listener = TextReact.listener(None);
