@@ -155,7 +155,7 @@ fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {
 
 /// The arguments as JSON. Malformed arguments of another model are shown as text.
 fn arguments(call: &ToolCall) -> Value {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(call.arguments.as_str()))
+    call.arguments.value().cloned().unwrap_or_else(|_| Value::from(call.arguments.as_str()))
 }
 
 fn reply_with_calls(reply: &AssistantMessage) -> String {

@@ -9,7 +9,7 @@ use haft_core::{
     call::{FailureKind, Outcome},
 };
 
-use canonical::{CanonicalHash, hash};
+use canonical::{canonical, hash};
 
 /// Maximum length of a detected cycle of calls, unless one reply has more calls.
 const ROUND: usize = 4;
@@ -67,9 +67,7 @@ impl CallHistory {
 
 /// The fingerprint of a call. Arguments that are not valid JSON are compared as text.
 fn call_fingerprint(call: &ToolCall) -> u64 {
-    let arguments =
-        serde_json::from_str::<CanonicalHash>(&call.arguments).map_err(|_no_json| &call.arguments);
-    hash((&call.name, arguments))
+    hash((&call.name, call.arguments.value().map_or_else(|_| hash(call.arguments.as_str()), canonical)))
 }
 
 /// Warns the model that it repeats a call.

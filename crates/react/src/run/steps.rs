@@ -22,7 +22,7 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
                 step_number,
                 tool_name: call.name.clone(),
                 tool_args: arguments(call),
-                result: result(after, &call.id)?.clone(),
+                result: Arc::clone(result(after, &call.id)?),
                 reasoning: reasoning(reply),
             })
         })
@@ -31,9 +31,9 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
 }
 
 /// The result of a call. Most follow the calls directly.
-fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> {
+fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Tool(result) => Some(&**result),
+        MessageBody::Tool(result) => Some(result),
         _ => None,
     });
     results.find(|result| result.call_id == id)
@@ -47,5 +47,5 @@ pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
 
 /// The arguments as JSON, or as a string if they are not valid JSON.
 pub fn arguments(call: &ToolCall) -> Value {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()))
+    call.arguments.value().cloned().unwrap_or_else(|_| Value::String(call.arguments.to_string()))
 }
