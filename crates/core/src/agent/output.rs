@@ -47,7 +47,7 @@ pub struct AgentStep {
     /// The name of the tool as received.
     pub tool_name: String,
     /// The arguments, or their text if it is not valid JSON.
-    pub tool_args: Value,
+    pub tool_args: Arc<Value>,
     /// The result.
     pub result: Arc<ToolResult>,
     /// The reasoning of the reply, or else its text.

@@ -33,7 +33,7 @@ pub struct Arguments(Arc<Inner>);
 
 struct Inner {
     text: String,
-    value: OnceLock<Result<Value, ArgumentsError>>,
+    value: OnceLock<Result<Arc<Value>, ArgumentsError>>,
 }
 
 /// The reason for which [`Arguments`] have no value. The text is for a model.
@@ -63,15 +63,24 @@ impl Arguments {
     ///
     /// Fails if the text is longer than [`limits::ARGUMENT_BYTES`] or not valid JSON.
     pub fn value(&self) -> Result<&Value, ArgumentsError> {
-        self.0.value.get_or_init(|| parse(&self.0.text)).as_ref().map_err(Clone::clone)
+        self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
+    }
+
+    /// The parsed text, or the text as a JSON string if it has no [value](Self::value).
+    pub fn to_value(&self) -> Arc<Value> {
+        self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
+    }
+
+    fn parsed(&self) -> &Result<Arc<Value>, ArgumentsError> {
+        self.0.value.get_or_init(|| parse(&self.0.text))
     }
 }
 
-fn parse(text: &str) -> Result<Value, ArgumentsError> {
+fn parse(text: &str) -> Result<Arc<Value>, ArgumentsError> {
     if text.len() > limits::ARGUMENT_BYTES {
         return Err(ArgumentsError::TooLong { bytes: text.len() });
     }
-    serde_json::from_str(text).map_err(|error| ArgumentsError::NotJson(error.to_string()))
+    serde_json::from_str(text).map(Arc::new).map_err(|error| ArgumentsError::NotJson(error.to_string()))
 }
 
 impl From<String> for Arguments {
@@ -95,7 +104,7 @@ impl From<&String> for Arguments {
 /// The text is the compact JSON of the value.
 impl From<Value> for Arguments {
     fn from(value: Value) -> Self {
-        Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(value)) }))
+        Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))
     }
 }
 

@@ -2,14 +2,16 @@
 
 mod canonical;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use haft_core::{
     Message, ToolCall, ToolResult,
     call::{FailureKind, Outcome},
 };
-
-use canonical::{canonical, hash};
 
 /// Maximum length of a detected cycle of calls, unless one reply has more calls.
 const ROUND: usize = 4;
@@ -67,7 +69,13 @@ impl CallHistory {
 
 /// The fingerprint of a call. Arguments that are not valid JSON are compared as text.
 fn call_fingerprint(call: &ToolCall) -> u64 {
-    hash((&call.name, call.arguments.value().map_or_else(|_| hash(call.arguments.as_str()), canonical)))
+    let mut hasher = DefaultHasher::new();
+    call.name.hash(&mut hasher);
+    match call.arguments.value() {
+        Ok(value) => canonical::write(value, &mut hasher),
+        Err(_) => call.arguments.hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 /// Warns the model that it repeats a call.

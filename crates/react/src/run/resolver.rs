@@ -91,7 +91,10 @@ impl Run {
         if self.transcript.messages().iter().any(|message| super::call_results(message).is_some()) {
             let steps = answer.steps.iter().map(|step| {
                 let result = resolver.result(&self.transcript, &step.result);
-                AgentStep { result: result.map_or_else(|| Arc::clone(&step.result), Arc::new), ..step.clone() }
+                AgentStep {
+                    result: result.map_or_else(|| Arc::clone(&step.result), Arc::new),
+                    ..step.clone()
+                }
             });
             answer.steps = steps.collect();
         }

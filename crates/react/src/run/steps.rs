@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use haft_core::{
-    Message, ToolCall, ToolResult,
+    Message, ToolResult,
     agent::AgentStep,
     message::{AssistantMessage, MessageBody},
 };
-use serde_json::Value;
 
 /// The calls in these messages with their results, in order. Calls without a result are omitted.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
@@ -21,7 +20,7 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
             Some(AgentStep {
                 step_number,
                 tool_name: call.name.clone(),
-                tool_args: arguments(call),
+                tool_args: call.arguments.to_value(),
                 result: Arc::clone(result(after, &call.id)?),
                 reasoning: reasoning(reply),
             })
@@ -43,9 +42,4 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResu
 pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)
-}
-
-/// The arguments as JSON, or as a string if they are not valid JSON.
-pub fn arguments(call: &ToolCall) -> Value {
-    call.arguments.value().cloned().unwrap_or_else(|_| Value::String(call.arguments.to_string()))
 }

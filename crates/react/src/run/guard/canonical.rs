@@ -1,33 +1,34 @@
 //! Hashes of JSON values.
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-pub(super) fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The hash of a JSON value. Values that differ only in the order of keys have the same hash, and
-/// so have `0.0` and `-0.0`.
-pub(super) fn canonical(value: &Value) -> u64 {
+/// Writes a JSON value to a hasher. Values that differ only in the order of keys write the same,
+/// and so do `0.0` and `-0.0`.
+pub(super) fn write(value: &Value, hasher: &mut DefaultHasher) {
     match value {
-        Value::Null => hash(0_u8),
-        Value::Bool(value) => hash((1_u8, value)),
+        Value::Null => hasher.write_u8(0),
+        Value::Bool(value) => (1_u8, value).hash(hasher),
         Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
-            (Some(number), _, _) => hash((2_u8, number)),
-            (_, Some(number), _) => hash((3_u8, number)),
+            (Some(number), _, _) => (2_u8, number).hash(hasher),
+            (_, Some(number), _) => (3_u8, number).hash(hasher),
             // `-0.0 + 0.0` is `0.0`.
-            (_, _, number) => hash((4_u8, number.map(|number| (number + 0.0).to_bits()))),
+            (_, _, number) => (4_u8, number.map(|number| (number + 0.0).to_bits())).hash(hasher),
         },
-        Value::String(text) => hash((5_u8, text)),
-        Value::Array(items) => hash((6_u8, items.iter().fold(0, |all, item| hash((all, canonical(item)))))),
-        // A sum does not depend on the order.
-        Value::Object(entries) => hash((
-            7_u8,
-            entries.iter().fold(0_u64, |all, (key, value)| all.wrapping_add(hash((key, canonical(value))))),
-        )),
+        Value::String(text) => (5_u8, text).hash(hasher),
+        Value::Array(items) => {
+            (6_u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| write(item, hasher));
+        }
+        Value::Object(entries) => {
+            (7_u8, entries.len()).hash(hasher);
+            let mut entries: Vec<_> = entries.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            for (key, value) in entries {
+                key.hash(hasher);
+                write(value, hasher);
+            }
+        }
     }
 }
