@@ -1,6 +1,5 @@
 //! Calls, their results, errors and pending states, as plain data.
 
-mod arguments;
 mod error;
 mod output;
 mod pending;
@@ -11,9 +10,11 @@ use std::{borrow::Cow, fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Timestamp, schema::Repair};
+use crate::{
+    Timestamp,
+    schema::{JsonText, Repair},
+};
 
-pub use arguments::{Arguments, ArgumentsError};
 pub use error::{BoxError, ToolError};
 pub use output::{ToolOutcome, ToolOutput};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
@@ -27,12 +28,12 @@ pub struct ToolCall {
     /// The name of the tool as received. There may be no such tool.
     pub name: String,
     /// The arguments as received. Malformed arguments are data, not an error of the call.
-    pub arguments: Arguments,
+    pub arguments: JsonText,
 }
 
 impl ToolCall {
     /// Creates a call. `arguments` is JSON text or a value.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<Arguments>) -> Self {
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<JsonText>) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
 }

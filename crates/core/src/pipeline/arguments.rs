@@ -4,23 +4,31 @@ use serde_json::{Map, Value};
 
 use super::Notes;
 use crate::{
-    call::{Arguments, ToolError},
-    schema::{self, RepairPolicy},
+    call::ToolError,
+    limits,
+    schema::{self, JsonText, RepairPolicy},
     tool::ToolDefinition,
 };
 
 /// Parses the arguments of a call. Empty text means no arguments, unless the policy is strict.
 pub(super) fn parse<'a>(
-    arguments: &'a Arguments,
+    arguments: &'a JsonText,
     policy: RepairPolicy,
     notes: &mut Notes<'_>,
 ) -> Result<Cow<'a, Value>, ToolError> {
+    if arguments.len() > limits::ARGUMENT_BYTES {
+        let (bytes, limit) = (arguments.len(), limits::ARGUMENT_BYTES);
+        let reason = format!("{bytes} bytes are too many, at most {limit} are read");
+        return Err(ToolError::InvalidArguments(reason.into()));
+    }
     if arguments.trim().is_empty() && policy != RepairPolicy::Strict {
         notes.repairs.push(schema::Repair::empty_text());
         return Ok(Cow::Owned(Value::Object(Map::new())));
     }
-    let value = arguments.value().map_err(|error| ToolError::InvalidArguments(error.to_string().into()))?;
-    Ok(Cow::Borrowed(value))
+    arguments
+        .value()
+        .map(Cow::Borrowed)
+        .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
 }
 
 /// Validates arguments, and repairs those that do not fit the schema of the tool.

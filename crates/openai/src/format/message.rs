@@ -5,8 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
-    call::Arguments,
     message::{AssistantMessage, MessageBody},
+    schema::JsonText,
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 use serde_json::Value;
@@ -297,7 +297,7 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
 ///
 /// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
 /// One malformed call would fail each later request of the conversation.
-pub(super) fn arguments_object(arguments: &Arguments) -> Cow<'_, str> {
+pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
     match arguments.value() {
         Ok(Value::Object(_)) => Cow::Borrowed(arguments),
         _ if arguments.trim().is_empty() => Cow::Borrowed("{}"),

@@ -1,6 +1,6 @@
 //! Selection of the queued calls that can be executed together.
 
-use haft_core::{ToolCall, call::Arguments};
+use haft_core::{ToolCall, schema::JsonText};
 
 use super::{QueuedResults, results::mentioned};
 use crate::run::Selection;
@@ -30,7 +30,7 @@ pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection
     selection
 }
 
-fn resolved(arguments: &Arguments, results: &QueuedResults) -> Arguments {
+fn resolved(arguments: &JsonText, results: &QueuedResults) -> JsonText {
     let value = arguments.value().ok().and_then(|value| results.in_value(value));
-    value.map_or_else(|| arguments.clone(), Arguments::from)
+    value.map_or_else(|| arguments.clone(), JsonText::from)
 }
