@@ -6,7 +6,10 @@ use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool, toolse
 use haft_mcp::McpSource;
 use haft_middleware::AgentExt as _;
 use haft_openai::ChatCompletions;
-use haft_react::{JsonReact, ReactAgent, Route, RouteTable, Router};
+use haft_react::{
+    JsonReact, ReactAgent, Router,
+    router::{Route, RouteTable},
+};
 use haft_testing::{TestModel, conformance};
 use haft_tests::{ModelServer, Reply};
 use haft_tools::{Calculator, GetCurrentDatetime};

@@ -1,13 +1,31 @@
-use std::{future::Future, sync::Arc, time::Duration};
+//! Hooks and extensions of a builder.
 
-use futures::FutureExt as _;
+use std::{future::Future, mem, time::Duration};
+
 use haft_core::call::BoxError;
 
-use super::{StepContext, StepRequest};
-use crate::{Output, OutputError, ReactAgentBuilder};
+use super::ReactAgentBuilder;
+use crate::{
+    Output, OutputError,
+    extension::{Extension, StepContext, StepRequest},
+};
 
-/// Hooks.
+/// Hooks and extensions.
 impl ReactAgentBuilder {
+    /// Adds an extension, after the hooks of the builder and the extensions that were added before.
+    /// [`Extension`] defines the order.
+    pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
+        self.extensions.add(extension.into());
+        self
+    }
+
+    /// Adds a hook to the builder's own extension.
+    fn with_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
+        let own = &mut self.extensions.own;
+        *own = change(mem::replace(own, Extension::new("")));
+        self
+    }
+
     /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
     /// rejected answer goes back to the model with the reason.
     ///
@@ -36,20 +54,18 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn output_validator<F, Fut>(mut self, validator: F) -> Self
+    pub fn output_validator<F, Fut>(self, validator: F) -> Self
     where
         F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
     {
-        self.config.check_outputs = true;
-        self.hooks.validators.push(Arc::new(move |output, cx| validator(output, cx).boxed()));
-        self
+        self.with_own(|own| own.output_validator(validator))
     }
 
     /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
     /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
-        self.hooks.timeout = timeout;
+        self.extensions.timeout = timeout;
         self
     }
 
@@ -83,13 +99,12 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dynamic_instructions<F, Fut>(mut self, instructions: F) -> Self
+    pub fn dynamic_instructions<F, Fut>(self, instructions: F) -> Self
     where
         F: Fn(StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.hooks.instructions.push(Arc::new(move |cx| instructions(cx).boxed()));
-        self
+        self.with_own(|own| own.dynamic_instructions(instructions))
     }
 
     /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this
@@ -135,12 +150,11 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn prepare<F, Fut>(mut self, prepare: F) -> Self
+    pub fn prepare<F, Fut>(self, prepare: F) -> Self
     where
         F: Fn(StepRequest, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<StepRequest, BoxError>> + Send + 'static,
     {
-        self.hooks.prepare.push(Arc::new(move |request, cx| prepare(request, cx).boxed()));
-        self
+        self.with_own(|own| own.prepare(prepare))
     }
 }

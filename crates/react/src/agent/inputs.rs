@@ -10,21 +10,26 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 
-use super::{HookError, StepContext, StepRequest, within};
-use crate::{Dialect, ReactAgent, Run, Step, dialect_for, run::Resolver};
+use super::ReactAgent;
+use crate::{
+    Dialect, Run, Step,
+    dialect::dialect_for,
+    extension::{Entries, StepContext, StepRequest},
+    run::Resolver,
+};
 
 /// The inputs of a step: what the hooks decided about the next request.
-pub(in super::super) struct StepInputs {
-    pub(in super::super) tools: ToolList,
+pub(super) struct StepInputs {
+    pub(super) tools: ToolList,
     instructions: Option<Arc<Message>>,
     tool_choice: Option<ToolChoice>,
     settings: Option<ChatSettings>,
-    pub(in super::super) model: Arc<dyn ChatModel>,
-    pub(in super::super) dialect: Arc<dyn Dialect>,
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) dialect: Arc<dyn Dialect>,
 }
 
 impl StepInputs {
-    pub(in super::super) fn step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
+    pub(super) fn step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),
             tool_choice: self.tool_choice.as_ref(),
@@ -38,36 +43,28 @@ impl StepInputs {
 impl ReactAgent {
     /// Lists the tools and runs the hooks for the next request. If the instructions equal those of
     /// the last request, the same message is used, which keeps its cached rendering.
-    pub(in super::super) async fn prepare_step(
+    pub(super) async fn prepare_step(
         &self,
         run: &Run,
         context: &Arc<RunContext>,
+        entries: &Entries,
         last: Option<StepInputs>,
     ) -> Result<StepInputs, AgentErrorKind> {
         let (run_id, state) = (context.run_id.clone(), context.state.clone());
         let all = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
-        let hooks = &self.0.hooks;
+        let extensions = &self.0.extensions;
         let instructions = self.0.instructions.clone();
         let (model, dialect) = (Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
-        if hooks.instructions.is_empty() && hooks.prepare.is_empty() {
+        if !extensions.change_requests() {
             let (tool_choice, settings) = (None, None);
             return Ok(StepInputs { tools: all, instructions, tool_choice, settings, model, dialect });
         }
-        let cx = StepContext::new(run, context);
-        let mut request = StepRequest::new(&all, run.tool_choice(), run.config().settings.clone());
-        let mut paragraphs = Vec::new();
-        for hook in &hooks.instructions {
-            let hook = Arc::clone(hook);
-            let text = within(hooks.timeout, &cx, move |cx| hook(cx)).await;
-            paragraphs.push(HookError::flat(text, "dynamic instructions")?);
-        }
-        for hook in &hooks.prepare {
-            let hook = Arc::clone(hook);
-            let prepared = within(hooks.timeout, &cx, move |cx| hook(request, cx)).await;
-            request = HookError::flat(prepared, "prepare hook")?;
-        }
+        let cx = StepContext::new(run, context, entries);
+        let request = StepRequest::new(&all, run.tool_choice(), run.config().settings.clone());
+        let mut paragraphs = extensions.dynamic_instructions(&cx).await?;
+        let mut request = extensions.prepare(request, &cx).await?;
         paragraphs.append(&mut request.instructions);
-        let tools = request.list(&all, &hooks.prepared);
+        let tools = request.list(&all, &extensions.prepared);
         let chosen = request.model.map(|model| self.0.priced(model));
         let of_model = chosen.as_ref().map(|model| dialect_for(model.profile()));
         let inputs = StepInputs {
@@ -101,7 +98,7 @@ impl StepInputs {
     }
 }
 
-fn joined(
+pub(super) fn joined(
     given: Option<Arc<Message>>,
     paragraphs: &[String],
     last: Option<Arc<Message>>,

@@ -26,8 +26,8 @@ pub struct StepRequest {
     pub instructions: Vec<String>,
     /// The definition of each tool of the list; `None` if it is hidden.
     tools: Vec<Option<ToolDefinition>>,
-    pub(super) model: Option<Arc<dyn ChatModel>>,
-    pub(super) dialect: Option<Arc<dyn Dialect>>,
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
+    pub(crate) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
@@ -37,7 +37,7 @@ impl StepRequest {
     ///
     /// ```
     /// use haft_core::{tool, Toolset, toolset::ListContext};
-    /// use haft_react::StepRequest;
+    /// use haft_react::extension::StepRequest;
     ///
     /// /// Deletes a file.
     /// #[tool]
@@ -87,7 +87,7 @@ impl StepRequest {
 
     /// Sends this request to another model, for example a cheap one for simple steps.
     ///
-    /// The request uses the [dialect of that model](crate::dialect_for), unless
+    /// The request uses the [dialect of that model](crate::dialect::dialect_for), unless
     /// [`use_dialect`](Self::use_dialect) sets another. The
     /// [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the
     /// agent's model again.
@@ -126,7 +126,7 @@ impl StepRequest {
     }
 
     /// The list of the offered tools.
-    pub(super) fn list(&self, all: &ToolList, kept: &PreparedLists) -> ToolList {
+    pub(crate) fn list(&self, all: &ToolList, kept: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
         };
@@ -155,7 +155,7 @@ const CACHED_LISTS: usize = 8;
 
 /// An MRU cache of prepared lists. An equal list keeps its cached rendering.
 #[derive(Default)]
-pub(super) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
+pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 
 /// Id of the original list, definitions, prepared list.
 type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
