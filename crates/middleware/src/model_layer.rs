@@ -21,7 +21,7 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, TimeoutPhase},
 };
 
-use crate::{fallback::without_end, tool_layer::is_timeout};
+use crate::{fallback::missing_reply, tool_layer::is_timeout};
 
 /// One reply as it comes, owned by whoever reads it.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
@@ -131,7 +131,7 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
                 return Ok(*response);
             }
         }
-        Err(without_end())
+        Err(missing_reply())
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
