@@ -12,6 +12,7 @@ mod redact;
 mod registry;
 mod reply_cache;
 mod result_cache;
+mod service;
 mod source_layer;
 mod tool_layer;
 mod ttl_lru;

@@ -1,18 +1,17 @@
 //! Layers of [tower](https://docs.rs/tower) around a model.
 
 use std::{
-    future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
 use futures::{
-    FutureExt as _,
+    FutureExt as _, TryFutureExt as _,
     future::BoxFuture,
     stream::{self, BoxStream, StreamExt as _},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 use tower_service::Service;
 
 use haft_core::{
@@ -21,7 +20,10 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, TimeoutPhase},
 };
 
-use crate::{fallback::missing_reply, tool_layer::is_timeout};
+use crate::{
+    fallback::missing_reply,
+    service::{LayerError, ServiceTemplate},
+};
 
 /// One reply as it comes, owned by whoever reads it.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
@@ -104,21 +106,12 @@ impl<S> ChatService for S where
 /// A model with a layer around it, as [`ModelMiddleware::layer`](crate::ModelMiddleware::layer) makes it.
 pub struct LayeredModel<S> {
     profile: ModelProfile,
-    /// Cloned for each request. It need not be `Sync`: that is what the lock is for.
-    service: Mutex<S>,
+    service: ServiceTemplate<S>,
 }
 
 impl<S: ChatService> LayeredModel<S> {
     pub(super) fn new(profile: ModelProfile, service: S) -> Self {
-        Self { profile, service: Mutex::new(service) }
-    }
-
-    async fn begin(mut service: S, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        let mut began = Instant::now();
-        // Being ready belongs to a clone: the one that was waited for is the one that is called.
-        poll_fn(|task| service.poll_ready(task)).await.map_err(|error| failure(error.into(), began))?;
-        began = Instant::now();
-        service.call(request).await.map_err(|error| failure(error.into(), began))
+        Self { profile, service: ServiceTemplate::new(service) }
     }
 }
 
@@ -135,28 +128,16 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let begun = Self::begin(service, request.clone());
-        let events = stream::once(begun).map(|begun| match begun {
-            Ok(events) => events,
-            Err(error) => stream::iter([Err(error)]).boxed(),
+        let started = self.service.call(request.clone()).map_err(|error| match error {
+            LayerError::Typed(error) => error,
+            LayerError::TimedOut(after) => ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after },
+            LayerError::Other(error) => ModelError::failed(error),
         });
-        events.flatten().boxed()
+        started.try_flatten_stream().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
         &self.profile
-    }
-}
-
-/// What came out of the layers. An error of the model, or of a layer that speaks our language, keeps its meaning.
-fn failure(error: BoxError, began: Instant) -> ModelError {
-    match error.downcast::<ModelError>() {
-        Ok(error) => *error,
-        Err(error) if is_timeout(&*error) => {
-            ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after: began.elapsed() }
-        }
-        Err(error) => ModelError::failed(error),
     }
 }
 

@@ -1,12 +1,6 @@
 //! Replies to earlier requests.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -20,7 +14,7 @@ use haft_core::{
     usage::{Cost, Usage},
 };
 
-use crate::ttl_lru::{Began, Kept};
+use crate::ttl_lru::{Ticket, TtlLru};
 
 /// Answers a request with the reply to an earlier one that was equal, whole or streamed. Clones share what is kept.
 ///
@@ -75,12 +69,8 @@ use crate::ttl_lru::{Began, Kept};
 /// # Ok::<(), haft_core::model::ModelError>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct ReplyCache {
-    kept: Kept<Key, ChatResponse>,
-    /// How many models there are.
-    models: Arc<AtomicU64>,
-}
+#[derive(Clone, Debug)]
+pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
 /// What an earlier request must have had in common with this one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,31 +82,28 @@ struct Key {
 impl ReplyCache {
     /// Makes a cache whose replies last this long. It keeps [`limits::CACHED_REPLIES`] in [`limits::CACHED_REPLY_BYTES`].
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Kept::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES);
-        Self { kept, models: Arc::default() }
+        Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES))
     }
 
     /// Sets how many replies are kept.
     #[must_use]
-    pub fn with_entries(mut self, entries: usize) -> Self {
-        self.kept.entries = entries;
-        self
+    pub fn with_entries(self, entries: usize) -> Self {
+        Self(self.0.with_max_entries(entries))
     }
 
     /// Sets how many bytes of replies are kept, as JSON. A reply that is larger by itself is not.
     #[must_use]
-    pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.kept.bytes = bytes;
-        self
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self(self.0.with_max_bytes(bytes))
     }
 
     /// Forgets all replies, also those that are under way.
     pub fn clear(&self) {
-        self.kept.clear();
+        self.0.clear();
     }
 
-    fn find(&self, key: &Key) -> Option<ChatResponse> {
-        let (response, age) = self.kept.find(key)?;
+    fn get(&self, key: &Key) -> Option<ChatResponse> {
+        let (response, age) = self.0.get(key)?;
         tracing::debug!(?age, "a reply comes from the reply cache");
         let mut response = Arc::unwrap_or_clone(response);
         let requests = response.usage.requests.max(1);
@@ -126,13 +113,13 @@ impl ReplyCache {
         Some(response)
     }
 
-    fn keep(&self, key: Key, response: &ChatResponse, began: Began) {
+    fn insert(&self, key: Key, response: &ChatResponse, ticket: Ticket) {
         let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
         if !is_done || response.message.refusal.is_some() || response.message.is_empty() {
             return;
         }
         let Ok(text) = serde_json::to_vec(response) else { return };
-        self.kept.keep(key, text.len(), began, || response.clone());
+        self.0.insert(key, text.len(), ticket, || response.clone());
     }
 }
 
@@ -141,24 +128,23 @@ impl ReplyCache {
 pub struct CachedReplies<M> {
     model: M,
     cache: ReplyCache,
-    number: u64,
+    owner: u64,
 }
 
 impl<M: ChatModel> CachedReplies<M> {
     pub(super) fn new(model: M, cache: &ReplyCache) -> Self {
-        let number = cache.models.fetch_add(1, Ordering::Relaxed);
-        Self { model, cache: cache.clone(), number }
+        Self { model, cache: cache.clone(), owner: cache.0.next_owner() }
     }
 
     fn key(&self, request: &ChatRequest) -> Key {
         let told = json!([request.to_canonical_json(), unnumbered(request)]).to_string();
-        Key { model: self.number, request: Sha256::digest(told).into() }
+        Key { model: self.owner, request: Sha256::digest(told).into() }
     }
 
     /// The reply that is known, or else when the model is asked.
-    fn find(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Began)> {
+    fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.key(request);
-        self.cache.find(&key).ok_or_else(|| (key, self.cache.kept.begin()))
+        self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
@@ -178,26 +164,26 @@ fn unnumbered(request: &ChatRequest) -> Vec<Value> {
 #[async_trait]
 impl<M: ChatModel> ChatModel for CachedReplies<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.find(request) {
+        match self.get(request) {
             Ok(response) => Ok(response),
-            Err((key, began)) => {
+            Err((key, ticket)) => {
                 let response = self.model.chat(request).await?;
-                self.cache.keep(key, &response, began);
+                self.cache.insert(key, &response, ticket);
                 Ok(response)
             }
         }
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let found = move || match self.find(request) {
+        let found = move || match self.get(request) {
             Ok(response) => stream::iter(response.into_events().map(Ok).collect::<Vec<_>>()).boxed(),
-            Err((key, began)) => {
-                let keep = move |event: &Result<ChatEvent, ModelError>| {
+            Err((key, ticket)) => {
+                let insert = move |event: &Result<ChatEvent, ModelError>| {
                     if let Ok(ChatEvent::Finished(response)) = event {
-                        self.cache.keep(key, response, began);
+                        self.cache.insert(key, response, ticket);
                     }
                 };
-                self.model.stream(request).inspect(keep).boxed()
+                self.model.stream(request).inspect(insert).boxed()
             }
         };
         stream::once(async move { found() }).flatten().boxed()
@@ -210,12 +196,6 @@ impl<M: ChatModel> ChatModel for CachedReplies<M> {
 
 #[cfg(test)]
 mod tests;
-
-impl std::fmt::Debug for ReplyCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReplyCache").finish_non_exhaustive()
-    }
-}
 
 impl<M> std::fmt::Debug for CachedReplies<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -3,10 +3,7 @@
 use std::{
     future::poll_fn,
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,7 +14,7 @@ use tower_service::Service;
 
 use crate::{
     tool_layer::CallRequest,
-    ttl_lru::{Began, Kept},
+    ttl_lru::{Ticket, TtlLru},
 };
 use haft_core::{
     ToolOutput,
@@ -69,12 +66,8 @@ use haft_core::{
 /// assert_eq!(again.warnings, ["from the result cache, 0 s old"]);
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct ResultCache {
-    kept: Kept<Key, ToolOutput>,
-    /// How many tools there are.
-    tools: Arc<AtomicU64>,
-}
+#[derive(Clone, Debug)]
+pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
 /// What an earlier call must have had in common with this one.
 #[derive(PartialEq, Eq, Hash)]
@@ -88,38 +81,35 @@ struct Key {
 impl ResultCache {
     /// Makes a cache whose results last this long. It keeps [`limits::CACHED_RESULTS`] in [`limits::CACHED_RESULT_BYTES`].
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Kept::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES);
-        Self { kept, tools: Arc::default() }
+        Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES))
     }
 
     /// Sets how many results are kept.
     #[must_use]
-    pub fn with_entries(mut self, entries: usize) -> Self {
-        self.kept.entries = entries;
-        self
+    pub fn with_entries(self, entries: usize) -> Self {
+        Self(self.0.with_max_entries(entries))
     }
 
     /// Sets how many bytes of results and arguments are kept. A result that is larger by itself is not.
     #[must_use]
-    pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.kept.bytes = bytes;
-        self
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self(self.0.with_max_bytes(bytes))
     }
 
     /// Forgets all results, such as when what they tell has changed, also those of calls that are under way.
     pub fn clear(&self) {
-        self.kept.clear();
+        self.0.clear();
     }
 
-    fn find(&self, key: &Key) -> Option<ToolOutput> {
-        let (output, age) = self.kept.find(key)?;
+    fn get(&self, key: &Key) -> Option<ToolOutput> {
+        let (output, age) = self.0.get(key)?;
         let output = Arc::unwrap_or_clone(output);
         Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
     }
 
-    fn keep(&self, key: Key, output: &ToolOutput, began: Began) {
+    fn insert(&self, key: Key, output: &ToolOutput, ticket: Ticket) {
         let bytes = output.byte_len().saturating_add(key.arguments.len());
-        self.kept.keep(key, bytes, began, || output.clone());
+        self.0.insert(key, bytes, ticket, || output.clone());
     }
 }
 
@@ -127,8 +117,7 @@ impl<S> Layer<S> for ResultCache {
     type Service = CachedResults<S>;
 
     fn layer(&self, inner: S) -> CachedResults<S> {
-        let tool = self.tools.fetch_add(1, Ordering::Relaxed);
-        CachedResults { inner, cache: self.clone(), tool }
+        CachedResults { inner, cache: self.clone(), tool: self.0.next_owner() }
     }
 }
 
@@ -175,29 +164,23 @@ where
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            if let Some(found) = key.as_ref().and_then(|key| cache.find(key)) {
+            if let Some(found) = key.as_ref().and_then(|key| cache.get(key)) {
                 request.context.mark_cached();
                 return Ok(ToolOutcome::Done(found));
             }
-            let (definition, context, began) =
-                (request.definition.clone(), request.context.clone(), cache.kept.begin());
+            let (definition, context) = (request.definition.clone(), request.context.clone());
+            let ticket = cache.0.ticket();
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {
                 let is_of_key = !context.reads_undeclared_state();
                 // What will be refused as a result is a failure.
                 if is_of_key && definition.check_output(output).is_ok() {
-                    cache.keep(key, output, began);
+                    cache.insert(key, output, ticket);
                 }
             }
             Ok(outcome)
         })
-    }
-}
-
-impl std::fmt::Debug for ResultCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResultCache").finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,10 @@ use tower_layer::Layer;
 
 use haft_core::{Tool, ToolDefinition, ToolName, toolset::Adaptor};
 
-use crate::tool_layer::{CallService, LayeredTool, ToolService};
+use crate::{
+    service::ServiceTemplate,
+    tool_layer::{CallService, LayeredTool, ToolService},
+};
 
 /// Puts a layer around each tool, for [`ToolSourceExt::layered`](haft_core::toolset::ToolSourceExt::layered).
 pub(crate) struct Layered<L: Layer<ToolService>> {
@@ -16,7 +19,7 @@ pub(crate) struct Layered<L: Layer<ToolService>> {
 }
 
 /// Layers that were made for a definition, as long as a tool has them.
-type Made<S> = (ToolDefinition, Weak<Mutex<S>>);
+type Made<S> = (ToolDefinition, Weak<ServiceTemplate<S>>);
 
 impl<L: Layer<ToolService>> Layered<L> {
     pub(crate) fn new(layer: L) -> Self {
@@ -24,7 +27,7 @@ impl<L: Layer<ToolService>> Layered<L> {
     }
 
     /// The layers of a definition. They hold no tool: two callers may have each his own of one definition.
-    fn service(&self, definition: &ToolDefinition) -> Arc<Mutex<L::Service>> {
+    fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.len() == made.capacity() {
             made.retain(|_, made| made.iter().any(|(_, service)| service.strong_count() > 0));
@@ -35,7 +38,7 @@ impl<L: Layer<ToolService>> Layered<L> {
         if let Some(service) = known.and_then(|(_, service)| service.upgrade()) {
             return service;
         }
-        let service = Arc::new(Mutex::new(self.layer.layer(ToolService::shared())));
+        let service = Arc::new(ServiceTemplate::new(self.layer.layer(ToolService::shared())));
         made.push((definition.clone(), Arc::downgrade(&service)));
         service
     }

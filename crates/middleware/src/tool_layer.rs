@@ -2,9 +2,8 @@
 
 use std::{
     fmt,
-    future::poll_fn,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -14,13 +13,14 @@ use std::{
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use serde_json::Value;
-use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
 use haft_core::{
     Tool, ToolContext, ToolDefinition, ToolError,
     call::{BoxError, ToolOutcome},
 };
+
+use crate::service::{LayerError, ServiceTemplate};
 
 /// One call on its way through the layers of a tool. It is owned, so that a layer can keep it, clone it or send it elsewhere.
 ///
@@ -37,13 +37,13 @@ pub struct CallRequest {
     /// The tool that is called, where its layers are shared.
     tool: Option<Arc<dyn Tool>>,
     /// How many calls of the tool began and did not end.
-    under_way: Arc<AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
     /// Makes the request of a call. A layer sends on the one that it was given: around a source, a tool is found by that alone.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
-        Self { definition, arguments, context, tool: None, under_way: Arc::default() }
+        Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
     }
 }
 
@@ -82,7 +82,7 @@ impl Service<CallRequest> for ToolService {
     }
 
     fn call(&mut self, request: CallRequest) -> Self::Future {
-        let CallRequest { arguments, context, tool, under_way, .. } = request;
+        let CallRequest { arguments, context, tool, in_flight, .. } = request;
         let tool = self.0.clone().or(tool);
         Box::pin(async move {
             let Some(tool) = tool else {
@@ -90,9 +90,9 @@ impl Service<CallRequest> for ToolService {
                     "a layer made a request of its own: it must send on the one that it was given".into()
                 );
             };
-            under_way.fetch_add(1, Ordering::Relaxed);
+            in_flight.fetch_add(1, Ordering::Relaxed);
             let outcome = tool.call(arguments, &context).await;
-            under_way.fetch_sub(1, Ordering::Relaxed);
+            in_flight.fetch_sub(1, Ordering::Relaxed);
             outcome.map_err(Into::into)
         })
     }
@@ -122,19 +122,18 @@ impl<S> CallService for S where
 /// A tool with a layer around it, as [`ToolMiddleware::layer`](crate::ToolMiddleware::layer) makes it.
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
-    /// Cloned for each call. It need not be `Sync`: that is what the lock is for.
-    service: Arc<Mutex<S>>,
+    service: Arc<ServiceTemplate<S>>,
     /// The tool, where the service is shared.
     tool: Option<Arc<dyn Tool>>,
 }
 
 impl<S: CallService> LayeredTool<S> {
     pub(crate) fn new(definition: ToolDefinition, service: S) -> Self {
-        Self { definition, service: Arc::new(Mutex::new(service)), tool: None }
+        Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
     /// Puts layers around a tool that are around others too: a [shared](ToolService::shared) service in them.
-    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<Mutex<S>>) -> Self {
+    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
 }
@@ -146,44 +145,26 @@ impl<S: CallService> Tool for LayeredTool<S> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
         let request = CallRequest { tool: self.tool.clone(), ..request };
-        let under_way = Arc::clone(&request.under_way);
-        let mut began = Instant::now();
-        // Being ready belongs to a clone: the one that was waited for is the one that is called.
-        poll_fn(|task| service.poll_ready(task))
-            .await
-            .map_err(|error| failure(error.into(), began, false))?;
-        began = Instant::now();
-        service.call(request).await.map_err(|error| {
-            let was_begun = under_way.load(Ordering::Relaxed) > 0;
-            failure(error.into(), began, was_begun && !self.definition.policy().idempotent)
+        let in_flight = Arc::clone(&request.in_flight);
+        self.service.call(request).await.map_err(|error| match error {
+            LayerError::Typed(error) => error,
+            LayerError::TimedOut(after) => {
+                let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                ToolError::TimedOut { after: Duration::from_millis(millis) }
+            }
+            LayerError::Other(error) => {
+                // The layer dropped a call that had started, so its side effects are unknown.
+                let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
+                if is_dropped && !self.definition.policy().idempotent {
+                    ToolError::Unconfirmed(error.to_string())
+                } else {
+                    ToolError::failed(error)
+                }
+            }
         })
     }
-}
-
-/// What came out of the layers. An error of the tool, or of a layer that speaks our language, keeps its meaning. Where a layer gave the
-/// call up after it began, nobody knows how far it came.
-fn failure(error: BoxError, began: Instant, may_have_happened: bool) -> ToolError {
-    match error.downcast::<ToolError>() {
-        Ok(error) => *error,
-        Err(error) if is_timeout(&*error) => {
-            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            ToolError::TimedOut { after: Duration::from_millis(millis) }
-        }
-        Err(error) if may_have_happened => ToolError::Unconfirmed(error.to_string()),
-        Err(error) => ToolError::failed(error),
-    }
-}
-
-/// Returns `true` for the timeout error of tokio, and of `tower` with the feature of that name.
-pub(crate) fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
-    #[cfg(feature = "tower")]
-    if error.is::<tower::timeout::error::Elapsed>() {
-        return true;
-    }
-    error.is::<Elapsed>()
 }
 
 impl fmt::Debug for ToolService {
