@@ -1,11 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-mod advice;
 mod agent_tool;
 mod audit;
 mod chain;
 mod ext;
 mod fallback;
+mod lint;
 mod model_layer;
 mod read_result;
 mod redact;
@@ -17,12 +17,12 @@ mod source_layer;
 mod tool_layer;
 mod ttl_lru;
 
-pub use advice::{Advice, Lack, advice};
 pub use agent_tool::{AgentExt, AgentTool};
 pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
 pub use chain::{Chain, ChainError, chain};
 pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
 pub use fallback::FallbackModel;
+pub use lint::{Lint, LintKind, lint};
 pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use read_result::ReadResult;
 pub use registry::ToolRegistry;
