@@ -7,7 +7,7 @@ use tower_layer::Layer;
 
 use crate::{
     CachedReplies, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
-    ReplyCache, ToolService, source_layer::Layered,
+    ReplyCache, ToolService, source_layer::LayerAdaptor,
 };
 
 /// Applies `tower` layers to a tool.
@@ -123,7 +123,7 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
     where
         L: Layer<ToolService, Service: CallService> + Send + Sync + 'static,
     {
-        self.into_toolset().adapted(Layered::new(layer))
+        self.into_toolset().adapted(LayerAdaptor::new(layer))
     }
 }
 

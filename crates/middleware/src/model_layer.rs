@@ -1,4 +1,4 @@
-//! Layers of [tower](https://docs.rs/tower) around a model.
+//! [`tower`](https://docs.rs/tower) layers around a model.
 
 use std::{
     sync::Arc,
@@ -25,16 +25,18 @@ use crate::{
     service::{LayerError, ServiceTemplate},
 };
 
-/// One reply as it comes, owned by whoever reads it.
+/// The events of one reply. The stream owns all its data.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a service of `tower`: what a layer is put around. It is always ready, and answers when the reply begins: an error
-/// before that is the error of the service, which a layer may try again.
+/// A model as a `tower` service, the innermost service of the layers. It is always ready.
+///
+/// It returns at the first event of the reply. An earlier error is an error of the service, so that
+/// layers can retry it.
 #[derive(Clone)]
 pub struct ModelService(Arc<dyn ChatModel>);
 
 impl ModelService {
-    /// Makes a service of a model.
+    /// Creates a service for a model.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self(model)
     }
@@ -50,19 +52,20 @@ impl Service<ChatRequest> for ModelService {
     }
 
     fn call(&mut self, request: ChatRequest) -> Self::Future {
-        let mut events = owned(Arc::clone(&self.0), request);
-        let begun = async move {
+        let mut events = owned_stream(Arc::clone(&self.0), request);
+        let started = async move {
             match events.next().await {
                 Some(Err(error)) => Err(error.into()),
                 first => Ok(stream::iter(first).chain(events).boxed()),
             }
         };
-        begun.boxed()
+        started.boxed()
     }
 }
 
-/// The reply of a model with all that it borrows. Nothing is spawned: whoever reads drives, and dropping ends the request.
-fn owned(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
+/// Streams a reply and owns the model and the request. It spawns no task: polling the stream drives
+/// the request, and dropping the stream ends it.
+fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
         let mut reply = model.stream(&request);
@@ -82,12 +85,14 @@ fn owned(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     stream::poll_fn(next).boxed()
 }
 
-/// A service that replies: what a layer makes of a [`ModelService`]. Every such service is one by itself.
+/// A trait alias for services that can send a request, such as a layered [`ModelService`].
+///
+/// It is implemented automatically. Do not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a service of replies",
-    label = "this layer makes no service that a model can be",
-    note = "it must be a `Service<ChatRequest>` that answers a `ChatStream`, `Clone + Send + 'static`, with a future that is `Send`",
-    note = "a service that cannot be cloned, such as `RateLimit`, goes under a `Buffer`"
+    message = "`{Self}` cannot be used as a model",
+    label = "the service of this layer is not a `ChatService`",
+    note = "it must be a `Service<ChatRequest>` with the response `ChatStream`, `Clone + Send + 'static`, with a `Send` future",
+    note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait ChatService:
     Service<ChatRequest, Response = ChatStream, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
@@ -103,7 +108,7 @@ impl<S> ChatService for S where
 {
 }
 
-/// A model with a layer around it, as [`ModelMiddleware::layer`](crate::ModelMiddleware::layer) makes it.
+/// A model in a layer, created by [`ModelMiddleware::layer`](crate::ModelMiddleware::layer).
 pub struct LayeredModel<S> {
     profile: ModelProfile,
     service: ServiceTemplate<S>,

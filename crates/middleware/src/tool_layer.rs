@@ -1,4 +1,4 @@
-//! Layers of [tower](https://docs.rs/tower) around a tool.
+//! [`tower`](https://docs.rs/tower) layers around a tool.
 
 use std::{
     fmt,
@@ -22,26 +22,27 @@ use haft_core::{
 
 use crate::service::{LayerError, ServiceTemplate};
 
-/// One call on its way through the layers of a tool. It is owned, so that a layer can keep it, clone it or send it elsewhere.
+/// A tool call as the request of a `tower` service. It is owned, so layers can store and clone it.
 ///
-/// Who prints it for debugging does not see the arguments: they may hold secrets of the caller.
+/// `Debug` omits the arguments, since they may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CallRequest {
-    /// What the tool is, and how the host runs it.
+    /// The definition of the tool, with the host's policy.
     pub definition: ToolDefinition,
-    /// The arguments, which fit the tool's input schema. A layer that changes them vouches for what it makes of them.
+    /// The arguments, validated against the input schema. Changes by a layer are not validated.
     pub arguments: Value,
-    /// For whom the call is made, until when, and with which answer if it waited.
+    /// The context of the call: principal, state, deadline, and the decision of a resumed call.
     pub context: ToolContext,
-    /// The tool that is called, where its layers are shared.
+    /// The tool to call, if the service is shared by several tools.
     tool: Option<Arc<dyn Tool>>,
-    /// How many calls of the tool began and did not end.
+    /// Number of calls of the tool in progress.
     in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Makes the request of a call. A layer sends on the one that it was given: around a source, a tool is found by that alone.
+    /// Creates the request of a call. A layer must not create one: it must pass on the request that
+    /// it received, because a layer around a source finds the tool only in that request.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
         Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
     }
@@ -56,17 +57,17 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a service of `tower`: what a layer is put around. It is always ready.
+/// A tool as a `tower` service, the innermost service of the layers. It is always ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
 impl ToolService {
-    /// Makes a service of a tool.
+    /// Creates a service for one tool.
     pub fn new(tool: Arc<dyn Tool>) -> Self {
         Self(Some(tool))
     }
 
-    /// Makes a service that calls the tool of each request.
+    /// Creates a service that calls the tool in the request.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -87,7 +88,7 @@ impl Service<CallRequest> for ToolService {
         Box::pin(async move {
             let Some(tool) = tool else {
                 return Err(
-                    "a layer made a request of its own: it must send on the one that it was given".into()
+                    "a layer created its own request: it must pass on the request that it received".into()
                 );
             };
             in_flight.fetch_add(1, Ordering::Relaxed);
@@ -98,12 +99,14 @@ impl Service<CallRequest> for ToolService {
     }
 }
 
-/// A service that makes calls: what a layer makes of a [`ToolService`]. Every such service is one by itself.
+/// A trait alias for services that can call a tool, such as a layered [`ToolService`].
+///
+/// It is implemented automatically. Do not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a service of calls",
-    label = "this layer makes no service that a tool can be",
-    note = "it must be a `Service<CallRequest>` that answers `ToolOutcome`, `Clone + Send + 'static`, with a future that is `Send`",
-    note = "a service that cannot be cloned, such as `RateLimit`, goes under a `Buffer`"
+    message = "`{Self}` cannot call a tool",
+    label = "the service of this layer is not a `CallService`",
+    note = "it must be a `Service<CallRequest>` with the response `ToolOutcome`, `Clone + Send + 'static`, with a `Send` future",
+    note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait CallService:
     Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
@@ -119,11 +122,11 @@ impl<S> CallService for S where
 {
 }
 
-/// A tool with a layer around it, as [`ToolMiddleware::layer`](crate::ToolMiddleware::layer) makes it.
+/// A tool in a layer, created by [`ToolMiddleware::layer`](crate::ToolMiddleware::layer).
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     service: Arc<ServiceTemplate<S>>,
-    /// The tool, where the service is shared.
+    /// The tool, if the service is shared by several tools.
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -132,7 +135,7 @@ impl<S: CallService> LayeredTool<S> {
         Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
-    /// Puts layers around a tool that are around others too: a [shared](ToolService::shared) service in them.
+    /// Wraps a tool in a service that is [shared](ToolService::shared) with other tools.
     pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }

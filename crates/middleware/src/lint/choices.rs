@@ -1,5 +1,6 @@
 /// Extracts the allowed values from a description: at least two values in quotes, separated only by
-/// commas, `or` and the like, or in the form `a|b|c`. Examples ("such as …") are not allowed values.
+/// commas, `or` and the like, or in the form `a|b|c`. Examples ("such as …") are not allowed
+/// values.
 pub(super) fn choices(description: &str) -> Vec<String> {
     let piped = description.split_whitespace().find_map(piped);
     piped
