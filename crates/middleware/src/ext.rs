@@ -6,7 +6,7 @@ use haft_core::{ChatModel, Tool, ToolSource, Toolset, toolset::ToolSourceExt as 
 use tower_layer::Layer;
 
 use crate::{
-    CachedReplies, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
+    CachedModel, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
     ReplyCache, ToolService, source_layer::LayerAdaptor,
 };
 
@@ -140,8 +140,8 @@ pub trait ModelMiddleware: ChatModel + Sized {
     }
 
     /// Caches replies. See [`ReplyCache`].
-    fn cached(self, cache: &ReplyCache) -> CachedReplies<Self> {
-        CachedReplies::new(self, cache)
+    fn cached(self, cache: &ReplyCache) -> CachedModel<Self> {
+        CachedModel::new(self, cache)
     }
 
     /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or your own

@@ -26,6 +26,6 @@ pub use lint::{Lint, LintKind, lint};
 pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use read_result::ReadResult;
 pub use registry::ToolRegistry;
-pub use reply_cache::{CachedReplies, ReplyCache};
-pub use result_cache::{CachedResults, ResultCache};
+pub use reply_cache::{CachedModel, ReplyCache};
+pub use result_cache::{CachedService, ResultCache};
 pub use tool_layer::{CallRequest, CallService, LayeredTool, ToolService};

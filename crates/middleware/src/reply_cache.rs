@@ -144,13 +144,13 @@ impl ReplyCache {
 /// A model with cached replies, created by
 /// [`ModelMiddleware::cached`](crate::ModelMiddleware::cached).
 #[derive(Clone)]
-pub struct CachedReplies<M> {
+pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
     owner: u64,
 }
 
-impl<M: ChatModel> CachedReplies<M> {
+impl<M: ChatModel> CachedModel<M> {
     pub(super) fn new(model: M, cache: &ReplyCache) -> Self {
         Self { model, cache: cache.clone(), owner: cache.0.next_owner() }
     }
@@ -182,7 +182,7 @@ fn provider_parts(request: &ChatRequest) -> Vec<Value> {
 }
 
 #[async_trait]
-impl<M: ChatModel> ChatModel for CachedReplies<M> {
+impl<M: ChatModel> ChatModel for CachedModel<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         match self.get(request) {
             Ok(response) => Ok(response),
@@ -217,8 +217,8 @@ impl<M: ChatModel> ChatModel for CachedReplies<M> {
 #[cfg(test)]
 mod tests;
 
-impl<M> std::fmt::Debug for CachedReplies<M> {
+impl<M> std::fmt::Debug for CachedModel<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedReplies").finish_non_exhaustive()
+        f.debug_struct("CachedModel").finish_non_exhaustive()
     }
 }

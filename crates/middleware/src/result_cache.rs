@@ -135,22 +135,22 @@ impl ResultCache {
 }
 
 impl<S> Layer<S> for ResultCache {
-    type Service = CachedResults<S>;
+    type Service = CachedService<S>;
 
-    fn layer(&self, inner: S) -> CachedResults<S> {
-        CachedResults { inner, cache: self.clone(), tool: self.0.next_owner() }
+    fn layer(&self, inner: S) -> CachedService<S> {
+        CachedService { inner, cache: self.clone(), tool: self.0.next_owner() }
     }
 }
 
 /// A service with cached results, created by the layer [`ResultCache`].
 #[derive(Clone)]
-pub struct CachedResults<S> {
+pub struct CachedService<S> {
     inner: S,
     cache: ResultCache,
     tool: u64,
 }
 
-impl<S> CachedResults<S> {
+impl<S> CachedService<S> {
     /// Returns the key of a call, or `None` if the call is not cacheable.
     fn key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
@@ -166,7 +166,7 @@ impl<S> CachedResults<S> {
     }
 }
 
-impl<S> Service<CallRequest> for CachedResults<S>
+impl<S> Service<CallRequest> for CachedService<S>
 where
     S: Service<CallRequest, Response = ToolOutcome, Error: Send, Future: Send> + Clone + Send + 'static,
 {
@@ -205,8 +205,8 @@ where
     }
 }
 
-impl<S> std::fmt::Debug for CachedResults<S> {
+impl<S> std::fmt::Debug for CachedService<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedResults").finish_non_exhaustive()
+        f.debug_struct("CachedService").finish_non_exhaustive()
     }
 }
