@@ -73,7 +73,7 @@ pub enum AuditOutcome {
     /// The call was suspended. A later record with the same id has the final outcome.
     Pending {
         /// The reason for the suspension.
-        waits_for: WaitsFor,
+        waits_for: PendingReason,
     },
 }
 
@@ -81,7 +81,7 @@ pub enum AuditOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum WaitsFor {
+pub enum PendingReason {
     /// Approval by a person.
     Approval,
     /// Input from a person.
@@ -96,7 +96,7 @@ pub enum WaitsFor {
 
 impl Audit {
     /// Creates the audit record of a call.
-    pub fn of(record: &CallRecord<'_>) -> Self {
+    pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
             started_at: record.started_at,
@@ -122,11 +122,11 @@ impl From<&CallOutcome> for AuditOutcome {
             },
             CallOutcome::Pending(waits) => Self::Pending {
                 waits_for: match &waits.pending.kind {
-                    PendingKind::Approval { .. } => WaitsFor::Approval,
-                    PendingKind::Input { .. } => WaitsFor::Input,
-                    PendingKind::External => WaitsFor::External,
-                    PendingKind::Nested { .. } => WaitsFor::Nested,
-                    _ => WaitsFor::Other,
+                    PendingKind::Approval { .. } => PendingReason::Approval,
+                    PendingKind::Input { .. } => PendingReason::Input,
+                    PendingKind::External => PendingReason::External,
+                    PendingKind::Nested { .. } => PendingReason::Nested,
+                    _ => PendingReason::Other,
                 },
             },
         }
@@ -181,7 +181,7 @@ impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
 
 impl<F: Fn(Audit) + Send + Sync> Recorder for AuditLog<F> {
     fn record(&self, record: &CallRecord<'_>) {
-        (self.0)(Audit::of(record));
+        (self.0)(Audit::from_record(record));
     }
 }
 

@@ -18,7 +18,7 @@ mod tool_layer;
 mod ttl_lru;
 
 pub use agent_tool::{AgentExt, AgentTool};
-pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
+pub use audit::{Audit, AuditLog, AuditOutcome, PendingReason};
 pub use chain::{Chain, ChainError, chain};
 pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
 pub use fallback::FallbackModel;
