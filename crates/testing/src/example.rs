@@ -32,10 +32,10 @@ const BUDGET: usize = 100_000;
 
 /// No valid value was found. A valid value may still exist: the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no example of the schema could be made, at {}: {reason}", if .place.is_empty() { "/" } else { .place })]
+#[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
 pub struct NoExample {
     /// JSON pointer of the part of the value that could not be generated. Empty for the root.
-    pub place: String,
+    pub pointer: String,
     /// The problem with the last attempt.
     pub reason: String,
 }
@@ -90,7 +90,7 @@ pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExa
             },
             Err(error) => vec![error],
         };
-        let has_next = generator.choices.advance(errors.iter().map(|error| error.place.as_str()));
+        let has_next = generator.choices.advance(errors.iter().map(|error| error.pointer.as_str()));
         last = errors.into_iter().next();
         if !has_next || generator.budget == 0 {
             break;
@@ -101,11 +101,11 @@ pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExa
 
 fn invalid(violation: &haft_core::schema::Violation) -> NoExample {
     let reason = format!("expected {}, but generated {}", violation.expected, violation.received);
-    NoExample { place: violation.pointer.clone(), reason }
+    NoExample { pointer: violation.pointer.clone(), reason }
 }
 
 fn no_example(pointer: &str, reason: impl Into<String>) -> NoExample {
-    NoExample { place: pointer.to_owned(), reason: reason.into() }
+    NoExample { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
 /// Generates values for one schema and its subschemas.

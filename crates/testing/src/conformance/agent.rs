@@ -17,7 +17,7 @@ use haft_core::{
 
 const ENDS: Promise = Promise {
     rule: "every run ends",
-    remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `within`",
+    remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `timeout`",
 };
 const PAIRED: Promise = Promise {
     rule: "every call in a transcript has exactly one result, in call order",
@@ -86,7 +86,7 @@ impl AgentCheck {
     }
 
     /// Sets the timeout of each run. Default: 5 seconds.
-    pub fn within(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

@@ -25,7 +25,7 @@ const PROFILE: Promise = Promise {
 };
 const ENDS: Promise = Promise {
     rule: "every request ends",
-    remedy: "put a deadline on each wait and return `ModelError::TimedOut`; allow the check more time with `within`",
+    remedy: "put a deadline on each wait and return `ModelError::TimedOut`; allow the check more time with `timeout`",
 };
 const REPLIES: Promise = Promise {
     rule: "a request gets a reply",
@@ -88,7 +88,7 @@ pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
 
 impl ModelCheck {
     /// Sets the timeout of each request. Default: 5 seconds.
-    pub fn within(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

@@ -69,7 +69,7 @@ impl SourceCheck {
     }
 
     /// Sets the timeout of each listing. Default: 5 seconds.
-    pub fn within(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

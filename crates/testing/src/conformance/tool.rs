@@ -102,7 +102,7 @@ impl ToolCheck {
     }
 
     /// Sets the timeout for the end of each call. Default: 5 seconds.
-    pub fn within(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

@@ -156,13 +156,20 @@ async fn conforming_agents_have_no_findings() {
 
 #[tokio::test]
 async fn malformed_event_sequences_are_found() {
-    check("no end", expect!["a run ends exactly once, with its output or an error: the stream ends with neither"])
-        .await;
-    check("two ends", expect!["a run ends exactly once, with its output or an error: 1 events follow the end"])
-        .await;
+    check(
+        "no end",
+        expect!["a run ends exactly once, with its output or an error: the stream ends with neither"],
+    )
+    .await;
+    check(
+        "two ends",
+        expect!["a run ends exactly once, with its output or an error: 1 events follow the end"],
+    )
+    .await;
     check("numbers", expect!["requests are numbered from 1: request 1 has the number 7"]).await;
     check("restarts numbers", expect!["requests are numbered from 1: request 2 has the number 1"]).await;
-    check("open call", expect![[r#"every started call finishes or is suspended: "call_1" does neither"#]]).await;
+    check("open call", expect![[r#"every started call finishes or is suspended: "call_1" does neither"#]])
+        .await;
 }
 
 #[tokio::test]
@@ -173,8 +180,7 @@ async fn invalid_transcripts_are_found() {
         expect!["a conversation can be continued: the new transcript does not start with the old one"],
     )
     .await;
-    check("rejects history", expect!["a conversation can be continued: the run cannot begin: no more"])
-        .await;
+    check("rejects history", expect!["a conversation can be continued: the run cannot begin: no more"]).await;
 }
 
 #[tokio::test]
@@ -188,7 +194,9 @@ async fn inconsistent_ends_and_endless_suspension_are_found() {
     .await;
     check(
         "always suspends",
-        expect!["a suspended run continues after a decision: with all decisions given, it is suspended as before"],
+        expect![
+            "a suspended run continues after a decision: with all decisions given, it is suspended as before"
+        ],
     )
     .await;
 }

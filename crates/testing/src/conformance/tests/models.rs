@@ -149,8 +149,11 @@ async fn call_ids_and_provider_data_may_differ() {
 
 #[tokio::test]
 async fn model_that_always_fails_is_found() {
-    check("down", expect!["a request gets a reply: every request fails: the model failed: connection refused"])
-        .await;
+    check(
+        "down",
+        expect!["a request gets a reply: every request fails: the model failed: connection refused"],
+    )
+    .await;
     conformance::model(faulty("down", ModelProfile::new("down"))).may_fail().await.assert();
 }
 

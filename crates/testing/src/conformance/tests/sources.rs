@@ -114,7 +114,9 @@ async fn failing_or_hanging_source_is_found() {
 async fn new_snapshot_per_listing_is_found() {
     check(
         faulty("new snapshot"),
-        expect!["an unchanged source returns the same snapshot: the second listing is another snapshot of [a]"],
+        expect![
+            "an unchanged source returns the same snapshot: the second listing is another snapshot of [a]"
+        ],
     )
     .await;
     check(

@@ -40,7 +40,7 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
 
 /// Checks a tool that does not end. The short timeout keeps the test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
-    let report = conformance::tool(tool).within(Duration::from_millis(200)).await;
+    let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
     expected.assert_eq(&broken(&report));
 }
 
@@ -122,8 +122,7 @@ async fn failure_with_given_arguments_is_found() {
     let fails = |_, _| Err(ToolError::failed("no such file"));
     check(tool_of(definition(), fails), expect![""]).await;
     let report = conformance::tool(tool_of(definition(), fails)).arguments(json!({"x": 1})).await;
-    expect!["a call with the given arguments succeeds: it fails: no such file"]
-        .assert_eq(&broken(&report));
+    expect!["a call with the given arguments succeeds: it fails: no such file"].assert_eq(&broken(&report));
 }
 
 #[tokio::test(flavor = "multi_thread")]
