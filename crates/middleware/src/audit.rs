@@ -120,8 +120,8 @@ impl From<&CallOutcome> for AuditOutcome {
                 Outcome::Done(_) => Self::Done,
                 Outcome::Failed(failure) => Self::Failed { kind: failure.kind },
             },
-            CallOutcome::Pending(waits) => Self::Pending {
-                waits_for: match &waits.pending.kind {
+            CallOutcome::Pending(suspended) => Self::Pending {
+                waits_for: match &suspended.pending.kind {
                     PendingKind::Approval { .. } => PendingReason::Approval,
                     PendingKind::Input { .. } => PendingReason::Input,
                     PendingKind::External => PendingReason::External,

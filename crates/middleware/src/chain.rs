@@ -227,7 +227,7 @@ impl Chain {
         let PendingKind::Nested { pending } = &suspended.pending().kind else {
             return Err(ToolError::failed("the chain is not waiting for this decision"));
         };
-        let [call] = pending.as_slice() else {
+        let [inner] = pending.as_slice() else {
             return Err(ToolError::failed("the chain waits for one call at a time"));
         };
         let checkpoint =
@@ -236,11 +236,11 @@ impl Chain {
                 source: Some(error.into()),
             })?;
         // Another version of the program may have another chain with this name.
-        if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *call.call.name) {
+        if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
         let resumed =
-            call.pending.clone().decided(decision_of(call, decisions)).map_err(ToolError::failed)?;
+            inner.pending.clone().decided(decision_of(inner, decisions)).map_err(ToolError::failed)?;
         Ok((checkpoint, Some(resumed)))
     }
 

@@ -31,11 +31,11 @@ use haft_core::call::BoxError;
 /// A [`CassetteModel`] records and replays it. The text form is JSON, formatted for review: each
 /// request contains only what is new since an earlier one, and each event of a reply is one line.
 ///
-/// Request data that a model does not see is not recorded: timestamps, durations and metadata. Call
-/// ids are replaced by numbers in their order. API keys are not part of a request at this level.
-/// Other secrets must be removed with [`CassetteModel::redacting`].
+/// Data without meaning for a model is not recorded: timestamps, durations and metadata. Call ids
+/// are replaced by numbers in their order. API keys are not part of a request at this level. Other
+/// secrets must be removed with [`CassetteModel::redacting`].
 ///
-/// A truncated result contains the random handle of the stored text, which differs in each process.
+/// The end of a truncated result contains a random handle, different in each process.
 /// To record and replay a conversation with truncated results, number the handles with
 /// [`MemoryResultStore::with_numbered_handles`].
 ///
@@ -63,12 +63,12 @@ pub enum CassetteError {
         /// The format version of the cassette.
         version: u32,
     },
-    /// An exchange follows an exchange that is not an earlier one.
+    /// An exchange refers to itself or to a later exchange.
     #[error("exchange {exchange} follows exchange {follows}, which is not an earlier one")]
     OutOfOrder {
         /// Number of the exchange, from 1.
         exchange: usize,
-        /// Number of the exchange that it refers to.
+        /// Number of the exchange it refers to.
         follows: usize,
     },
     /// There is no cassette to replay.
@@ -90,7 +90,7 @@ struct CassetteFile {
 }
 
 impl Cassette {
-    /// The format version that this build writes.
+    /// The format version of this build.
     pub const VERSION: u32 = 1;
 
     /// Creates an empty cassette.

@@ -53,7 +53,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a condition is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The violations that a check found.
+/// The result of a check: the violations it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the findings are in the report"]
 pub struct Report {

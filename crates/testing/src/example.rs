@@ -20,7 +20,7 @@ use self::text::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
-/// Maximum number of values that are generated and validated for one example.
+/// Maximum number of generated values until one is valid.
 const ATTEMPTS: usize = 500;
 
 /// Maximum nesting of a value. The validator accepts deeper values.
@@ -34,7 +34,7 @@ const BUDGET: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
 pub struct NoExample {
-    /// JSON pointer of the part of the value that could not be generated. Empty for the root.
+    /// JSON pointer to the failed part of the value. Empty for the root.
     pub pointer: String,
     /// The problem with the last attempt.
     pub reason: String,
@@ -75,7 +75,7 @@ pub fn example(schema: &Schema) -> Result<Value, NoExample> {
     nth_example(schema, 0)
 }
 
-/// Generates the example number `number`, for values that differ from one another.
+/// Generates another example for each `number`, as long as the schema allows it.
 ///
 /// `number` is read as a mixed-radix number with one digit per open choice of the schema.
 pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExample> {
@@ -117,11 +117,11 @@ struct Generator<'s> {
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// Addresses of the subschemas that apply to the enclosing values.
+    /// Addresses of the subschemas of all enclosing values.
     ancestors: Vec<usize>,
     /// Set while unique items or names are generated: many more texts and numbers are offered.
     needs_distinct: bool,
-    /// The part of [`BUDGET`] that is left.
+    /// The rest of [`BUDGET`].
     budget: usize,
 }
 
@@ -172,7 +172,7 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Generates a value that is valid for all `schemas`.
+    /// Generates a value for all `schemas`.
     fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
         let outer = self.ancestors.len();
         let value = self.dispatch(schemas, pointer, depth);

@@ -164,9 +164,9 @@ async fn dropped_reply_releases_its_permit() {
     let model = model.layer(layer);
     let request = request();
     drop(model.stream(&request));
-    let mut waits = model.stream(&request);
-    assert!(waits.next().now_or_never().is_none());
-    drop(waits);
+    let mut queued = model.stream(&request);
+    assert!(queued.next().now_or_never().is_none());
+    drop(queued);
     permits.add_permits(2);
     assert!(model.chat(&request).await.is_ok());
 }
@@ -182,28 +182,28 @@ fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
 async fn rate_limit_works_under_a_buffer() {
     let model =
         limited(ScriptedModel::new().text("one").chunks(["t", "wo"]).text("three").chunks(["fo", "ur"]), 2);
-    let (request, began) = (request(), Instant::now());
+    let (request, started) = (request(), Instant::now());
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one");
     assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
-    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), Duration::ZERO);
     let third = model.chat(&request).await.unwrap().message.text();
-    assert_eq!((third.as_str(), began.elapsed().as_secs()), ("three", 60));
+    assert_eq!((third.as_str(), started.elapsed().as_secs()), ("three", 60));
     assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
-    assert_eq!(began.elapsed().as_secs(), 60);
+    assert_eq!(started.elapsed().as_secs(), 60);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_queued_requests_use_no_slot() {
     let scripted = ScriptedModel::new().text("one").text("two");
     let model = limited(scripted.clone(), 1);
-    let (request, began) = (request(), Instant::now());
+    let (request, started) = (request(), Instant::now());
     model.chat(&request).await.unwrap();
     for _ in 0..20 {
         assert!(timeout(Duration::from_secs(1), model.chat(&request)).await.is_err());
         assert!(timeout(Duration::from_secs(1), model.stream(&request).next()).await.is_err());
     }
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "two");
-    assert_eq!((scripted.requests().len(), began.elapsed().as_secs()), (2, 60));
+    assert_eq!((scripted.requests().len(), started.elapsed().as_secs()), (2, 60));
 }
 
 #[tokio::test(start_paused = true)]

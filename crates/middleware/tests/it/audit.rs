@@ -134,9 +134,9 @@ async fn resumed_and_cached_calls_are_marked() {
     let (log, tools) = (Log::default(), ToolList::new("test", tools));
     let pipeline = log.pipeline();
     let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
-    let CallOutcome::Pending(waits) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
+    let CallOutcome::Pending(suspended) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
     for answer in [Decision::approved_with(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")] {
-        let resumed = ann().with_resumed(waits.pending.clone().decided(answer).unwrap());
+        let resumed = ann().with_resumed(suspended.pending.clone().decided(answer).unwrap());
         pipeline.call(&tools, &pay, &resumed).await;
     }
     for _ in 0..2 {

@@ -210,8 +210,8 @@ async fn suspended_calls_are_not_cached() {
     .layer(ResultCache::new(MINUTE));
     for answer in [1, 2] {
         let cx = ToolContext::default();
-        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &cx).await else { panic!() };
-        let answered = waits.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
+        let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
+        let answered = suspended.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
         assert_eq!(text(&tool, json!({}), &cx.with_resumed(answered)).await, answer.to_string());
     }
 }

@@ -500,19 +500,19 @@ async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
 }
 
 /// Serializes and deserializes, as another process would.
-fn reloaded(waits: PendingCall) -> PendingCall {
-    serde_json::from_str(&serde_json::to_string(&waits).unwrap()).unwrap()
+fn reloaded(suspended: PendingCall) -> PendingCall {
+    serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
 async fn answer(
     pipeline: &Pipeline,
     tool: &Chain,
-    waits: &PendingCall,
+    suspended: &PendingCall,
     answers: impl IntoIterator<Item = (&'static str, Decision)>,
 ) -> CallOutcome {
     let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
-    let resumed = waits.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
-    call(pipeline, tool.clone(), &waits.call.arguments, &cx(&[]).with_resumed(resumed)).await
+    let resumed = suspended.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
+    call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
 /// A nested approval shows the actual arguments. After it, the chain resumes without repeating
@@ -524,29 +524,31 @@ async fn suspended_chain_resumes_at_the_same_call() {
     let greet = Greet.with_definition(|it| it.with_policy(approval));
     let greeting = chain("greeting", (warns, greet, Count)).unwrap();
     let (pipeline, entries) = audited();
-    let CallOutcome::Pending(waits) = call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &cx(&[])).await
+    let CallOutcome::Pending(suspended) =
+        call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &cx(&[])).await
     else {
         panic!()
     };
-    let waits = reloaded(waits);
-    let [leaf] = waits.leaves()[..] else { panic!() };
+    let suspended = reloaded(suspended);
+    let [leaf] = suspended.leaves()[..] else { panic!() };
     assert_eq!(leaf.call.id, "call_1/2");
     assert_eq!(leaf.pending.kind, PendingKind::Approval { arguments: json!({"id": 7, "name": "Ann"}) });
 
-    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::approved())]).await.into_result();
+    let done =
+        answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::approved())]).await.into_result();
     assert_eq!(done.model_text(), "19");
     let others = Decision::approved_with(json!({"id": 1, "name": "B"}));
-    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", others)]).await.into_result();
+    let done = answer(&pipeline, &greeting, &suspended, [("call_1/2", others)]).await.into_result();
     expect![[r#"
         17
         Warning: it was approved with other arguments: {"id":1,"name":"B"}"#]]
     .assert_eq(&done.model_text());
-    let denied = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::denied("too loud"))])
+    let denied = answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::denied("too loud"))])
         .await
         .into_result();
     assert_eq!(denied.failure().unwrap().kind, FailureKind::Denied);
     expect!["greet: denied: too loud (before it ran: find_user)"].assert_eq(&denied.model_text());
-    let refused = waits.pending.clone().decided(Decision::denied("not at all")).unwrap();
+    let refused = suspended.pending.clone().decided(Decision::denied("not at all")).unwrap();
     let refused = call(&pipeline, greeting.clone(), "{}", &cx(&[]).with_resumed(refused)).await.into_result();
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
@@ -583,25 +585,27 @@ async fn decision_reaches_a_nested_chain() {
     let inner = chain("inner", (Now, ask)).unwrap();
     let outer = chain("outer", (Now, inner, Count)).unwrap();
     let (pipeline, _) = audited();
-    let CallOutcome::Pending(waits) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else { panic!() };
-    let waits = reloaded(waits);
-    assert_eq!(waits.leaves()[0].call.id, "call_1/2/2");
+    let CallOutcome::Pending(suspended) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else {
+        panic!()
+    };
+    let suspended = reloaded(suspended);
+    assert_eq!(suspended.leaves()[0].call.id, "call_1/2/2");
     let input = |value| Decision::Input { value: json!(value) };
-    let CallOutcome::Pending(waits) =
-        answer(&pipeline, &outer, &waits, [("call_1/2/2", input("this"))]).await
+    let CallOutcome::Pending(suspended) =
+        answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("this"))]).await
     else {
         panic!()
     };
-    let waits = reloaded(waits);
-    assert_eq!(waits.leaves()[0].pending.kind, PendingKind::input("Sure?"));
-    let done = answer(&pipeline, &outer, &waits, [("call_1/2/2", input("yes"))]).await.into_result();
+    let suspended = reloaded(suspended);
+    assert_eq!(suspended.leaves()[0].pending.kind, PendingKind::input("Sure?"));
+    let done = answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
     // A different chain with the same name is not resumed.
     let other = chain("outer", (Now, Greet, Count)).unwrap();
-    let lost = answer(&pipeline, &other, &waits, [("call_1/2/2", input("yes"))]).await.into_result();
+    let lost = answer(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(lost.model_text(), "the chain has changed since it was suspended");
     // Without a decision, the chain stays suspended.
-    let CallOutcome::Pending(again) = answer(&pipeline, &outer, &waits, []).await else { panic!() };
+    let CallOutcome::Pending(again) = answer(&pipeline, &outer, &suspended, []).await else { panic!() };
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
 }
 

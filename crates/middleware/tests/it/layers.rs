@@ -120,10 +120,10 @@ async fn errors_of_the_tool_keep_their_kind() {
 #[tokio::test(start_paused = true)]
 async fn concurrency_limit_bounds_parallel_calls() {
     let tool = slow("slow").layer(ConcurrencyLimitLayer::new(2));
-    let began = Instant::now();
+    let started = Instant::now();
     let results = join_all((0..6).map(|_| call_text(&tool))).await;
     assert!(results.iter().all(|text| text == "done"));
-    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(started.elapsed().as_secs(), 3);
 }
 
 /// A call that times out or is dropped releases its permit.
@@ -136,18 +136,18 @@ async fn aborted_calls_release_their_permit() {
     assert_eq!(tool.invoke(json!({})).now_or_never(), None);
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
     // The deadline includes the time in the queue.
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(call_text(&tool), call_text(&tool));
-    assert_eq!(began.elapsed().as_secs(), 1);
+    assert_eq!(started.elapsed().as_secs(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rate_limit_works_under_a_buffer() {
     let tool = flaky(0, Policy::default()).0.layer(ServiceBuilder::new().buffer(8).rate_limit(2, SECOND));
-    let began = Instant::now();
+    let started = Instant::now();
     let results = join_all((0..5).map(|_| call_text(&tool))).await;
     assert!(results.iter().all(|text| text == "up"), "{results:?}");
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,9 +298,9 @@ async fn faulty_layer_affects_only_its_call() {
             .with(tool.layer(layer_fn(move |inner| Faulty(fault, inner))))
             .with_pipeline(Pipeline::new().with_recorder(log.clone()));
         for calls in 1..=2 {
-            let began = Instant::now();
+            let started = Instant::now();
             assert_eq!(tools.call("flaky", json!({})).await.model_text(), text, "{fault:?}");
-            assert!(began.elapsed() <= SECOND);
+            assert!(started.elapsed() <= SECOND);
             assert_eq!(log.0.load(Ordering::Relaxed), calls, "{fault:?}");
         }
     }
@@ -356,9 +356,9 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     });
     let mut cx = ToolContext::new(Arc::clone(&run), "1");
     for (answer, layered) in [(Decision::approved(), 0), (Decision::Input { value: json!(7) }, 1)] {
-        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &cx).await else { panic!() };
+        let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
         assert_eq!(seen.load(Ordering::Relaxed), layered);
-        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(waits.pending.decided(answer).unwrap());
+        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(suspended.pending.decided(answer).unwrap());
     }
     assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().model_text(), "7");
     assert_eq!(seen.load(Ordering::Relaxed), 2);
@@ -396,15 +396,15 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     registry.register(slow("c")).unwrap();
     let after = list().await;
     let called = async |list: &ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(called(&before, "x_a"), called(&before, "x_b"), called(&after, "x_c"));
-    assert_eq!(began.elapsed().as_secs(), 1, "each tool has its own limit");
+    assert_eq!(started.elapsed().as_secs(), 1, "each tool has its own limit");
     futures::join!(called(&before, "x_a"), called(&after, "x_a"));
-    assert_eq!(began.elapsed().as_secs(), 3, "and keeps it while it is listed");
+    assert_eq!(started.elapsed().as_secs(), 3, "and keeps it while it is listed");
     registry.replace(slow("a").with_definition(|it| it.with_description("Another."))).unwrap();
     let replaced = list().await;
     futures::join!(called(&after, "x_a"), called(&replaced, "x_a"));
-    assert_eq!(began.elapsed().as_secs(), 4, "a new definition has a new limit");
+    assert_eq!(started.elapsed().as_secs(), 4, "a new definition has a new limit");
 }
 
 /// Behaviour B75: adaptors and servers recreate their tools with each list.
@@ -419,9 +419,9 @@ async fn recreated_tool_keeps_its_layer() {
     let after = list().await;
     assert_ne!(before.id(), after.id());
     let called = async |list: &ToolList| list.get("x_a").unwrap().invoke_with(json!({}), &cx).await;
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(called(&before), called(&after));
-    assert_eq!(began.elapsed().as_secs(), 2, "it keeps its limit");
+    assert_eq!(started.elapsed().as_secs(), 2, "it keeps its limit");
 }
 
 /// Two callers may have different tools with equal definitions, for example on their own
@@ -461,7 +461,7 @@ async fn global_limit_applies_to_all_tools() {
         .with_all([slow("a"), slow("b")])
         .layered(GlobalConcurrencyLimitLayer::with_semaphore(all));
     let tools = Toolset::new().with_source(source);
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(tools.call("a", json!({})), tools.call("b", json!({})));
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// Maximum number of differences that are listed. The rest is counted.
+/// Maximum number of listed differences. The rest is counted.
 const MAX_DIFFERENCES: usize = 8;
 
 /// Maximum length of a value, in characters.

@@ -8,7 +8,8 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 /// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// In the text form: number (from 1) of the exchange whose request this one extends.
+    /// In the text form: number (from 1) of an earlier exchange. `request` then contains only the
+    /// difference to its request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
     /// The request as

@@ -4,12 +4,12 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
-    /// Replays only. A request that is not recorded fails. For CI.
+    /// Replays only. Unrecorded requests fail. For CI.
     #[default]
     Replay,
     /// Records every request again.
     Record,
-    /// Replays recorded requests, records new ones, and removes exchanges that were not requested.
+    /// Replays recorded requests, records new ones, and removes unused exchanges.
     Auto,
 }
 

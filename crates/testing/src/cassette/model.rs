@@ -22,9 +22,9 @@ use haft_core::{
 ///
 /// # Replay
 ///
-/// A request gets the reply of the first equal recorded request that was not used yet. The order of
-/// requests does not matter, so concurrent runs can be replayed. A request that is not recorded
-/// fails with the difference to the most similar one.
+/// A request gets the reply of the first equal and unused recorded request. The order of requests
+/// does not matter, so concurrent runs can be replayed. An unrecorded request fails with its
+/// differences to the most similar recorded one.
 ///
 /// Clones share the cassette. When the last clone is dropped, it panics if a request was not
 /// recorded, or if recorded exchanges were not requested. A panic in a spawned task can go
@@ -52,7 +52,7 @@ use haft_core::{
 /// ```
 #[derive(Clone)]
 pub struct CassetteModel {
-    /// The model for requests that are not recorded.
+    /// The model for unrecorded requests.
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
     redaction: Redaction,
@@ -66,12 +66,12 @@ struct Tape {
 
 #[derive(Default)]
 struct TapeState {
-    /// Recorded exchanges that were not requested yet, with their numbers.
+    /// Unused recorded exchanges, with their numbers.
     remaining: Vec<(usize, Exchange)>,
     /// Exchanges of this run, in order. The reply is empty while it is in progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
-    /// Messages about requests that are not recorded.
+    /// Error messages of unrecorded requests.
     unexpected: Vec<String>,
     /// Set by `verify`: the panic on drop would repeat its error.
     is_reported: bool,
@@ -163,9 +163,9 @@ impl CassetteModel {
     /// Applies a function to all texts of requests and replies before they are recorded or
     /// compared.
     ///
-    /// Use it to remove secrets, paths and dates. A text that was streamed in several events is
-    /// recorded as one event if the function changes it. Add the functions before the first
-    /// request, and use the same functions for the replay.
+    /// Use it to remove secrets, paths and dates. If it changes a text that spans several events,
+    /// the text is recorded as one event. Add the functions before the first request, and use the
+    /// same functions for the replay.
     ///
     /// # Examples
     ///
@@ -189,10 +189,11 @@ impl CassetteModel {
         is_new.then(|| cassette.to_string())
     }
 
-    /// Checks that all recorded exchanges were requested, and no others.
+    /// Checks that the requests match the cassette: all exchanges are used, and no request was
+    /// unrecorded.
     ///
-    /// Always succeeds in the modes `record` and `auto`. After a check, dropping the model does not
-    /// panic, except for later requests that are not recorded.
+    /// Always succeeds in the modes `record` and `auto`. After a check, dropping the model panics
+    /// only for later unrecorded requests.
     ///
     /// # Errors
     ///

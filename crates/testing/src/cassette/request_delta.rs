@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// Returns the number (from 1) of the longest earlier request that `request` extends, and the
-/// members and messages that are new.
+/// Returns the number (from 1) of the longest earlier request with a prefix of the messages of
+/// `request`, and the new members and messages.
 pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
     let current = messages(request);
     let is_prefix = |before: &Value| {
@@ -37,7 +37,7 @@ pub(super) fn apply(earlier: &Value, new: Value) -> Value {
         for (key, value) in new {
             match (whole.get_mut(&key), value) {
                 (Some(Value::Array(messages)), Value::Array(more)) if key == MESSAGES => {
-                    messages.extend(more)
+                    messages.extend(more);
                 }
                 (_, value) => drop(whole.insert(key, value)),
             }

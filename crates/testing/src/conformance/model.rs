@@ -44,7 +44,7 @@ const DROPPED: Promise = Promise {
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 
-/// Maximum tokens of a reply, so that a model that never stops also ends.
+/// Maximum tokens of a reply. It also ends models that would never stop.
 const TOKENS: u32 = 200;
 
 /// A check of a model, created by [`model`]. Await it to run it.

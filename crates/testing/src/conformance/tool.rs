@@ -210,12 +210,12 @@ impl ToolCheck {
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         for (promise, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
-            let begun = Arc::new(AtomicBool::new(false));
-            let watched = StartProbe { tool: Arc::clone(&self.tool), begun: Arc::clone(&begun) };
+            let started = Arc::new(AtomicBool::new(false));
+            let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
             let cancellation = CancellationToken::new();
             let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
             let mut calls = Box::pin(pipeline.batch(Batch {
-                tools: ToolList::new("check", [watched]),
+                tools: ToolList::new("check", [probe]),
                 calls: vec![call],
                 run: self.context_of(&cancellation),
                 ..Batch::default()
@@ -224,7 +224,7 @@ impl ToolCheck {
             let mut is_over = false;
             for _ in 0..MAX_POLLS {
                 is_over = with_timeout(POLL_INTERVAL, calls.next()).await.is_some();
-                if is_over || begun.load(Ordering::Relaxed) {
+                if is_over || started.load(Ordering::Relaxed) {
                     break;
                 }
             }
@@ -245,7 +245,7 @@ impl ToolCheck {
 /// Wraps a tool and records the start of a call.
 struct StartProbe {
     tool: Arc<dyn Tool>,
-    begun: Arc<AtomicBool>,
+    started: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -255,7 +255,7 @@ impl Tool for StartProbe {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        self.begun.store(true, Ordering::Relaxed);
+        self.started.store(true, Ordering::Relaxed);
         self.tool.call(arguments, cx).await
     }
 }

@@ -1,9 +1,9 @@
 use std::collections::HashMap;
 
-/// Maximum number of choices inside an invalid part that are varied before the enclosing ones.
+/// Maximum number of choices to vary inside an invalid part, before the enclosing choices.
 const MAX_NESTED: usize = 4;
 
-/// The open choices of a schema, and the option that is selected for each.
+/// The open choices of a schema and the selected options.
 ///
 /// After a validation error, [`advance`](Self::advance) selects the next option of the choice
 /// nearest to the error. The choices carry over like the digits of a number.

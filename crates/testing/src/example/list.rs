@@ -6,7 +6,7 @@ use super::merged::{MergedSchema, size};
 use super::{Generator, NoExample, no_example};
 use haft_schema::reference::join;
 
-/// Maximum number of values that are generated to find one more distinct item.
+/// Maximum number of generated values per distinct item.
 const MAX_RETRIES: usize = 2_000;
 
 /// Maximum number of items.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 #[derive(Default)]
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// Addresses of the `dependentRequired` and `dependentSchemas` entries that were applied.
+    /// Addresses of the applied `dependentRequired` and `dependentSchemas` entries.
     pub(super) followed: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ impl<'s> MergedSchema<'s> {
         self.rules(keyword).filter_map(size).min()
     }
 
-    /// The values that every `enum` and `const` allows. `None` without these keywords.
+    /// The values in every `enum` and `const`. `None` without these keywords.
     pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
         let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
         let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
@@ -62,7 +62,7 @@ impl<'s> MergedSchema<'s> {
         self.rules("type").next().is_some()
     }
 
-    /// The types that every `type` allows. `null` is the last one.
+    /// The types in every `type`. `null` is the last one.
     pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
             Value::Array(names) => names.iter().filter_map(JsonType::of).collect(),
@@ -80,7 +80,8 @@ impl<'s> MergedSchema<'s> {
         kinds
     }
 
-    /// All types, for schemas without `type`. The type that the other keywords constrain is first.
+    /// All types, for schemas without `type`. The type of the other keywords is first: a schema
+    /// with `minimum` is probably for a number.
     fn inferred_types(&self) -> Vec<JsonType> {
         let says = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))

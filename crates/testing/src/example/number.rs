@@ -6,7 +6,7 @@ use haft_core::Schema;
 
 const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
-/// Number of multiples that are tried on each side of the bounds.
+/// Number of multiples to try on each side of the bounds.
 const MULTIPLES: usize = 4;
 
 impl<'s> Generator<'s> {
@@ -24,7 +24,7 @@ impl<'s> Generator<'s> {
         let chosen = self.choices.choose(pointer, "number", 0, ways);
         Ok(candidates.get(chosen).cloned().unwrap_or_else(|| {
             let step = step(merged);
-            #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+            #[expect(clippy::cast_precision_loss, reason = "at most 5,000")]
             let next = first.as_f64().unwrap_or(0.0) + step * chosen as f64;
             value_of(next, is_integer).unwrap_or(Value::Null)
         }))
@@ -41,7 +41,7 @@ fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     let down = (most / step).floor() * step;
     let mut tried: Vec<Value> = Vec::new();
     let mut plain = vec![0.0, 1.0];
-    #[expect(clippy::cast_precision_loss, reason = "a few")]
+    #[expect(clippy::cast_precision_loss, reason = "at most 4")]
     plain.extend((0..MULTIPLES).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
     tried.extend(plain.into_iter().filter_map(|number| value_of(number, is_integer)));

@@ -5,7 +5,7 @@ use super::{Generator, NoExample, no_example};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// Maximum depth at which optional members are generated.
+/// Maximum depth of generated optional members.
 const OPTIONAL_DEPTH: usize = 2;
 
 /// Maximum number of generated names, for `minProperties` without enough declared properties.
