@@ -66,7 +66,7 @@ pub struct Report {
 #[non_exhaustive]
 pub struct Finding {
     /// The rule of the contract.
-    pub promise: &'static str,
+    pub rule: &'static str,
     /// The observed behaviour.
     pub problem: String,
     /// A way to fix it.
@@ -75,8 +75,8 @@ pub struct Finding {
 
 /// A rule of a trait's contract, with the remedy for violations.
 #[derive(Clone, Copy)]
-struct Promise {
-    rule: &'static str,
+struct Rule {
+    text: &'static str,
     remedy: &'static str,
 }
 
@@ -85,14 +85,14 @@ impl Report {
         Self { subject: subject.into(), findings: Vec::new() }
     }
 
-    fn add(&mut self, promise: Promise, problem: impl Into<String>) {
-        let Promise { rule, remedy } = promise;
-        self.findings.push(Finding { promise: rule, problem: problem.into(), remedy });
+    fn add(&mut self, rule: Rule, problem: impl Into<String>) {
+        let Rule { text, remedy } = rule;
+        self.findings.push(Finding { rule: text, problem: problem.into(), remedy });
     }
 
-    fn require(&mut self, promise: Promise, holds: bool, problem: impl FnOnce() -> String) {
+    fn require(&mut self, rule: Rule, holds: bool, problem: impl FnOnce() -> String) {
         if !holds {
-            self.add(promise, problem());
+            self.add(rule, problem());
         }
     }
 
@@ -114,9 +114,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.findings.len() {
-            0 => return write!(f, "{} keeps what it promises", self.subject),
-            1 => write!(f, "{} breaks a promise", self.subject)?,
-            many => write!(f, "{} breaks {many} promises", self.subject)?,
+            0 => return write!(f, "{} conforms", self.subject),
+            1 => write!(f, "{} violates a rule", self.subject)?,
+            many => write!(f, "{} violates {many} rules", self.subject)?,
         }
         self.findings.iter().try_for_each(|finding| write!(f, "\n{finding}"))
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "- {}: {}\n  remedy: {}", self.promise, self.problem, self.remedy)
+        write!(f, "- {}: {}\n  remedy: {}", self.rule, self.problem, self.remedy)
     }
 }
 

@@ -7,7 +7,7 @@ use futures::{
 use tokio_util::sync::CancellationToken;
 
 use super::events::{self, RunEnd};
-use super::{DEFAULT_TIMEOUT, Promise, Report, pairing, wait_until, with_timeout};
+use super::{DEFAULT_TIMEOUT, Report, Rule, pairing, wait_until, with_timeout};
 use haft_core::{
     Agent, RunInput, RunOutput, Transcript,
     agent::{AgentErrorKind, Parked},
@@ -15,36 +15,36 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
 };
 
-const ENDS: Promise = Promise {
-    rule: "every run ends",
+const ENDS: Rule = Rule {
+    text: "every run ends",
     remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `timeout`",
 };
-const PAIRED: Promise = Promise {
-    rule: "every call in a transcript has exactly one result, in call order",
+const PAIRED: Rule = Rule {
+    text: "every call in a transcript has exactly one result, in call order",
     remedy: "add a result for each open call before the run ends, also after an error",
 };
-const CONSISTENT: Promise = Promise {
-    rule: "`run` and `stream` end in the same way",
+const CONSISTENT: Rule = Rule {
+    text: "`run` and `stream` end in the same way",
     remedy: "keep the default implementation of `run`, or share one loop",
 };
-const FOLLOWS: Promise = Promise {
-    rule: "a conversation can be continued",
+const FOLLOWS: Rule = Rule {
+    text: "a conversation can be continued",
     remedy: "treat the transcript of `RunStart::New` as the earlier conversation",
 };
-const SAVED: Promise = Promise {
-    rule: "a suspended run is unchanged by a round trip through JSON",
+const SAVED: Rule = Rule {
+    text: "a suspended run is unchanged by a round trip through JSON",
     remedy: "keep only JSON data in `Parked::state`, and no handles",
 };
-const RESUMES: Promise = Promise {
-    rule: "a suspended run continues after a decision",
+const RESUMES: Rule = Rule {
+    text: "a suspended run continues after a decision",
     remedy: "read `RunStart::Resume`: the saved state, and the decisions by call id",
 };
-const CANCELLED: Promise = Promise {
-    rule: "cancelling ends a run",
+const CANCELLED: Rule = Rule {
+    text: "cancelling ends a run",
     remedy: "watch the token of `RunInput::context`, close the open calls, and end with `AgentErrorKind::Cancelled`",
 };
-const DROPPED: Promise = Promise {
-    rule: "dropping the stream ends the run and its tasks",
+const DROPPED: Rule = Rule {
+    text: "dropping the stream ends the run and its tasks",
     remedy: "own spawned tasks: abort them when the stream is dropped",
 };
 
@@ -123,12 +123,12 @@ impl AgentCheck {
         &self,
         input: RunInput,
         requests: &mut u32,
-        promise: Promise,
+        rule: Rule,
         report: &mut Report,
     ) -> Option<RunEnd> {
         let Some(events) = with_timeout(self.timeout, self.agent.stream(input).collect::<Vec<_>>()).await
         else {
-            report.add(promise, format!("no end in {:?}", self.timeout));
+            report.add(rule, format!("no end in {:?}", self.timeout));
             return None;
         };
         let end = events::check(events, requests, report)?;

@@ -2,22 +2,22 @@
 
 use std::collections::HashSet;
 
-use super::{Promise, Report};
+use super::{Report, Rule};
 use haft_core::{
     RunEvent, RunOutput,
     agent::{AgentError, AgentErrorKind},
 };
 
-const ENDS: Promise = Promise {
-    rule: "a run ends exactly once, with its output or an error",
+const ENDS: Rule = Rule {
+    text: "a run ends exactly once, with its output or an error",
     remedy: "yield `RunEvent::Done` or an error last, and nothing after it",
 };
-const CALLS: Promise = Promise {
-    rule: "every started call finishes or is suspended",
+const CALLS: Rule = Rule {
+    text: "every started call finishes or is suspended",
     remedy: "yield `CallFinished` or `CallPending` with the id of each `CallStarted` before the run ends",
 };
-const REQUESTS: Promise = Promise {
-    rule: "requests are numbered from 1",
+const REQUESTS: Rule = Rule {
+    text: "requests are numbered from 1",
     remedy: "number `RequestStarted` in the order of the requests; a resumed run continues the numbers",
 };
 

@@ -11,7 +11,7 @@ use futures::{
 };
 use serde_json::json;
 
-use super::{DEFAULT_TIMEOUT, Promise, Report, reply, with_timeout};
+use super::{DEFAULT_TIMEOUT, Report, Rule, reply, with_timeout};
 use haft_core::{
     ChatModel, Message, Schema, ToolDefinition, ToolError, ToolName, ToolOutput,
     model::{ChatRequest, ChatResponse, ChatSettings, ModelError, ResponseFormat},
@@ -19,28 +19,28 @@ use haft_core::{
     toolset::ToolList,
 };
 
-const PROFILE: Promise = Promise {
-    rule: "the profile is constant and has a name",
+const PROFILE: Rule = Rule {
+    text: "the profile is constant and has a name",
     remedy: "create the profile once, with the provider's name of the model",
 };
-const ENDS: Promise = Promise {
-    rule: "every request ends",
+const ENDS: Rule = Rule {
+    text: "every request ends",
     remedy: "put a deadline on each wait and return `ModelError::TimedOut`; allow the check more time with `timeout`",
 };
-const REPLIES: Promise = Promise {
-    rule: "a request gets a reply",
+const REPLIES: Rule = Rule {
+    text: "a request gets a reply",
     remedy: "start the server of the model and set its key; if it may be down, allow failures with `may_fail`",
 };
-const SAME: Promise = Promise {
-    rule: "`chat` and `stream` give the same reply",
+const SAME: Rule = Rule {
+    text: "`chat` and `stream` give the same reply",
     remedy: "send the same request in both, and parse both replies with the same rules",
 };
-const SCHEMA: Promise = Promise {
-    rule: "a reply matches the requested schema",
+const SCHEMA: Rule = Rule {
+    text: "a reply matches the requested schema",
     remedy: "send the schema to the server, or set `json_schema: false` in the profile",
 };
-const DROPPED: Promise = Promise {
-    rule: "a dropped request does not affect the next one",
+const DROPPED: Rule = Rule {
+    text: "a dropped request does not affect the next one",
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 

@@ -4,35 +4,35 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{Promise, Report};
+use super::{Report, Rule};
 use haft_core::{
     content::Content,
     message::AssistantMessage,
     model::{ChatEvent, ChatResponse, FinishReason, ModelError},
 };
 
-const NOT_EMPTY: Promise = Promise {
-    rule: "a reply has text or calls",
+const NOT_EMPTY: Rule = Rule {
+    text: "a reply has text or calls",
     remedy: "return `ModelError::EmptyResponse` for a reply with neither",
 };
-const COUNTED: Promise = Promise {
-    rule: "a reply counts as a request",
+const COUNTED: Rule = Rule {
+    text: "a reply counts as a request",
     remedy: "set `usage`, with `Usage::of_request` if the tokens are unknown: the limits of a run depend on it",
 };
-const IDENTIFIED: Promise = Promise {
-    rule: "each call has a unique id and a name",
+const IDENTIFIED: Rule = Rule {
+    text: "each call has a unique id and a name",
     remedy: "generate ids if the server sends none or duplicates",
 };
-const COMPLETE: Promise = Promise {
-    rule: "an incomplete call is never returned",
+const COMPLETE: Rule = Rule {
+    text: "an incomplete call is never returned",
     remedy: "return `ModelError::Truncated` with the partial reply",
 };
-const ENDS: Promise = Promise {
-    rule: "a stream ends exactly once, with the whole reply or an error",
+const ENDS: Rule = Rule {
+    text: "a stream ends exactly once, with the whole reply or an error",
     remedy: "yield `ChatEvent::Finished` last and once; end a broken stream with `ModelError::Truncated`",
 };
-const ADDS_UP: Promise = Promise {
-    rule: "the deltas of a stream add up to the whole reply",
+const ADDS_UP: Rule = Rule {
+    text: "the deltas of a stream add up to the whole reply",
     remedy: "yield each piece as a delta, and build `ChatEvent::Finished` from the same pieces",
 };
 

@@ -5,38 +5,38 @@ use futures::{
     future::{BoxFuture, join_all},
 };
 
-use super::{DEFAULT_TIMEOUT, Promise, Report, with_timeout};
+use super::{DEFAULT_TIMEOUT, Report, Rule, with_timeout};
 use haft_core::{
     ToolDefinition, ToolName, ToolSource,
     toolset::{ListContext, ToolList},
 };
 
-const LABEL: Promise = Promise {
-    rule: "the label names the source",
+const LABEL: Rule = Rule {
+    text: "the label names the source",
     remedy: "return a constant text, such as `mcp:files`, and use it in errors",
 };
-const LISTS: Promise = Promise {
-    rule: "the source lists its tools in time",
+const LISTS: Rule = Rule {
+    text: "the source lists its tools in time",
     remedy: "connect before listing, and put a deadline on each wait; check a source that is able to list",
 };
-const SAME: Promise = Promise {
-    rule: "an unchanged source returns the same snapshot",
+const SAME: Rule = Rule {
+    text: "an unchanged source returns the same snapshot",
     remedy: "store the `ToolList` and return clones until something changes: an agent lists before each request",
 };
-const CONSISTENT: Promise = Promise {
-    rule: "listing does not change the tools",
+const CONSISTENT: Rule = Rule {
+    text: "listing does not change the tools",
     remedy: "return the same tools with the same definitions until something changes",
 };
-const CONCURRENT: Promise = Promise {
-    rule: "concurrent listings all return the tools",
+const CONCURRENT: Rule = Rule {
+    text: "concurrent listings all return the tools",
     remedy: "let later callers wait for the listing in progress",
 };
-const DROPPED: Promise = Promise {
-    rule: "a dropped listing does not affect the next one",
+const DROPPED: Rule = Rule {
+    text: "a dropped listing does not affect the next one",
     remedy: "leave no lock and no half-read answer behind when the future is dropped",
 };
-const FOUND: Promise = Promise {
-    rule: "each tool is found by the name in its definition, which is constant",
+const FOUND: Rule = Rule {
+    text: "each tool is found by the name in its definition, which is constant",
     remedy: "create the definition once and store it in the tool",
 };
 
@@ -113,17 +113,17 @@ impl SourceCheck {
         report
     }
 
-    /// Lists the tools. Reports a failure under `promise`.
-    async fn list(&self, report: &mut Report, promise: Promise) -> Option<ToolList> {
+    /// Lists the tools. Reports a failure under `rule`.
+    async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),
             Some(Err(error)) => {
                 report.require(LABEL, error.label == self.source.label(), || {
                     format!("an error has the label {:?}", error.label)
                 });
-                report.add(promise, error.to_string());
+                report.add(rule, error.to_string());
             }
-            None => report.add(promise, format!("no list in {:?}", self.timeout)),
+            None => report.add(rule, format!("no list in {:?}", self.timeout)),
         }
         None
     }

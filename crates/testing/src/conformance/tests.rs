@@ -11,8 +11,8 @@ use super::Report;
 fn broken(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {
-        if !lines.iter().any(|line| line.starts_with(finding.promise)) {
-            lines.push(format!("{}: {}", finding.promise, finding.problem));
+        if !lines.iter().any(|line| line.starts_with(finding.rule)) {
+            lines.push(format!("{}: {}", finding.rule, finding.problem));
         }
     }
     lines.join("\n")

@@ -14,47 +14,47 @@ use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Promise, Report, wait_until, with_timeout};
+use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Report, Rule, wait_until, with_timeout};
 use crate::example;
 use haft_core::{
     Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, pipeline::Batch,
     tool::RunContext, toolset::ToolList,
 };
 
-const STABLE: Promise = Promise {
-    rule: "the definition is constant",
+const STABLE: Rule = Rule {
+    text: "the definition is constant",
     remedy: "create the definition once and store it in the tool",
 };
-const USABLE: Promise = Promise {
-    rule: "the definition is valid",
+const USABLE: Rule = Rule {
+    text: "the definition is valid",
     remedy: "correct the definition: `Toolset::check` reports the same defect at startup",
 };
-const ACCEPTS: Promise = Promise {
-    rule: "arguments that match the schema are accepted",
+const ACCEPTS: Rule = Rule {
+    text: "arguments that match the schema are accepted",
     remedy: "describe the accepted arguments in the schema; if generated arguments make no sense, set some with `arguments`",
 };
-const SUCCEEDS: Promise = Promise {
-    rule: "a call with the given arguments succeeds",
+const SUCCEEDS: Rule = Rule {
+    text: "a call with the given arguments succeeds",
     remedy: "set arguments and a context with which the tool succeeds: the check does not look into failed calls",
 };
-const NO_PANIC: Promise = Promise {
-    rule: "a call does not panic",
+const NO_PANIC: Rule = Rule {
+    text: "a call does not panic",
     remedy: "return an error: `ToolError::Failed` says what the model reads",
 };
-const RECOVERS: Promise = Promise {
-    rule: "a failed call does not stop the run",
+const RECOVERS: Rule = Rule {
+    text: "a failed call does not stop the run",
     remedy: "set the state that the tool needs with `context`; return `ToolError::Fatal` only for errors that must stop the run",
 };
-const RESULT: Promise = Promise {
-    rule: "a result matches the output schema",
+const RESULT: Rule = Rule {
+    text: "a result matches the output schema",
     remedy: "return `ToolOutput::structured` with a matching value, or correct the output schema",
 };
-const CANCELLED: Promise = Promise {
-    rule: "a cancelled call ends",
+const CANCELLED: Rule = Rule {
+    text: "a cancelled call ends",
     remedy: "do not block in `call`: await, or move the work to `spawn_blocking` and end it when the context's token is cancelled",
 };
-const DROPPED: Promise = Promise {
-    rule: "dropping a call ends it",
+const DROPPED: Rule = Rule {
+    text: "dropping a call ends it",
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
@@ -134,7 +134,7 @@ impl ToolCheck {
             }
         };
         self.call(&definition, &arguments, &mut report).await;
-        if report.findings.iter().all(|finding| finding.promise != NO_PANIC.rule) {
+        if report.findings.iter().all(|finding| finding.rule != NO_PANIC.text) {
             self.call_with_invalid_arguments(&definition, &arguments, &mut report).await;
         }
         self.interrupt(&definition, &arguments, &mut report).await;
@@ -208,7 +208,7 @@ impl ToolCheck {
 
     /// Cancels a call in progress, and drops another one.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        for (promise, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
+        for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
             let started = Arc::new(AtomicBool::new(false));
             let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
@@ -237,7 +237,7 @@ impl ToolCheck {
             }
             drop(calls);
             let ended = wait_until(self.timeout, || pipeline.abandoned_calls() == 0).await;
-            report.require(promise, ended, || format!("it still runs after {:?}", self.timeout));
+            report.require(rule, ended, || format!("it still runs after {:?}", self.timeout));
         }
     }
 }

@@ -186,7 +186,7 @@ async fn call_that_outlives_cancellation_or_drop_is_found() {
 async fn report_contains_the_remedy() {
     let report = conformance::tool(tool_of(definition(), |_, _| panic!("oh"))).await;
     expect![[r#"
-        tool "double" breaks a promise
+        tool "double" violates a rule
         - a call does not panic: it panics when it is called with {"x":0}
           remedy: return an error: `ToolError::Failed` says what the model reads"#]]
     .assert_eq(&report.to_string());
