@@ -13,8 +13,8 @@ use haft_core::{
     tool::Principal,
 };
 
-/// The audit record of a call: caller, tool, redacted arguments, outcome and duration. It is
-/// displayed as one line of JSON.
+/// The audit record of a call: caller, tool, redacted arguments, outcome and duration. `Display`
+/// writes one line of JSON.
 ///
 /// # Redaction
 ///

@@ -17,10 +17,10 @@ use haft_core::{
 /// A model that tries several models in order, created by
 /// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
-/// Each request starts with the first model. [`ModelError::may_succeed_elsewhere`], or the function
-/// set with [`fallback_on`](Self::fallback_on), decides which errors try the next model: an
-/// unavailable or overloaded server does, an invalid request does not. Each fallback is logged at
-/// the level `warn`. The retries of a model come before the fallback.
+/// Each request starts with the first model. The next model is tried if the error
+/// [may succeed elsewhere](ModelError::may_succeed_elsewhere), for example if the server is down or
+/// overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets another
+/// condition. Each fallback is logged at the level `warn`. A model first does its own retries.
 ///
 /// # Streams
 ///
@@ -35,10 +35,10 @@ use haft_core::{
 ///
 /// # Profile
 ///
-/// The [profile](ChatModel::profile) has only the features that all models have: next to a model
-/// without native tools, the other models also get their calls as JSON or text. Its name joins all
-/// names. Prices by model name must therefore be set on
-/// [each model](haft_core::model::ChatModelExt::priced).
+/// The [profile](ChatModel::profile) has the features common to all models. If one of them has no
+/// native tools, an agent uses calls in JSON or text with all of them. The name of the profile
+/// joins all names, so prices by name must be set on [each
+/// model](haft_core::model::ChatModelExt::priced).
 ///
 /// # Examples
 ///

@@ -21,13 +21,12 @@ const NAME: &str = "read_result";
 /// Maximum number of handles in an error.
 const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool with which a model reads results that were truncated: page by page, or from an occurrence
-/// of a text.
+/// A tool for models to read truncated results: page by page, or from an occurrence of a text.
 ///
-/// It reads the result store of the [`Pipeline`](haft_core::Pipeline) that runs the call. Results
-/// are visible to the principal that produced them, or without a principal to the same run. If the
-/// tool is in the list, the end of a truncated result contains the arguments for the next page. A
-/// page has at most [`limits::READ_CHARACTERS`] characters.
+/// It reads the result store of the [`Pipeline`](haft_core::Pipeline) of the call. Results are
+/// visible to the principal of their call, or without a principal to the same run. If this tool is
+/// listed, the end of a truncated result contains the arguments for the next page. A page has at
+/// most [`limits::READ_CHARACTERS`] characters.
 ///
 /// # Examples
 ///

@@ -154,7 +154,7 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the user info and secret query parameters of a URL.
+    /// Redacts the credentials and the secret query parameters of a URL.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

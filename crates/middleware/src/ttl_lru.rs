@@ -24,7 +24,7 @@ struct Shared<K, V> {
     bytes: usize,
     /// Incremented by each [`TtlLru::clear`].
     generation: u64,
-    /// Number of owners that were numbered so far.
+    /// Number of owners so far.
     owners: u64,
 }
 

@@ -35,8 +35,8 @@ use haft_core::call::BoxError;
 /// are replaced by numbers in their order. API keys are not part of a request at this level. Other
 /// secrets must be removed with [`CassetteModel::redacting`].
 ///
-/// The end of a truncated result contains a random handle, different in each process.
-/// To record and replay a conversation with truncated results, number the handles with
+/// The end of a truncated result contains a random handle, different in each process. To record and
+/// replay a conversation with truncated results, number the handles with
 /// [`MemoryResultStore::with_numbered_handles`].
 ///
 /// [`MemoryResultStore::with_numbered_handles`]:

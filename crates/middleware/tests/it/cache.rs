@@ -1,4 +1,4 @@
-//! Behaviour B72: results of earlier calls.
+//! Behaviour B72: cached results of tools.
 
 use std::{
     sync::{

@@ -80,12 +80,12 @@ struct TapeState {
 impl TapeState {
     /// The mismatch between the requests and the cassette, if there is one.
     fn problem(&self) -> Option<CassetteMismatch> {
-        let left: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
+        let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
             return Some(CassetteMismatch(self.unexpected.join("\n")));
         }
-        let left = (!left.is_empty()).then(|| left.join(", "));
-        left.map(|left| CassetteMismatch(format!("exchange {left} of the cassette was not requested")))
+        let unused = (!unused.is_empty()).then(|| unused.join(", "));
+        unused.map(|unused| CassetteMismatch(format!("exchange {unused} of the cassette was not requested")))
     }
 }
 

@@ -66,10 +66,10 @@ impl Choices {
     }
 
     /// Selects other options near the given pointers. Returns `false` if all were tried.
-    pub(super) fn advance<'p>(&mut self, places: impl Iterator<Item = &'p str>) -> bool {
+    pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
         let mut has_next = false;
-        for pointer in places {
+        for pointer in pointers {
             for at in self.near(pointer) {
                 if moved.contains(&at) {
                     has_next = true;

@@ -53,8 +53,8 @@ impl<'s> MergedSchema<'s> {
         let mut options = lists.fold(first, |options: Vec<&Value>, list: Vec<&Value>| {
             options.into_iter().filter(|option| list.contains(option)).collect()
         });
-        let kinds = self.types();
-        options.retain(|option| !self.has_type() || kinds.iter().any(|kind| kind.has(option)));
+        let types = self.types();
+        options.retain(|option| !self.has_type() || types.iter().any(|json_type| json_type.matches(option)));
         Some(options)
     }
 
@@ -65,28 +65,30 @@ impl<'s> MergedSchema<'s> {
     /// The types in every `type`. `null` is the last one.
     pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
-            Value::Array(names) => names.iter().filter_map(JsonType::of).collect(),
-            name => JsonType::of(name).into_iter().collect::<Vec<_>>(),
+            Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
+            name => JsonType::from_name(name).into_iter().collect::<Vec<_>>(),
         });
-        let mut kinds = match lists.next() {
+        let mut types = match lists.next() {
             None => self.inferred_types(),
-            Some(first) => lists.fold(first, |kinds, list| {
+            Some(first) => lists.fold(first, |types, list| {
                 // An integer is also a number: the intersection of the two is `integer`.
-                let both = kinds.iter().flat_map(|kind| list.iter().filter_map(|other| kind.and(*other)));
+                let both = types
+                    .iter()
+                    .flat_map(|json_type| list.iter().filter_map(|other| json_type.intersect(*other)));
                 both.collect()
             }),
         };
-        kinds.sort_by_key(|kind| *kind == JsonType::Null);
-        kinds
+        types.sort_by_key(|json_type| *json_type == JsonType::Null);
+        types
     }
 
     /// All types, for schemas without `type`. The type of the other keywords is first: a schema
     /// with `minimum` is probably for a number.
     fn inferred_types(&self) -> Vec<JsonType> {
-        let says = |keywords: &[&str]| {
+        let has_any = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))
         };
-        let constrained = if says(&[
+        let constrained = if has_any(&[
             "properties",
             "required",
             "additionalProperties",
@@ -95,21 +97,21 @@ impl<'s> MergedSchema<'s> {
             "propertyNames",
         ]) {
             JsonType::Object
-        } else if says(&["items", "prefixItems", "minItems", "contains", "uniqueItems"]) {
+        } else if has_any(&["items", "prefixItems", "minItems", "contains", "uniqueItems"]) {
             JsonType::Array
-        } else if says(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+        } else if has_any(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
             JsonType::Number
         } else {
             JsonType::Text
         };
-        let mut kinds = vec![constrained];
-        kinds.extend(ALL_TYPES.into_iter().filter(|kind| *kind != constrained));
-        kinds
+        let mut types = vec![constrained];
+        types.extend(ALL_TYPES.into_iter().filter(|json_type| *json_type != constrained));
+        types
     }
 }
 
 impl JsonType {
-    fn of(name: &Value) -> Option<Self> {
+    fn from_name(name: &Value) -> Option<Self> {
         Some(match name.as_str()? {
             "object" => Self::Object,
             "array" => Self::Array,
@@ -122,14 +124,14 @@ impl JsonType {
         })
     }
 
-    fn and(self, other: Self) -> Option<Self> {
+    fn intersect(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Some(Self::Integer),
             _ => (self == other).then_some(self),
         }
     }
 
-    fn has(self, value: &Value) -> bool {
+    fn matches(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),

@@ -91,13 +91,13 @@ fn text_rules(part: &Map<String, Value>) -> Value {
     RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Texts that satisfy all rules: samples first, then texts for the patterns.
+/// Valid texts: samples, texts for the patterns, the schema's own examples, and longer samples.
 fn fitting(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.rules("pattern").filter_map(Value::as_str);
     let made = patterns.flat_map(|pattern| pattern::texts(pattern, least));
     let forms = SAMPLES.iter().map(|form| (*form).to_owned());
-    // Some formats allow a longer text, for example a host name or a path.
+    // Some formats allow a longer text, for example URIs.
     let long = SAMPLES.iter().map(|form| format!("{form}{}", "a".repeat(least.saturating_sub(form.len()))));
     let given = given.iter().map(|text| (*text).to_owned());
     let mut fitting: Vec<String> = Vec::new();
