@@ -23,7 +23,7 @@ const MAX_LISTED_HANDLES: usize = 10;
 
 /// A tool for models to read truncated results: page by page, or from an occurrence of a text.
 ///
-/// It reads the result store of the [`Pipeline`](haft_core::Pipeline) of the call. Results are
+/// It reads the result store of the [`Pipeline`] of the call. Results are
 /// visible to the principal of their call, or without a principal to the same run. If this tool is
 /// listed, the end of a truncated result contains the arguments for the next page. A page has at
 /// most [`limits::READ_CHARACTERS`] characters.
