@@ -47,21 +47,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what a model will miss; whether that is nothing.
+/// Prints the lints of the tools. Returns `true` if there are none.
 fn check(list: &ToolList, json: bool) -> Result<bool, Failure> {
-    let advice = haft_middleware::advice(list);
-    for lack in &advice {
+    let lints = haft_middleware::lint(list);
+    for lint in &lints {
         if json {
-            let line = json!({"tool": lack.tool, "argument": lack.argument, "message": lack.to_string()});
+            let line = json!({"tool": lint.tool, "argument": lint.argument, "message": lint.to_string()});
             terminal::write_json(&line.to_string())?;
         } else {
-            terminal::write(&format!("{}\n", plain(&lack.to_string())))?;
+            terminal::write(&format!("{}\n", plain(&lint.to_string())))?;
         }
     }
-    if !json && advice.is_empty() {
+    if !json && lints.is_empty() {
         terminal::write(&format!("a model will miss nothing in the {} tools\n", list.len()))?;
     }
-    Ok(advice.is_empty())
+    Ok(lints.is_empty())
 }
 
 fn for_people(definition: &ToolDefinition) -> String {

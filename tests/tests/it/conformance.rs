@@ -38,7 +38,7 @@ async fn tools() {
     conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert();
     conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert();
     conformance::tool(Delete).await.assert();
-    conformance::tool(Wait).within(Duration::from_millis(100)).await.assert();
+    conformance::tool(Wait).timeout(Duration::from_millis(100)).await.assert();
     conformance::tool(Calculator).await.assert();
     conformance::tool(GetCurrentDatetime).await.assert();
     let research = agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");

@@ -2,20 +2,20 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 
-/// What a model in a test says to one request.
-pub(super) enum Said {
-    /// All of it at once.
-    Reply(Result<Box<ChatResponse>, ModelError>),
-    /// Exactly these pieces.
+/// The scripted or recorded reply to a request.
+pub(super) enum ScriptedReply {
+    /// A reply or an error, returned at once.
+    Complete(Result<Box<ChatResponse>, ModelError>),
+    /// These events. They may be malformed, for example without an end.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// These pieces, and then nothing until the request is dropped.
+    /// These events, and then no more until the request is dropped.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 
-impl Said {
-    pub(super) async fn whole(self) -> Result<ChatResponse, ModelError> {
+impl ScriptedReply {
+    pub(super) async fn into_response(self) -> Result<ChatResponse, ModelError> {
         match self {
-            Self::Reply(reply) => reply.map(|response| *response),
+            Self::Complete(reply) => reply.map(|response| *response),
             Self::Hangs(_) => std::future::pending().await,
             Self::Events(events) => {
                 for event in events {
@@ -23,18 +23,18 @@ impl Said {
                         return Ok(*response);
                     }
                 }
-                Err(ModelError::failed("the reply has no end"))
+                Err(ModelError::failed("the stream ended before the reply"))
             }
         }
     }
 
-    pub(super) fn stream(self) -> BoxStream<'static, Result<ChatEvent, ModelError>> {
+    pub(super) fn into_stream(self) -> BoxStream<'static, Result<ChatEvent, ModelError>> {
         match self {
-            Self::Reply(Ok(response)) => {
+            Self::Complete(Ok(response)) => {
                 let events: Vec<_> = response.into_events().map(Ok).collect();
                 stream::iter(events).boxed()
             }
-            Self::Reply(Err(error)) => stream::iter([Err(error)]).boxed(),
+            Self::Complete(Err(error)) => stream::iter([Err(error)]).boxed(),
             Self::Events(events) => stream::iter(events).boxed(),
             Self::Hangs(events) => stream::iter(events).chain(stream::pending()).boxed(),
         }

@@ -1,5 +1,6 @@
-/// The values that a description lists, where it says that there are no others: at least two, in quotes with nothing but
-/// commas and the like between them, or as `a|b|c`.
+/// Extracts the allowed values from a description: at least two values in quotes, separated only by
+/// commas, `or` and the like, or in the form `a|b|c`. Examples ("such as …") are not allowed
+/// values.
 pub(super) fn choices(description: &str) -> Vec<String> {
     let piped = description.split_whitespace().find_map(piped);
     piped
@@ -16,10 +17,10 @@ fn piped(word: &str) -> Option<Vec<String>> {
 fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
     let pieces: Vec<_> = description.split(quote).collect();
     let lead = pieces.first()?.to_lowercase();
-    // What follows is there to show the form, and other values will do.
+    // The quotes contain examples: other values are allowed too.
     let are_examples =
         ["such as", "like", "e.g.", "example", "for instance"].iter().any(|it| lead.contains(it));
-    // Between the quotes are the odd pieces; the even ones stand between those.
+    // The odd pieces are inside the quotes, the even ones between them.
     let inside: Vec<_> = pieces.iter().skip(1).step_by(2).copied().collect();
     let between = pieces.iter().skip(2).step_by(2).take(inside.len().saturating_sub(1));
     let is_list = between.into_iter().all(|text| is_separator(text));

@@ -11,15 +11,16 @@ use haft_core::{
     usage::Usage,
 };
 
-/// A model that calls every tool once, with arguments made from its schema, and then answers.
+/// A model that calls every tool once, with arguments generated from its schema, and then answers.
 ///
-/// It shows in a moment whether a program's tools hang together: whether each can be called, and what comes of it. It knows
-/// nothing and costs nothing. The arguments are [examples](super::example): they fit the schema, and mean nothing, so that
-/// tools with effects should be given a place where they do no harm.
+/// A smoke test for the tools of a program: it needs no network and no real model. The arguments
+/// are [examples](super::example), so they are valid but meaningless. The tools do run: give tools
+/// with side effects a test environment, or select tools with [`calling`](Self::calling).
 ///
-/// All tools that were not called yet in the conversation are called in one reply; where a call is required, or calls are
-/// not to be parallel, one after the other. The answer is an example of the schema that is asked for, or the text that it was
-/// [told](Self::answering), or else the results by the names of the tools, as JSON.
+/// One reply calls all tools without an earlier call in the conversation. With
+/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply has one call. The answer is
+/// an example of the requested response schema, or else the text set with
+/// [`answering`](Self::answering), or else a JSON object of all results by tool name.
 ///
 /// # Examples
 ///
@@ -48,13 +49,14 @@ pub struct TestModel {
     answer: Option<String>,
 }
 
-/// No arguments could be made for a tool. The tool may be right all the same: a schema can ask for anything.
+/// No arguments could be generated for a tool. The tool may still be correct: the search for an
+/// example is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct NoArguments {
     /// The tool.
     pub tool: String,
-    /// Where in its arguments, and why.
+    /// The pointer into the arguments and the cause.
     pub reason: NoExample,
 }
 
@@ -65,54 +67,54 @@ impl Default for TestModel {
 }
 
 impl TestModel {
-    /// Makes a model that calls all tools.
+    /// Creates a model that calls all tools.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what the model says that it can do.
+    /// Sets the profile. The default has native tools and JSON schemas, and the name `test`.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Calls only the tools of these names, where a call is not required.
+    /// Calls only the tools with these names. [`ToolChoice::Tool`] overrides the selection.
     #[must_use]
     pub fn calling<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the text of the answer.
+    /// Sets the text of the answer. Default: a JSON object of all results by tool name.
     #[must_use]
     pub fn answering(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());
         self
     }
 
-    /// What is called now; none where it is time to answer.
+    /// The calls of the next reply. Empty if it is the answer.
     fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, NoArguments> {
-        let said: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
-        let is_new = |name: &str| !said.iter().any(|call| call.name == name);
+        let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
+        let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
         let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
         let tools = request.tools.tools().iter();
         let named = |tool: &dyn Tool| tool.definition().name().as_str().to_owned();
         let chosen: Vec<_> = match &request.tool_choice {
             ToolChoice::None => Vec::new(),
             ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
-            // What ends a run is the last of them.
+            // If all tools were called: the last tool, usually the output tool of an agent.
             ToolChoice::Required => {
                 let last = tools.clone().next_back();
                 let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
                 new.next().or(last).into_iter().collect()
             }
             ToolChoice::Auto => {
-                let most = if request.settings.parallel_tool_calls == Some(false) { 1 } else { usize::MAX };
-                tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool))).take(most).collect()
+                let limit = if request.settings.parallel_tool_calls == Some(false) { 1 } else { usize::MAX };
+                tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool))).take(limit).collect()
             }
         };
-        let first = said.len() + 1;
+        let first = earlier.len() + 1;
         let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
             let definition = tool.definition();
             let arguments = nth_example(definition.input_schema(), 0)
@@ -125,10 +127,11 @@ impl TestModel {
     fn text(&self, request: &ChatRequest) -> Result<String, NoExample> {
         match &request.response_format {
             ResponseFormat::JsonSchema { schema, .. } => {
-                // Each reply of a conversation goes another way, so that one who writes calls as JSON comes through all tools.
-                let said =
+                // Use another example per reply, so that a dialect with calls as JSON reaches every
+                // alternative of its schema, and thus every tool.
+                let replies =
                     request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
-                nth_example(schema, said.count()).map(|value| value.to_string())
+                nth_example(schema, replies.count()).map(|value| value.to_string())
             }
             ResponseFormat::JsonObject => Ok("{}".to_owned()),
             ResponseFormat::Text => Ok(self.answer.clone().unwrap_or_else(|| results(request))),
@@ -136,7 +139,7 @@ impl TestModel {
     }
 }
 
-/// What the tools said, by their names.
+/// The results of all calls, by tool name.
 fn results(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),

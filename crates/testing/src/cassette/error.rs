@@ -7,7 +7,7 @@ use haft_core::{
     model::{ModelError, ModelFailure, TimeoutPhase},
 };
 
-/// A model's error as data. The errors below it stay behind.
+/// A serializable [`ModelError`]. The `source` of an error is not recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum RecordedError {
@@ -73,7 +73,7 @@ impl From<&ModelError> for RecordedError {
                 };
                 Self::NoneReplied { failures: failures.iter().map(recorded).collect() }
             }
-            // A variant newer than this format keeps its text.
+            // Variants that this format does not know keep only their text.
             other => Self::Failed { message: other.to_string() },
         }
     }

@@ -1,15 +1,16 @@
 use serde_json::{Map, Value};
 
-/// What several schemas say together of one value: the keywords of each of them, with references followed and ways chosen.
+/// The merged constraints of several schemas on one value. References are resolved and alternatives
+/// are selected.
 #[derive(Default)]
-pub(super) struct Flat<'s> {
+pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// The dependencies that were followed.
+    /// Addresses of the applied `dependentRequired` and `dependentSchemas` entries.
     pub(super) followed: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonType {
     Object,
     Array,
     Text,
@@ -19,65 +20,75 @@ pub(super) enum Kind {
     Null,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Text, Kind::Object, Kind::Array, Kind::Integer, Kind::Number, Kind::Boolean, Kind::Null];
+const ALL_TYPES: [JsonType; 7] = [
+    JsonType::Text,
+    JsonType::Object,
+    JsonType::Array,
+    JsonType::Integer,
+    JsonType::Number,
+    JsonType::Boolean,
+    JsonType::Null,
+];
 
-impl<'s> Flat<'s> {
-    /// What is said by a keyword, by each that says it.
+impl<'s> MergedSchema<'s> {
+    /// The values of a keyword in all parts.
     pub(super) fn rules(&self, keyword: &'s str) -> impl Iterator<Item = &'s Value> + Clone {
         self.parts.iter().filter_map(move |part| part.get(keyword))
     }
 
-    /// The largest of the sizes that a keyword names.
-    pub(super) fn least(&self, keyword: &'s str) -> usize {
+    /// The largest value of a lower bound such as `minLength`. 0 if there is none.
+    pub(super) fn lower_bound(&self, keyword: &'s str) -> usize {
         self.rules(keyword).filter_map(size).max().unwrap_or(0)
     }
 
-    pub(super) fn most(&self, keyword: &'s str) -> Option<usize> {
+    pub(super) fn upper_bound(&self, keyword: &'s str) -> Option<usize> {
         self.rules(keyword).filter_map(size).min()
     }
 
-    /// The values that are allowed, where they are listed.
-    pub(super) fn options(&self) -> Option<Vec<&'s Value>> {
+    /// The values in every `enum` and `const`. `None` without these keywords.
+    pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
         let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
         let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
         let first: Vec<_> = lists.next()?;
         let mut options = lists.fold(first, |options: Vec<&Value>, list: Vec<&Value>| {
             options.into_iter().filter(|option| list.contains(option)).collect()
         });
-        let kinds = self.kinds();
-        options.retain(|option| !self.says_type() || kinds.iter().any(|kind| kind.has(option)));
+        let types = self.types();
+        options.retain(|option| !self.has_type() || types.iter().any(|json_type| json_type.matches(option)));
         Some(options)
     }
 
-    fn says_type(&self) -> bool {
+    fn has_type(&self) -> bool {
         self.rules("type").next().is_some()
     }
 
-    /// The types that the value may have; null is the last of them.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
+    /// The types in every `type`. `null` is the last one.
+    pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
-            Value::Array(names) => names.iter().filter_map(Kind::of).collect(),
-            name => Kind::of(name).into_iter().collect::<Vec<_>>(),
+            Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
+            name => JsonType::from_name(name).into_iter().collect::<Vec<_>>(),
         });
-        let mut kinds = match lists.next() {
-            None => self.inferred(),
-            Some(first) => lists.fold(first, |kinds, list| {
-                // What is a number and an integer is an integer.
-                let both = kinds.iter().flat_map(|kind| list.iter().filter_map(|other| kind.and(*other)));
+        let mut types = match lists.next() {
+            None => self.inferred_types(),
+            Some(first) => lists.fold(first, |types, list| {
+                // An integer is also a number: the intersection of the two is `integer`.
+                let both = types
+                    .iter()
+                    .flat_map(|json_type| list.iter().filter_map(|other| json_type.intersect(*other)));
                 both.collect()
             }),
         };
-        kinds.sort_by_key(|kind| *kind == Kind::Null);
-        kinds
+        types.sort_by_key(|json_type| *json_type == JsonType::Null);
+        types
     }
 
-    /// Where no type is said, first the one that the other keywords are about.
-    fn inferred(&self) -> Vec<Kind> {
-        let says = |keywords: &[&str]| {
+    /// All types, for schemas without `type`. The type of the other keywords is first: a schema
+    /// with `minimum` is probably for a number.
+    fn inferred_types(&self) -> Vec<JsonType> {
+        let has_any = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))
         };
-        let about = if says(&[
+        let constrained = if has_any(&[
             "properties",
             "required",
             "additionalProperties",
@@ -85,22 +96,22 @@ impl<'s> Flat<'s> {
             "minProperties",
             "propertyNames",
         ]) {
-            Kind::Object
-        } else if says(&["items", "prefixItems", "minItems", "contains", "uniqueItems"]) {
-            Kind::Array
-        } else if says(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
-            Kind::Number
+            JsonType::Object
+        } else if has_any(&["items", "prefixItems", "minItems", "contains", "uniqueItems"]) {
+            JsonType::Array
+        } else if has_any(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+            JsonType::Number
         } else {
-            Kind::Text
+            JsonType::Text
         };
-        let mut kinds = vec![about];
-        kinds.extend(KINDS.into_iter().filter(|kind| *kind != about));
-        kinds
+        let mut types = vec![constrained];
+        types.extend(ALL_TYPES.into_iter().filter(|json_type| *json_type != constrained));
+        types
     }
 }
 
-impl Kind {
-    fn of(name: &Value) -> Option<Self> {
+impl JsonType {
+    fn from_name(name: &Value) -> Option<Self> {
         Some(match name.as_str()? {
             "object" => Self::Object,
             "array" => Self::Array,
@@ -113,14 +124,14 @@ impl Kind {
         })
     }
 
-    fn and(self, other: Self) -> Option<Self> {
+    fn intersect(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Some(Self::Integer),
             _ => (self == other).then_some(self),
         }
     }
 
-    fn has(self, value: &Value) -> bool {
+    fn matches(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),
@@ -134,7 +145,7 @@ impl Kind {
 }
 
 pub(super) fn size(value: &Value) -> Option<usize> {
-    // `2.0` is a size too.
+    // JSON Schema allows `2.0` for a size.
     let size = value.as_u64().or_else(|| {
         value
             .as_f64()

@@ -1,27 +1,28 @@
-//! What is new in a request.
+//! Requests as the difference to an earlier request.
 
 use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// The earlier request that this one goes on from, from 1, and what is new.
-pub(super) fn news<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
-    let said = messages(request);
-    let goes_on = |before: &Value| {
+/// Returns the number (from 1) of the longest earlier request with a prefix of the messages of
+/// `request`, and the new members and messages.
+pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
+    let current = messages(request);
+    let is_prefix = |before: &Value| {
         let known = messages(before);
         !known.is_empty()
-            && known.len() < said.len()
-            && said.starts_with(known)
+            && known.len() < current.len()
+            && current.starts_with(known)
             && keys(before).all(|key| request.get(key).is_some())
     };
     let (number, before) = (1..)
         .zip(earlier)
-        .filter(|(_, before)| goes_on(before))
+        .filter(|(_, before)| is_prefix(before))
         .max_by_key(|(_, before)| messages(before).len())?;
     let mut new = Map::new();
     for (key, value) in request.as_object().into_iter().flatten() {
         if key == MESSAGES {
-            new.insert(key.clone(), said.iter().skip(messages(before).len()).cloned().collect());
+            new.insert(key.clone(), current.iter().skip(messages(before).len()).cloned().collect());
         } else if before.get(key) != Some(value) {
             new.insert(key.clone(), value.clone());
         }
@@ -29,13 +30,15 @@ pub(super) fn news<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value
     Some((number, Value::Object(new)))
 }
 
-/// The whole of a request that goes on from an earlier one.
-pub(super) fn after(earlier: &Value, new: Value) -> Value {
+/// Restores a request from an earlier one and the difference to it.
+pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {
         for (key, value) in new {
             match (whole.get_mut(&key), value) {
-                (Some(Value::Array(said)), Value::Array(more)) if key == MESSAGES => said.extend(more),
+                (Some(Value::Array(messages)), Value::Array(more)) if key == MESSAGES => {
+                    messages.extend(more);
+                }
                 (_, value) => drop(whole.insert(key, value)),
             }
         }

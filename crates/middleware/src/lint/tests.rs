@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{advice, choices};
+use super::{choices, lint};
 use haft_core::{Schema, ToolDefinition, ToolName, tool::DynamicTool, toolset::ToolList};
 
 fn tool(name: &str, description: &str, properties: Value) -> DynamicTool {
@@ -11,13 +11,13 @@ fn tool(name: &str, description: &str, properties: Value) -> DynamicTool {
 }
 
 fn check(tools: impl IntoIterator<Item = DynamicTool>, expected: Expect) {
-    let advice = advice(&ToolList::new("test", tools));
-    expected.assert_eq(&advice.iter().map(|advice| format!("{advice}\n")).collect::<String>());
+    let lints = lint(&ToolList::new("test", tools));
+    expected.assert_eq(&lints.iter().map(|lint| format!("{lint}\n")).collect::<String>());
 }
 
 /// Behaviour A66.
 #[test]
-fn what_a_model_will_miss_is_said() {
+fn gaps_in_descriptions_and_schemas_are_reported() {
     let described = json!({"type": "string", "description": "The city's name in English."});
     check(
         [
@@ -35,25 +35,25 @@ fn what_a_model_will_miss_is_said() {
             ),
         ],
         expect![[r#"
-            tool_1: its name says nothing: name what it does, or what it is
+            tool_1: its name is vague: name what it does, or what it is
             tool_1: has no description: say what it does, and when to use it
             get_weather, argument /unit: has no description: say what it is, and in what form
-            get_forecast: has the description of "get_weather": say what tells the two apart
+            get_forecast: has the same description as "get_weather": describe the difference
             get_forecast, argument /data: has no description: say what it is, and in what form
-            get_forecast, argument /data: its name says nothing: name what it does, or what it is
+            get_forecast, argument /data: its name is vague: name what it does, or what it is
             delete-file: its description only repeats the name: say what the name does not
-            delete-file, argument /to: has the description of "from": say what tells the two apart
-            sort: its description is longer than 1024 characters, and may be cut: say it shorter
-            sort, argument /by/-/order: takes any text, and its description lists what it may be: make "asc", "desc" an enum
+            delete-file, argument /to: has the same description as "from": describe the difference
+            sort: its description is longer than 1024 characters and may be truncated: shorten it
+            sort, argument /by/-/order: accepts any text, but its description lists the allowed values: make "asc", "desc" an enum
         "#]],
     );
     let good =
         json!({"city": described, "day": {"type": "string", "format": "date", "description": "The day."}});
-    check([tool("get_weather", "Tells the weather of a day.", good)], expect![""]);
+    check([tool("get_weather", "Returns the weather of a day.", good)], expect![""]);
 }
 
 #[test]
-fn choices_are_told_from_examples() {
+fn allowed_values_are_distinguished_from_examples() {
     assert_eq!(choices(r#"Either "up" or "down"."#), ["up", "down"]);
     assert_eq!(choices("The format: 'iso', 'unix' and 'rfc-2822'"), ["iso", "unix", "rfc-2822"]);
     assert_eq!(choices("The unit (celsius|fahrenheit)."), ["celsius", "fahrenheit"]);
