@@ -1,7 +1,7 @@
-//! The other side: this binary again, started as a server or as a program that owns one.
+//! Child processes: this test binary, started as a server or as the owner of a server.
 
-mod answers;
 mod owner;
+mod responses;
 
 pub(crate) use owner::launcher;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const MODE: &str = "mode:";
 
-/// What makes this binary a child: it runs only [`child`], and leaves its standard output alone.
+/// Arguments that make the test binary run only [`child`], without captured output.
 pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
@@ -25,13 +25,13 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
         .collect()
 }
 
-/// No test of its own: what a child process runs.
+/// The entry point of a child process. Without a mode it does nothing.
 #[test]
 fn child() {
     let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
         return;
     };
-    // The harness may have begun a line of its own.
+    // End the line that the test harness may have started.
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
@@ -41,11 +41,11 @@ fn child() {
     process::exit(0);
 }
 
-/// Speaks MCP by hand, message by message, with the faults of `mode`.
+/// A server without `rmcp`, with the faults of `mode`.
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
     match mode {
-        "noisy" => make_noise(),
+        "noisy" => write_stray_output(),
         "slow_modern" => pause(3500),
         _ => {}
     }
@@ -74,8 +74,8 @@ fn serve(mode: &str) {
                     }),
                 );
             }
-            ("subscriptions/listen", "listening") => answers::listen(&message),
-            ("initialize", "modern") => refuse(&message, -32022, "unsupported version"),
+            ("subscriptions/listen", "listening") => responses::listen(&message),
+            ("initialize", "modern") => reject(&message, -32022, "unsupported version"),
             ("initialize", _) => reply(
                 &message,
                 json!({
@@ -86,16 +86,16 @@ fn serve(mode: &str) {
             ("tools/list", "modern")
                 if message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() =>
             {
-                refuse(&message, -32602, "no version in _meta");
+                reject(&message, -32602, "no version in _meta");
             }
-            ("tools/list", _) => answers::list(mode, &message),
-            ("tools/call", _) => answers::call(&message, &cancelled),
-            _ => refuse(&message, -32601, "method not found"),
+            ("tools/list", _) => responses::list(mode, &message),
+            ("tools/call", _) => responses::call(&message, &cancelled),
+            _ => reject(&message, -32601, "method not found"),
         }
     }
 }
 
-fn make_noise() {
+fn write_stray_output() {
     println!("Welcome to the noisy server!");
     for line in 0..2000 {
         println!("[info] {line} things happened");
@@ -110,7 +110,7 @@ fn reply(request: &Value, result: Value) {
     write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
-fn refuse(request: &Value, code: i32, message: &str) {
+fn reject(request: &Value, code: i32, message: &str) {
     write(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}));
 }
 
