@@ -1,17 +1,17 @@
-//! What an expression may name.
+//! Variables and functions of an expression.
 
 use nanoexpr::{Context, ErrorKind, Math};
 
 use super::Number;
 
-/// What there is, as the errors tell it.
+/// All names, as listed in error messages.
 pub(super) const NAMES: [&str; 35] = [
     "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// What is named by [`NAMES`], and by words that models write in their place.
+/// A context with [`NAMES`], and the aliases `factorial` and `power` that models use.
 pub(super) struct Names;
 
 impl Context<Number> for Names {
