@@ -20,9 +20,10 @@ use crate::{McpSource, StdioServer};
 /// | `url`, `headers` | an HTTP server; parsed, but [`start`](Self::start) rejects it |
 /// | `disabled` | `true` skips the entry |
 ///
-/// Other keys are ignored. Strings may contain `${NAME}`, an environment variable, or
-/// `${NAME:-default}`. The default applies if the variable is undefined or empty, and may contain
-/// variables.
+/// Other keys are ignored.
+///
+/// Strings may contain environment variables, as `${NAME}` or `${NAME:-default}`. The default
+/// applies if the variable is undefined or empty, and may itself contain variables.
 ///
 /// All entries are validated before any server is started.
 ///
@@ -32,7 +33,11 @@ use crate::{McpSource, StdioServer};
 /// use haft_mcp::McpConfig;
 ///
 /// let config = McpConfig::from_json(
-///     r#"{"mcpServers": {"clock": {"command": "mcp-server-time", "env": {"TZ": "${NO_SUCH_ZONE:-UTC}"}}}}"#,
+///     r#"{
+///         "mcpServers": {
+///             "clock": { "command": "mcp-server-time", "env": { "TZ": "${NO_SUCH_ZONE:-UTC}" } }
+///         }
+///     }"#,
 /// )?;
 /// assert_eq!(config.names().collect::<Vec<_>>(), ["clock"]);
 /// # Ok::<(), haft_mcp::McpConfigError>(())
@@ -148,8 +153,8 @@ impl McpConfig {
     ///
     /// # Errors
     ///
-    /// Fails if an entry has a `url`, which is not supported yet. No server is started in that
-    /// case.
+    /// Fails if an entry has a `url`, which is not supported yet. In that case, no server is
+    /// started.
     pub fn start(&self) -> Result<Vec<McpSource>, McpConfigError> {
         let servers = self.servers().map(|(name, server)| match server {
             ServerConfig::Stdio(server) => Ok((name, server)),

@@ -15,8 +15,7 @@ pub(crate) enum SourceStatus {
     Starting,
     /// The server is connected.
     Ready { connection: Connection, tools: ToolList },
-    /// The connection was lost and the server is being restarted. The last tool list stays
-    /// available.
+    /// The server is being restarted. Its last tool list stays available.
     Restarting { tools: ToolList },
     /// The last start failed. The next attempt follows after a backoff.
     Failed { reason: String },
@@ -46,7 +45,8 @@ pub(crate) struct ConnectionHandle {
 /// use haft_mcp::ConnectionLost;
 ///
 /// fn is_retryable(error: &ToolError) -> bool {
-///     matches!(error, ToolError::Failed { source: Some(source), .. } if source.is::<ConnectionLost>())
+///     let ToolError::Failed { source: Some(source), .. } = error else { return false };
+///     source.is::<ConnectionLost>()
 /// }
 /// # assert!(!is_retryable(&ToolError::failed("no such file")));
 /// ```
@@ -56,8 +56,9 @@ pub(crate) struct ConnectionHandle {
 pub struct ConnectionLost {
     /// The label of the source, such as `mcp:files`.
     pub source_label: String,
-    /// The cause, for people and logs. It may contain output of the server, so do not send it to a
-    /// model.
+    /// The cause, for people and logs.
+    ///
+    /// It may quote output of the server, so do not send it to a model.
     pub reason: String,
 }
 

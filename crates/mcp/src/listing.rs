@@ -137,8 +137,11 @@ fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
     ToolList::gather(tools, diagnostics)
 }
 
-/// Parses an entry of a tool list. Returns the original name and the definition, or the reason of
-/// rejection.
+/// Parses an entry of a tool list. Returns the original name and the definition.
+///
+/// # Errors
+///
+/// Returns the reason for the diagnostic.
 pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// The input closes when the owner drops it, exits, panics or is killed. The watchdog is the group
 /// leader, so the group id cannot be reused until the watchdog is reaped, even if the server exited
-/// long before. It ignores the signals that it sends to the group.
+/// long before. It ignores `SIGTERM`, which it sends to its own group.
 const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
 /// The processes of a server and its descendants. Dropping the group terminates them.
@@ -71,12 +71,12 @@ impl ProcessGroup {
         self.is_reaped = true;
         let _ = self.watchdog.wait().await;
         // Descendants of the server are reaped by init, which takes a moment.
-        let gone = async {
+        let exited = async {
             while test_kill_process_group(self.id).is_ok() {
                 sleep(Duration::from_millis(2)).await;
             }
         };
-        let _ = timeout(GRACE, gone).await;
+        let _ = timeout(GRACE, exited).await;
     }
 
     fn signal(&self, signal: Signal) {

@@ -1,5 +1,4 @@
-//! Conversion of `tools/call` results to tool outputs. No field is lost: the extra goes to the
-//! metadata.
+//! Conversion of `tools/call` results to tool outputs. Unknown fields become metadata.
 
 use crate::metadata;
 use haft_core::{

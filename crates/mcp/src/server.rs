@@ -59,7 +59,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// At the end of the input, open calls have one second to finish before they are cancelled. A
 /// client can therefore write a request, close its side and read the response.
 ///
-/// When the future is done, exit the process: a blocking thread of tokio may still wait for
+/// When the future is done, exit the process: a blocking thread of tokio may still be waiting for
 /// standard input.
 ///
 /// # Standard output
@@ -82,7 +82,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// }
 ///
 /// # async fn example() -> Result<(), haft_mcp::ServeError> {
-/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
+/// let tools = Toolset::new().with(add);
 /// haft_mcp::serve_stdio(tools).await
 /// # }
 /// ```
@@ -179,8 +180,7 @@ impl ServerHandler for Server {
         self.call(&request.name, arguments, cx).await.map(CallToolResponse::from)
     }
 
-    /// Handles `tools/call` requests that rmcp could not parse, such as arguments that are not an
-    /// object.
+    /// Handles `tools/call` requests that rmcp could not parse, such as a list as arguments.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

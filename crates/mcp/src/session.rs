@@ -127,16 +127,14 @@ impl Client {
 
     /// Subscribes to list changes and waits for the end of the subscription.
     ///
-    /// Returns `false` if the server rejects the subscription, or does not respond within
-    /// `ack_timeout`.
+    /// Returns `false` if the server rejects it, or does not respond within `ack_timeout`.
     pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
                 // The list may have changed before the subscription was active.
                 self.events.list_changed.notify_one();
-                // The transport handles the notifications. This loop only empties the queue of
-                // rmcp.
+                // The transport handles the notifications. This loop drains the queue of rmcp.
                 while let Ok(Some(_)) = subscription.next().await {}
                 return true;
             }
@@ -209,11 +207,9 @@ async fn start(
     Err(HandshakeError::Failed { group, reason })
 }
 
-/// Performs the handshake, and repeats it once if the server turns out to support only the other
-/// kind:
+/// Performs the handshake. Repeats it once if the server supports only the other kind:
 ///
-/// - `server/discover` after a failed `initialize`, if a slow server responded to the probe too
-///   late.
+/// - `server/discover` after a failed `initialize`, if the probe timed out but was answered later.
 /// - `initialize` after `server/discover`, if the server listed only revisions up to 2025-11-25.
 async fn perform(
     handshake: Handshake,

@@ -25,20 +25,19 @@ use crate::{
 ///
 /// The source owns the server process. It starts the server, negotiates the protocol revision
 /// (2026-07-28, or 2025-11-25 and earlier), restarts the server after a crash, and terminates it
-/// when the source is dropped. Tools stay valid across restarts. After the source is dropped, their
-/// calls fail.
+/// when the source is dropped.
+///
+/// Tools stay valid across restarts. After the source is dropped, their calls fail.
 ///
 /// # Failures
 ///
-/// - **The server does not start:** the source retries with an exponential backoff, from 250 ms to
-///   30 s.
+/// - **The server does not start:** the source retries, with a backoff from 250 ms to 30 s.
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
 /// - **A call during a restart:** it waits for the server, for at most the handshake timeout.
-/// - **No server is running:** the call fails with [`ConnectionLost`](crate::ConnectionLost) as its
-///   source.
-/// - **A tool has an invalid definition:** the tool list omits it and has a diagnostic with the
-///   reason.
+/// - **No server is running:** the source of the error is
+///   [`ConnectionLost`](crate::ConnectionLost).
+/// - **A tool has an invalid definition:** the tool list omits it and has a diagnostic.
 ///
 /// # Processes
 ///
@@ -78,11 +77,9 @@ pub(crate) fn label(name: &str) -> String {
 impl McpSource {
     /// Starts a server in the background.
     ///
-    /// Until the server has listed its tools, [`tools`](ToolSource::tools) returns an error without
-    /// waiting.
+    /// Until the server has listed its tools, [`tools`](ToolSource::tools) returns an error.
     ///
-    /// Requires a tokio runtime with I/O and time enabled. The server is terminated with the
-    /// runtime.
+    /// Requires a tokio runtime with I/O and time enabled. The server ends with the runtime.
     pub fn start(name: &str, server: StdioServer) -> Self {
         let label = label(name);
         let (sender, status) = watch::channel(SourceStatus::Starting);

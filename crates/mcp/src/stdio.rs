@@ -39,8 +39,9 @@ pub struct StdioServer {
     pub cwd: Option<PathBuf>,
     /// Maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
-    /// Maximum time of a call without a response or a progress notification. Default:
-    /// [`limits::CALL_IDLE_TIMEOUT`].
+    /// Maximum time of a call without a response or a progress notification.
+    ///
+    /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
     /// Maximum time to list the tools. Default: [`limits::LIST_TIMEOUT`].
     pub list_timeout: Duration,
@@ -100,9 +101,10 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// Calls during a start wait for at most this time. The first request, `server/discover` of
-    /// revision 2026-07-28, has a third of it, at most three seconds. Without a response,
-    /// `initialize` follows.
+    /// Calls during a start wait for at most this time.
+    ///
+    /// The first request is `server/discover` of revision 2026-07-28. If the server does not
+    /// respond within a third of this time, at most three seconds, `initialize` follows.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
@@ -130,8 +132,9 @@ impl StdioServer {
         self
     }
 
-    /// Sets the maximum length of a message from the server, in bytes. A longer response fails its
-    /// call.
+    /// Sets the maximum length of a message from the server, in bytes.
+    ///
+    /// A longer response fails its call.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
         self.line_bytes = bytes;

@@ -41,9 +41,12 @@ pub struct McpTool {
 /// ```no_run
 /// use haft_core::ToolExt as _;
 /// use haft_mcp::mcp_tool;
+/// use rmcp::{RoleClient, service::RunningService};
 /// use serde_json::json;
 ///
-/// # async fn example(service: rmcp::service::RunningService<rmcp::RoleClient, ()>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(
+/// #     service: RunningService<RoleClient, ()>,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// let page = service.peer().list_tools(None).await?;
 /// if let Some(tool) = page.tools.first() {
 ///     let tool = mcp_tool(service.peer(), tool)?;
@@ -84,7 +87,7 @@ impl McpTool {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }
             RequestError::IdleTimeout(after) => ToolError::TimedOut { after },
-            RequestError::Lost => ToolError::Unconfirmed(format!("{label} was lost during the call")),
+            RequestError::Lost => ToolError::Unconfirmed(format!("the connection to {label} was lost")),
             RequestError::InvalidResponse(reason) => ToolError::Failed {
                 message: format!("invalid response from {label}: {reason}"),
                 source: None,

@@ -30,7 +30,7 @@ fn texts_become_a_string_or_a_list() {
 /// Behaviour F42: every type of content block is converted, in order.
 #[test]
 fn every_type_of_content_is_kept_in_order() {
-    let written = json!({"content": [
+    let result = json!({"content": [
         text("see"),
         {"type": "image", "data": "iVBO", "mimeType": "image/png"},
         {"type": "audio", "data": "UklG", "mimeType": "audio/wav"},
@@ -38,7 +38,7 @@ fn every_type_of_content_is_kept_in_order() {
         {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAE="}},
         {"type": "resource_link", "uri": "file:///c", "name": "c", "description": "C", "mimeType": "text/csv"},
     ]});
-    let output = output(written);
+    let output = output(result);
     let expected = [
         Content::text("see"),
         Content::blob(*b"\x89PN", "image/png"),
@@ -156,8 +156,8 @@ fn extra_fields_are_metadata() {
 #[test]
 fn base64_may_have_line_breaks_and_no_padding() {
     for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
-        let written = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
-        assert_eq!(output(written).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
+        let result = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
+        assert_eq!(output(result).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
     }
 }
 

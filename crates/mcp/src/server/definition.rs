@@ -31,8 +31,7 @@ pub(super) fn is_object(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
-/// Wraps other schemas as the property `result` of an object, because MCP requires an object
-/// schema.
+/// Returns an object schema, as MCP requires. Other schemas become the property `result`.
 fn with_object_root(schema: &Schema) -> Value {
     if is_object(schema) { schema.as_value().clone() } else { schema.wrapped("result") }
 }

@@ -77,8 +77,9 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) })
 }
 
-/// A tool that never finishes. It notifies `started` when it is called, and `ended` when it is
-/// dropped.
+/// A tool that never finishes.
+///
+/// It notifies `started` when it is called, and `ended` when the call is dropped.
 fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
     struct NotifyOnDrop(Arc<Notify>);
     impl Drop for NotifyOnDrop {
@@ -233,8 +234,7 @@ async fn end_of_input_cancels_calls_after_one_second() {
     assert_eq!(closed.elapsed().as_secs(), 1);
 }
 
-/// A client may write a request, close its side and read the response, also of a call with
-/// progress.
+/// A client may write a request, close its side and read the response.
 #[tokio::test(start_paused = true)]
 async fn short_call_finishes_after_the_end_of_input() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
@@ -275,9 +275,9 @@ async fn end_of_input_ends_the_server() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
     client.output.shutdown().await.unwrap();
     timeout(Duration::from_secs(5), client.server).await.unwrap().unwrap().unwrap();
-    let mut silent = Client::connect(Toolset::new());
-    silent.output.shutdown().await.unwrap();
-    timeout(Duration::from_secs(5), silent.server).await.unwrap().unwrap().unwrap();
+    let mut uninitialized = Client::connect(Toolset::new());
+    uninitialized.output.shutdown().await.unwrap();
+    timeout(Duration::from_secs(5), uninitialized.server).await.unwrap().unwrap().unwrap();
 }
 
 /// Progress notifications are sent before the response.
@@ -331,10 +331,10 @@ async fn content_and_metadata_are_encoded() {
         async move { output }
     });
     let mut client = Client::initialized(Toolset::new().with(all)).await;
-    let written = client.call("all", json!({})).await;
-    assert_eq!(written["result"]["_meta"], json!({"cost": 3}));
+    let response = client.call("all", json!({})).await;
+    assert_eq!(response["result"]["_meta"], json!({"cost": 3}));
     let blocks: Vec<_> =
-        written["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
+        response["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
     expect![[r#"
         {"type":"text","text":"a","annotations":{"audience":["user"]}}
         {"type":"image","data":"iVBO","mimeType":"image/png"}

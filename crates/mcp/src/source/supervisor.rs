@@ -14,8 +14,7 @@ use crate::{
     session::{Client, Handshake, Session, StartError},
 };
 
-/// Delays between attempts: 250 ms, doubled each time up to 30 s. The number of attempts is
-/// unlimited.
+/// Delays between attempts: 250 ms, doubled each time up to 30 s, without a limit on the number.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(Duration::from_secs(30))

@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             return None;
         }
         let line = match line {
-            Line::Whole(line) => line,
+            Line::Complete(line) => line,
             Line::TooLong { head, tail, length } => {
                 let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
                 let reason = format!("{length} bytes exceed the limit of {}", self.limits.line_bytes);
@@ -160,8 +160,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let error = envelope.error.map(parse_error);
         let id = match (&envelope.id, &error) {
             (Some(id), _) => id.clone(),
-            // JSON-RPC 2.0, section 5: `id` is null if the server could not read the id of the
-            // request.
+            // JSON-RPC 2.0, section 5: `id` is null if the id of the request was unreadable.
             (None, Some(Ok(_))) => self.only_open_request()?,
             (None, _) => return None,
         };

@@ -6,7 +6,7 @@ const EXCERPT_BYTES: usize = 1024;
 /// A line of input.
 pub(crate) enum Line {
     /// A complete line, without the newline.
-    Whole(Vec<u8>),
+    Complete(Vec<u8>),
     /// A line over the limit. Only its first and last bytes were kept; `length` is in bytes.
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
@@ -15,7 +15,7 @@ impl Line {
     /// The first bytes of the line.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
-            Self::Whole(line) => line,
+            Self::Complete(line) => line,
             Self::TooLong { head, .. } => head,
         }
     }
@@ -82,6 +82,6 @@ impl LineBuffer {
     fn take(&mut self) -> Line {
         let length = std::mem::take(&mut self.length);
         let (bytes, tail) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.tail));
-        if length <= self.limit { Line::Whole(bytes) } else { Line::TooLong { head: bytes, tail, length } }
+        if length <= self.limit { Line::Complete(bytes) } else { Line::TooLong { head: bytes, tail, length } }
     }
 }

@@ -49,7 +49,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         loop {
             self.flush_error_response().await?;
             let line = self.lines.next().await.ok()??;
-            if matches!(&line, Line::Whole(line) if line.trim_ascii().is_empty()) {
+            if matches!(&line, Line::Complete(line) if line.trim_ascii().is_empty()) {
                 continue;
             }
             match parse(line) {
@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
 fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let response = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
     let line = match line {
-        Line::Whole(line) => line,
+        Line::Complete(line) => line,
         Line::TooLong { head, tail, length } => {
             let reason = format!("message of {length} bytes exceeds the limit of {}", limits::LINE_BYTES);
             let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));

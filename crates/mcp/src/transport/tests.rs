@@ -30,7 +30,7 @@ async fn lines_of(bytes: &'static [u8], limit: usize) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(line) = lines.next().await.unwrap() {
         read.push(match line {
-            Line::Whole(line) => String::from_utf8(line).unwrap(),
+            Line::Complete(line) => String::from_utf8(line).unwrap(),
             Line::TooLong { head, tail, length } => {
                 format!("{length}: {}…{}", String::from_utf8_lossy(&head), String::from_utf8_lossy(&tail))
             }
@@ -192,8 +192,7 @@ async fn server_rejects_unreadable_messages() {
     assert_eq!(errors, [(&Value::Null, &json!(-32700)), (&json!(5), &json!(-32700))]);
 }
 
-/// rmcp drops the `receive` future whenever another event occurs. The error response is written
-/// anyway.
+/// rmcp drops the `receive` future at every other event. The error response is still written.
 #[tokio::test]
 async fn error_response_is_complete_if_receive_is_dropped() {
     let (ours, theirs) = duplex(8);

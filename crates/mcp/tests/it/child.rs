@@ -42,6 +42,21 @@ fn child() {
 }
 
 /// A server without `rmcp`, with the faults of `mode`.
+///
+/// | mode | behaviour |
+/// |---|---|
+/// | `legacy` | only `initialize`, as in all modes below without a revision |
+/// | `modern`, `slow_modern` | only revision 2026-07-28; slow: the first response takes 3.5 s |
+/// | `exits_on_discover`, `ignores_discover` | exits on, or ignores, `server/discover` |
+/// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 |
+/// | `no_response`, `no_list_response` | responds to no request, or not to `tools/list` |
+/// | `subscriptions` | revision 2026-07-28; rejects the first subscription |
+/// | `growing` | each `tools/list` result has one tool more |
+/// | `always_changing` | as `growing`, and sends `list_changed` before each result |
+/// | `rejects_refresh` | rejects the second `tools/list` |
+/// | `circular`, `endless`, `empty_cursor` | faults of the pagination |
+/// | `bad_tools` | invalid definitions |
+/// | `noisy` | stray output on standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
     match mode {
@@ -60,12 +75,12 @@ fn serve(mode: &str) {
             continue;
         }
         match (method, mode) {
-            (_, "mute") => {}
-            ("server/discover", "ends_when_probed") => process::exit(1),
-            ("server/discover", "ignores_probe") => {}
-            ("server/discover", "modern" | "listening" | "dated") => {
-                let version = if mode == "dated" { "2025-11-25" } else { "2026-07-28" };
-                let tools = if mode == "listening" { json!({"listChanged": true}) } else { json!({}) };
+            (_, "no_response") => {}
+            ("server/discover", "exits_on_discover") => process::exit(1),
+            ("server/discover", "ignores_discover") => {}
+            ("server/discover", "modern" | "subscriptions" | "discover_2025") => {
+                let version = if mode == "discover_2025" { "2025-11-25" } else { "2026-07-28" };
+                let tools = if mode == "subscriptions" { json!({"listChanged": true}) } else { json!({}) };
                 reply(
                     &message,
                     json!({
@@ -74,7 +89,7 @@ fn serve(mode: &str) {
                     }),
                 );
             }
-            ("subscriptions/listen", "listening") => responses::listen(&message),
+            ("subscriptions/listen", "subscriptions") => responses::listen(&message),
             ("initialize", "modern") => reject(&message, -32022, "unsupported version"),
             ("initialize", _) => reply(
                 &message,

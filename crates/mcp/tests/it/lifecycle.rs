@@ -21,8 +21,7 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// Behaviour F50 and P1: the open call is `Unconfirmed` and not repeated, and the server is
-/// restarted.
+/// Behaviour F50 and P1: the call is `Unconfirmed` and not repeated. The server is restarted.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_during_a_call_restarts_the_server() {
     let (_folder, file) = file_with_calls().await;
@@ -35,7 +34,7 @@ async fn crash_during_a_call_restarts_the_server() {
     assert_eq!(failure.kind, FailureKind::Unconfirmed);
     assert_eq!(
         failure.message,
-        "unconfirmed, it may or may not have happened: mcp:mortal was lost during the call"
+        "unconfirmed, it may or may not have happened: the connection to mcp:mortal was lost"
     );
 
     let again = tools.call("add", json!({"x": 17, "y": 25})).await;
@@ -61,7 +60,7 @@ async fn crash_fails_every_open_call() {
 /// Behaviour P2: the handshake has a deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn handshake_without_a_response_times_out() {
-    let mute = server("mute").with_handshake_timeout(Duration::from_millis(300));
+    let mute = server("no_response").with_handshake_timeout(Duration::from_millis(300));
     let error = McpSource::connect("mute", mute).await.unwrap_err();
     assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
 }
@@ -69,7 +68,7 @@ async fn handshake_without_a_response_times_out() {
 /// Behaviour P2: other servers are usable while a server starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_server_does_not_delay_others() {
-    let mute = McpSource::start("mute", server("mute"));
+    let mute = McpSource::start("mute", server("no_response"));
     let other = McpSource::connect("other", server("legacy")).await.unwrap();
     let tools = Toolset::new().with_source(mute).with_source(other);
     let list = timeout(Duration::from_millis(500), tools.list(&ListContext::default())).await.unwrap();
@@ -86,8 +85,7 @@ async fn missing_program_is_reported() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a failed start is retried in the background, and other servers are usable
-/// meanwhile.
+/// Behaviour F49: a failed start is retried in the background. Other servers are usable.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
@@ -151,7 +149,7 @@ async fn close_waits_for_all_processes() {
 async fn dropping_the_connect_future_leaves_no_process() {
     let marker = unique_marker();
     let program = std::env::current_exe().unwrap();
-    let script = format!("{} {} {marker}; : ", program.display(), child::arguments("mute").join(" "));
+    let script = format!("{} {} {marker}; : ", program.display(), child::arguments("no_response").join(" "));
     let server = StdioServer::new("sh").with_args(["-c", &script]).with_env("PATH", "/usr/bin:/bin");
     let connecting = McpSource::connect("mute", server);
     let mut processes = ServerProcesses::new(&marker);

@@ -37,8 +37,7 @@ impl ServerProcesses {
         running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }
 
-    /// Waits until all have exited, for at most five seconds. Returns the number of remaining
-    /// processes.
+    /// Waits up to five seconds for all processes to exit. Returns the number still running.
     pub(crate) async fn remaining(&mut self) -> usize {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {

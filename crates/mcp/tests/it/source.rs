@@ -26,13 +26,13 @@ async fn tools_of(mode: &str) -> Toolset {
 /// - `legacy`: only `initialize`; rejects `server/discover`
 /// - `modern`: only revision 2026-07-28; rejects `initialize`
 /// - `slow_modern`: as `modern`, but the first response comes after the probe timeout
-/// - `ends_when_probed`: exits on `server/discover`
-/// - `ignores_probe`: never responds to `server/discover`
-/// - `dated`: responds to `server/discover` with revision 2025-11-25
+/// - `exits_on_discover`: exits on `server/discover`
+/// - `ignores_discover`: never responds to `server/discover`
+/// - `discover_2025`: responds to `server/discover` with revision 2025-11-25
 #[tokio::test(flavor = "multi_thread")]
 async fn protocol_revision_is_detected() {
-    let modes =
-        ["legacy", "modern", "slow_modern", "ends_when_probed", "ignores_probe", "dated"].map(async |mode| {
+    let modes = ["legacy", "modern", "slow_modern", "exits_on_discover", "ignores_discover", "discover_2025"]
+        .map(async |mode| {
             let sum = tools_of(mode).await.call("add", json!({"x": 17, "y": 25})).await;
             assert_eq!(sum.to_json()["result"], json!("42"), "{mode}");
         });
@@ -176,7 +176,7 @@ async fn flood_of_notifications_is_coalesced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_during_a_refresh_causes_another_refresh() {
     let started = Instant::now();
-    let source = McpSource::connect("faulty", server("restless")).await.unwrap();
+    let source = McpSource::connect("faulty", server("always_changing")).await.unwrap();
     for tool in ["new_0", "new_1", "new_2", "new_3"] {
         wait_for_tool(&source, tool).await;
     }
@@ -184,11 +184,10 @@ async fn notification_during_a_refresh_causes_another_refresh() {
     assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a rejected subscription is retried, and the list is fetched again once it is
-/// active.
+/// Behaviour F48: a rejected subscription is retried. The list is fetched once it is active.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_before_the_subscription_is_detected() {
-    let source = McpSource::connect("faulty", server("listening")).await.unwrap();
+    let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
     wait_for_tool(&source, "new_0").await;
 }
 
@@ -198,10 +197,10 @@ async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
     let pages = reason(server("endless").with_list_pages(2)).await;
     assert_eq!(pages, "the tool list has more than 2 pages");
-    let slow = reason(server("mute_list").with_list_timeout(Duration::from_millis(100))).await;
+    let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
     assert_eq!(slow, "the server did not list its tools within 100ms");
     // The default probe timeout alone is 3 s.
-    let hasty = server("ignores_probe").with_handshake_timeout(Duration::from_millis(2900));
+    let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
     let narrow = hasty.with_line_bytes(4000);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
     let long = json!({"content": [{"type": "text", "text": "x".repeat(4000)}]});
@@ -219,8 +218,7 @@ async fn child_gets_only_the_configured_environment() {
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
 }
 
-/// Behaviour P4: 2,001 lines on standard output and 2 MiB on standard error do not break the
-/// connection.
+/// Behaviour P4: 2,001 stray lines on standard output, and 2 MiB on standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn stray_output_does_not_break_the_connection() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;

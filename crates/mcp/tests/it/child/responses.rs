@@ -27,9 +27,9 @@ pub(super) fn list(mode: &str, request: &Value) {
             json!({"tools": [tool("add")], "nextCursor": (page + 1).to_string()})
         }
         "rejects_refresh" if listed == 1 => return reject(request, -32603, "not now"),
-        "mute_list" => return,
-        "growing" | "restless" | "listening" => {
-            if mode == "restless" {
+        "no_list_response" => return,
+        "growing" | "always_changing" | "subscriptions" => {
+            if mode == "always_changing" {
                 write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
             }
             let tools = ["change".to_owned(), "listed".to_owned()]
