@@ -10,9 +10,9 @@
 //! computes 0.1 + 0.2 = 0.30000000000000004 and 1/0 = inf, and `evalexpr` is AGPL.
 
 mod error;
+mod integer;
 mod names;
 mod notation;
-mod whole;
 
 use haft_core::{Json, tool};
 use nanoexpr::{Evaluator, Fraction};
@@ -20,8 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::CalculatorError;
-use names::Names;
-use whole::Whole;
+use integer::Integer;
+use names::CalculatorContext;
 
 /// Maximum length of an expression, in characters. It bounds the time of many large factorials.
 const MAX_LENGTH: usize = 1_000;
@@ -60,10 +60,10 @@ pub fn calculator(
     if notation::has_percentage(&plain) {
         return Err(CalculatorError::Percentage);
     }
-    if let Ok(Whole(whole)) = Evaluator::<_>::new(&()).evaluate(&plain) {
-        return Ok(Json(Calculation { result: whole.to_string(), exact: true }));
+    if let Ok(Integer(integer)) = Evaluator::<_>::new(&()).evaluate(&plain) {
+        return Ok(Json(Calculation { result: integer.to_string(), exact: true }));
     }
-    let value = Evaluator::<_, MAX_ARGUMENTS>::new(&Names).evaluate::<Number>(&plain);
+    let value = Evaluator::<_, MAX_ARGUMENTS>::new(&CalculatorContext).evaluate::<Number>(&plain);
     value.map(|value| Json(Calculation::from_number(value))).map_err(|error| {
         let start = notation::position(&expression, error.span.start);
         CalculatorError::from_evaluator(&plain, error, start)
@@ -74,7 +74,7 @@ impl Calculation {
     fn from_number(value: Number) -> Self {
         match value.as_fraction() {
             // A 64-bit integer can have 19 digits, a decimal only 18.
-            Some(whole) if whole.is_integer() => Self { result: whole.to_string(), exact: true },
+            Some(fraction) if fraction.is_integer() => Self { result: fraction.to_string(), exact: true },
             fraction => {
                 let decimal = value.to_decimal();
                 let result = decimal.to_string();

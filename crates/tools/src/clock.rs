@@ -4,8 +4,7 @@ use haft_core::Timestamp;
 
 /// The clock of time-dependent tools. Default: the system clock.
 ///
-/// Pass another clock as [`State`](haft_core::tool::State), for example a fixed time in a test or a
-/// replay.
+/// Pass another clock as [`State`](haft_core::tool::State), for example a fixed time in a test.
 ///
 /// # Examples
 ///

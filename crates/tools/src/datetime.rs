@@ -31,8 +31,7 @@ pub enum DatetimeFormat {
     Time,
 }
 
-/// Replaces `oneOf` with a plain `enum`, which is shorter: each token of a schema costs a local
-/// model time.
+/// Replaces `oneOf` with a plain `enum`, which has fewer tokens for a local model to process.
 fn plain_enum(schema: &mut Schema) {
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return };
     let values = variants.iter().filter_map(|variant| variant.get("const")).cloned().collect();
@@ -70,7 +69,7 @@ pub enum DatetimeError {
 /// Fails if the time zone is unknown, or if the time of the clock is out of range.
 #[tool(description = "Tells the current date and time, in any time zone.")]
 pub fn get_current_datetime(
-    /// Format: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.
+    /// Format: in full by ISO 8601, as in mail, seconds since 1970, or the date or the time alone.
     #[tool(default)]
     format: DatetimeFormat,
     /// The time zone, as the IANA database names it, such as `Asia/Tokyo`.

@@ -2,8 +2,9 @@ use nanoexpr::ErrorKind;
 
 use super::{MAX_ARGUMENTS, MAX_LENGTH, names::NAMES};
 
-/// The error of [`calculator`](super::calculator()). The messages are written for a model, with a
-/// remedy.
+/// The error of [`calculator`](super::calculator()).
+///
+/// The messages are written for a model, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
@@ -61,8 +62,9 @@ pub enum CalculatorError {
 }
 
 impl CalculatorError {
-    /// Converts an error of the evaluator. `position` is the start of the problem in the original
-    /// text.
+    /// Converts an error of the evaluator.
+    ///
+    /// `position` is the start of the problem in the text of the model, in characters from 1.
     pub(super) fn from_evaluator(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {

@@ -12,9 +12,9 @@ pub(super) const NAMES: [&str; 35] = [
 ];
 
 /// A context with [`NAMES`], and the aliases `factorial` and `power` that models use.
-pub(super) struct Names;
+pub(super) struct CalculatorContext;
 
-impl Context<Number> for Names {
+impl Context<Number> for CalculatorContext {
     fn variable(&self, name: &str) -> Option<Number> {
         Math.variable(name)
     }

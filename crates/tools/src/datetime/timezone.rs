@@ -6,8 +6,7 @@ use strsim::normalized_damerau_levenshtein;
 /// Minimum similarity of a suggestion, from 0 to 1. At 0.8, one letter in five may be wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// Maximum length of a name with a suggestion, in characters. The search time grows with the
-/// length.
+/// Maximum length of a name with a suggestion, in characters. It bounds the search time.
 const MAX_LENGTH: usize = 64;
 
 /// An unknown time zone. The message has a suggestion that a model can use for its next attempt.
@@ -51,8 +50,7 @@ fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
     best.map(|(_, zone)| zone.as_str().to_owned())
 }
 
-/// The similarity to the whole name or to its city, whichever is higher: `Tokyo` matches
-/// `Asia/Tokyo`.
+/// The similarity to the whole name or to its city: `Tokyo` matches `Asia/Tokyo`.
 fn similarity(wanted: &str, zone: &str) -> f64 {
     let zone = zone.to_ascii_lowercase();
     let city = zone.rsplit('/').next().unwrap_or(&zone);

@@ -66,7 +66,7 @@ async fn definitions_of_the_tools() {
             "type": "object",
             "properties": {
               "format": {
-                "description": "Format: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.",
+                "description": "Format: in full by ISO 8601, as in mail, seconds since 1970, or the date or the time alone.",
                 "type": "string",
                 "enum": [
                   "iso",
