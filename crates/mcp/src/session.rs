@@ -1,4 +1,4 @@
-//! One run of a server: start, handshake, and requests until it exits.
+//! A single run of a server: start, handshake, and requests until it exits.
 
 use std::{
     io,
