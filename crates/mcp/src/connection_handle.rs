@@ -42,18 +42,18 @@ pub(crate) struct ConnectionHandle {
 ///
 /// ```
 /// use haft_core::ToolError;
-/// use haft_mcp::ConnectionLost;
+/// use haft_mcp::NotConnected;
 ///
 /// fn is_retryable(error: &ToolError) -> bool {
 ///     let ToolError::Failed { source: Some(source), .. } = error else { return false };
-///     source.is::<ConnectionLost>()
+///     source.is::<NotConnected>()
 /// }
 /// # assert!(!is_retryable(&ToolError::failed("no such file")));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
-pub struct ConnectionLost {
+pub struct NotConnected {
     /// The label of the source, such as `mcp:files`.
     pub source_label: String,
     /// The cause, for people and logs.
@@ -118,7 +118,7 @@ impl ConnectionHandle {
         let source_label = self.label.clone();
         tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");
         let message = format!("{source_label} {state}");
-        let error = ConnectionLost { source_label, reason: reason.to_owned() };
+        let error = NotConnected { source_label, reason: reason.to_owned() };
         ToolError::Failed { message, source: Some(error.into()) }
     }
 }

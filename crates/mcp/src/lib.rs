@@ -15,7 +15,7 @@ mod tool;
 mod transport;
 
 pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
-pub use connection_handle::ConnectionLost;
+pub use connection_handle::NotConnected;
 pub use server::{ServeError, serve, serve_stdio};
 pub use source::McpSource;
 pub use stdio::StdioServer;

@@ -35,8 +35,7 @@ use crate::{
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
 /// - **A call during a restart:** it waits for the server, for at most the handshake timeout.
-/// - **No server is running:** the source of the error is
-///   [`ConnectionLost`](crate::ConnectionLost).
+/// - **No server is running:** the source of the error is [`NotConnected`](crate::NotConnected).
 /// - **A tool has an invalid definition:** the tool list omits it and has a diagnostic.
 ///
 /// # Processes

@@ -4,7 +4,7 @@ use haft_core::{ToolError, toolset::ToolList};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{ConnectionHandle, ConnectionLost, SourceStatus};
+use super::{ConnectionHandle, NotConnected, SourceStatus};
 
 /// A call during a restart waits for at most the start timeout.
 #[tokio::test(start_paused = true)]
@@ -19,6 +19,6 @@ async fn call_during_a_restart_fails_after_the_start_timeout() {
     };
     assert_eq!(started.elapsed(), start_timeout);
     assert_eq!(message, "mcp:slow is not running");
-    let error = source.unwrap().downcast::<ConnectionLost>().unwrap();
+    let error = source.unwrap().downcast::<NotConnected>().unwrap();
     assert_eq!((&*error.source_label, &*error.reason), ("mcp:slow", "the server is still starting"));
 }

@@ -12,7 +12,7 @@ use haft_core::{
     Tool as _, ToolContext, ToolError, ToolExt as _, ToolSource as _, Toolset, call::FailureKind,
     tool::DynamicTool, tool_fn, toolset::ListContext,
 };
-use haft_mcp::{ConnectionLost, McpSource, ServeError, mcp_tool, serve};
+use haft_mcp::{McpSource, NotConnected, ServeError, mcp_tool, serve};
 use rmcp::{
     RoleClient, ServiceExt as _,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -90,7 +90,7 @@ async fn lost_connection_fails_calls_immediately() {
     match timeout(Duration::from_secs(1), call).await.unwrap().unwrap_err() {
         ToolError::Failed { message, source: Some(source) } => {
             assert_eq!(message, "mcp:haft is closed");
-            assert_eq!(source.downcast_ref::<ConnectionLost>().unwrap().source_label, "mcp:haft");
+            assert_eq!(source.downcast_ref::<NotConnected>().unwrap().source_label, "mcp:haft");
         }
         other => panic!("{other:?}"),
     }
