@@ -11,7 +11,8 @@ use crate::error::CliError;
 /// Options that select the language model.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The model: `local` or `local:NAME` in this process, or `openai:NAME` for an API.
+    /// The model: `local` or `local:NAME` for a model in this process, `openai:NAME` for a model of
+    /// an OpenAI-compatible API.
     ///
     /// `local` is the file in HAFT_MODEL, or the default model. `local:NAME` is a model of
     /// `haft model list`. Missing models are downloaded. The API key is read from OPENAI_API_KEY.

@@ -68,7 +68,7 @@ pub struct HttpServer {
     pub headers: BTreeMap<String, String>,
 }
 
-/// An invalid `mcp.json`.
+/// An unreadable or invalid `mcp.json`.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", .path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
 pub struct McpConfigError {

@@ -61,7 +61,7 @@ fn failed(message: String) -> ToolError {
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // Some servers repeat the structured content as text.
+        // MCP recommends to repeat the structured content as text.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = lines([text, structured.to_string()]);

@@ -178,7 +178,7 @@ async fn start(
         () = closed.cancelled() => {
             return Err(HandshakeError::Failed { group, reason: "the source was closed".to_owned() });
         }
-        service = timeout_at(deadline, perform(handshake, transport, &events)) => service,
+        service = timeout_at(deadline, negotiate(handshake, transport, &events)) => service,
     };
     let reason = match service {
         Ok(Ok(service)) => {
@@ -207,11 +207,11 @@ async fn start(
     Err(HandshakeError::Failed { group, reason })
 }
 
-/// Performs the handshake. Repeats it once if the server supports only the other kind:
+/// Performs the handshake, and a second one if the server supports only the other kind:
 ///
 /// - `server/discover` after a failed `initialize`, if the probe timed out but was answered later.
 /// - `initialize` after `server/discover`, if the server listed only revisions up to 2025-11-25.
-async fn perform(
+async fn negotiate(
     handshake: Handshake,
     transport: ClientTransport<ChildStdout, ChildStdin>,
     events: &ServerEvents,
@@ -295,7 +295,7 @@ async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut Stde
         text += "; stderr:\n";
         text += &last_lines;
     }
-    // The status of a shell for "command not found".
+    // Shells exit with 127 for "command not found".
     if status.and_then(|status| status.code()) == Some(127) {
         text += "\nset `PATH` in the server's `env`, or use an absolute path";
     }

@@ -2,7 +2,7 @@
 //!
 //! rmcp 3.9 has a line transport too, but it leaves a request pending forever if the response is
 //! too long, too deeply nested, truncated or not UTF-8. This transport fails the matching request
-//! instead, and drops lines that are not messages.
+//! instead, and drops lines that are not messages (`docs/adr/0014-behaviour-of-dependencies.md`).
 
 mod client;
 mod envelope;

@@ -20,7 +20,7 @@ use super::{
 
 /// The server side of the stdio transport.
 ///
-/// Messages that cannot be parsed are answered with a JSON-RPC error.
+/// Responds to invalid messages with a JSON-RPC error.
 pub(crate) struct ServerTransport<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
