@@ -45,8 +45,8 @@ pub(crate) struct TransportLimits {
 
 /// The client side of the stdio transport.
 ///
-/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another one for
-/// the same streams, so that a second handshake needs no new process.
+/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another one
+/// for the same streams, so that a second handshake needs no new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
