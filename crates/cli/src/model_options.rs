@@ -27,7 +27,7 @@ pub(crate) struct ModelOptions {
 
 #[derive(Clone, Debug)]
 enum ModelSpec {
-    /// A known model, or the default of the user if `None`.
+    /// A known model, or `None` for the user's default.
     Local(Option<local::Known>),
     OpenAi(String),
 }

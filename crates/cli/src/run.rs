@@ -158,7 +158,7 @@ fn json(event: &RunEvent) -> Result<String, CliError> {
     json.map_err(|error| CliError::from_error(&error))
 }
 
-/// Converts the error of a run. Common causes get a remedy.
+/// Converts the error of a run. Adds a remedy for common causes.
 fn run_error(error: &AgentError) -> CliError {
     let remedy = match &*error.kind {
         AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the correct key in OPENAI_API_KEY"),

@@ -12,7 +12,9 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes JSON as a line to standard output. Control characters are escaped, which keeps the value.
+/// Writes JSON as a line to standard output.
+///
+/// Control characters are escaped as `\u…`, so the parsed value is unchanged.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut line = String::with_capacity(json.len() + 1);
     for character in json.chars() {

@@ -73,7 +73,9 @@ impl Connection {
         closed || self.peer.is_transport_closed()
     }
 
-    /// After [`RequestError::NotSent`], waits until [`is_closed`](Self::is_closed) is `true`.
+    /// Waits up to 500 ms until [`is_closed`](Self::is_closed) is `true`.
+    ///
+    /// After a failed write, the end of the server's output may be detected a moment later.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
             let _ = timeout(CLOSE_DETECTION, monitor.events.closed.cancelled()).await;

@@ -14,7 +14,7 @@ const MAX_LENGTH: usize = 64;
 pub struct UnknownTimezone {
     /// The requested name. Longer names are cut to 64 characters and `…`.
     pub name: String,
-    /// The most similar name in the IANA database, if one is similar enough.
+    /// The most similar name in the IANA database. `None` if no name is similar enough.
     pub suggestion: Option<String>,
 }
 
