@@ -6,7 +6,7 @@ use tokio::{
     sync::Mutex,
 };
 
-/// Writes messages, one a line, whole ones only. Clones share the stream.
+/// Writes one message per line. Clones share the stream.
 pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Clone for Writer<W> {
@@ -20,6 +20,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
+    /// Serializes the message now and writes it when the future is polled.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `BrokenPipe` after [`close`](Self::close).
     pub(crate) fn send<T: Serialize>(
         &self,
         message: &T,
@@ -36,7 +41,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         }
     }
 
-    /// Closes the stream: the peer reads its end.
+    /// Closes the stream, so the peer reads end of file.
     pub(crate) async fn close(&self) {
         self.0.lock().await.take();
     }

@@ -1,48 +1,48 @@
-//! Whole numbers, which need no rounding as long as they fit 128 bits.
+//! Integer arithmetic, exact within 128 bits.
 
 use std::cmp::Ordering;
 
 use nanoexpr::{ErrorKind, Number};
 
-/// A whole number. An operation with another result fails.
+/// An integer. Operations with another result fail, and the calculator falls back to fractions.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Whole(pub(super) i128);
+pub(super) struct Integer(pub(super) i128);
 
-type Outcome = Result<Whole, ErrorKind>;
+type IntegerResult = Result<Integer, ErrorKind>;
 
-impl Number for Whole {
+impl Number for Integer {
     fn parse(literal: &str) -> Option<Self> {
         literal.parse().ok().map(Self)
     }
 
-    fn add(self, rhs: Self) -> Outcome {
+    fn add(self, rhs: Self) -> IntegerResult {
         self.0.add(rhs.0).map(Self)
     }
 
-    fn subtract(self, rhs: Self) -> Outcome {
+    fn subtract(self, rhs: Self) -> IntegerResult {
         self.0.subtract(rhs.0).map(Self)
     }
 
-    fn multiply(self, rhs: Self) -> Outcome {
+    fn multiply(self, rhs: Self) -> IntegerResult {
         self.0.multiply(rhs.0).map(Self)
     }
 
-    fn divide(self, rhs: Self) -> Outcome {
+    fn divide(self, rhs: Self) -> IntegerResult {
         match self.0.remainder(rhs.0)? {
             0 => self.0.divide(rhs.0).map(Self),
             _ => Err(ErrorKind::Inexact),
         }
     }
 
-    fn remainder(self, rhs: Self) -> Outcome {
+    fn remainder(self, rhs: Self) -> IntegerResult {
         self.0.remainder(rhs.0).map(Self)
     }
 
-    fn power(self, rhs: Self) -> Outcome {
+    fn power(self, rhs: Self) -> IntegerResult {
         self.0.power(rhs.0).map(Self)
     }
 
-    fn negate(self) -> Outcome {
+    fn negate(self) -> IntegerResult {
         self.0.negate().map(Self)
     }
 

@@ -7,7 +7,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// A message before its parts are read: they may be nested as deep as they like.
+/// The outer object of a JSON-RPC message.
+///
+/// Nested values stay unparsed, so the recursion limit of `serde_json` does not apply to them.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) jsonrpc: Option<IgnoredAny>,
@@ -22,18 +24,20 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Finds the id in a message that is cut, too long, too deep or no proper text. What has an end and no `jsonrpc` is no
-/// message.
+/// Finds the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
+///
+/// Returns `None` for a complete object without `jsonrpc`, since it is not a message.
 pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
     let mut id = None;
-    // The text ends, or goes wrong, somewhere: what came before is what is wanted.
-    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdInto(&mut id));
+    // The error is expected. The visitor stores the id as soon as it reads it.
+    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdVisitor(&mut id));
     id
 }
 
-struct IdInto<'a>(&'a mut Option<RequestId>);
+/// Stores the value of `id` before the rest of the object is parsed.
+struct IdVisitor<'a>(&'a mut Option<RequestId>);
 
-impl<'de> Visitor<'de> for IdInto<'_> {
+impl<'de> Visitor<'de> for IdVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +59,9 @@ impl<'de> Visitor<'de> for IdInto<'_> {
     }
 }
 
-/// Finds the id at the end of a message of which the beginning is lost; some servers write it last.
+/// Finds an `id` that is the last key of a message, given the end of the message.
+///
+/// JSON-RPC does not fix the key order, so `result` may precede `id`.
 pub(crate) fn salvage_last_id(tail: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(tail);
     let (_, last) = text.rsplit_once("\"id\":")?;

@@ -9,13 +9,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{pause, refuse, reply, write, write_line};
+use super::{pause, reject, reply, write, write_line};
 
 const CHANGED: &str = "notifications/tools/list_changed";
-/// How often the list was asked for.
+/// Number of `tools/list` requests.
 static LISTED: AtomicU32 = AtomicU32::new(0);
-/// How often somebody wanted to be told of changes.
-static LISTENED: AtomicU32 = AtomicU32::new(0);
+/// Number of `subscriptions/listen` requests.
+static SUBSCRIBED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn list(mode: &str, request: &Value) {
     let cursor = request["params"]["cursor"].as_str();
@@ -26,15 +26,15 @@ pub(super) fn list(mode: &str, request: &Value) {
             let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
             json!({"tools": [tool("add")], "nextCursor": (page + 1).to_string()})
         }
-        "refuses_again" if listed == 1 => return refuse(request, -32603, "not now"),
-        "mute_list" => return,
-        "growing" | "restless" | "listening" => {
-            if mode == "restless" {
+        "rejects_refresh" if listed == 1 => return reject(request, -32603, "not now"),
+        "no_list_response" => return,
+        "growing" | "always_changing" | "subscriptions" => {
+            if mode == "always_changing" {
                 write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
             }
             let tools = ["change".to_owned(), "listed".to_owned()]
                 .into_iter()
-                .chain((0..listed).map(|place| format!("new_{place}")));
+                .chain((0..listed).map(|index| format!("new_{index}")));
             json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
         }
         "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
@@ -56,10 +56,10 @@ pub(super) fn list(mode: &str, request: &Value) {
     reply(request, page);
 }
 
-/// Agrees the second time.
+/// Rejects the first subscription and accepts the second.
 pub(super) fn listen(request: &Value) {
-    if LISTENED.fetch_add(1, Ordering::Relaxed) == 0 {
-        return refuse(request, -32603, "not now");
+    if SUBSCRIBED.fetch_add(1, Ordering::Relaxed) == 0 {
+        return reject(request, -32603, "not now");
     }
     let meta = json!({"io.modelcontextprotocol/subscriptionId": request["id"]});
     let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
@@ -77,13 +77,13 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
             text(request, &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string());
         }
         "die" => {
-            note(arguments);
+            log_call(arguments);
             pause(arguments["pause"].as_u64().unwrap_or(0));
             process::abort();
         }
         "count" => {
-            note(arguments);
-            text(request, "noted");
+            log_call(arguments);
+            text(request, "counted");
         }
         "env" => reply(
             request,
@@ -120,12 +120,12 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
             text(request, "flooded");
         }
         "listed" => text(request, &LISTED.load(Ordering::Relaxed).to_string()),
-        broken => broken_answer(broken, request),
+        broken => invalid_response(broken, request),
     }
 }
 
-/// Answers in ways that no client should have to read.
-fn broken_answer(how: &str, request: &Value) {
+/// Writes an invalid response.
+fn invalid_response(how: &str, request: &Value) {
     let id = &request["id"];
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
     match how {
@@ -144,7 +144,7 @@ fn broken_answer(how: &str, request: &Value) {
             text(request, "once");
             text(request, "again");
         }
-        unknown => refuse(request, -32602, &format!("unknown tool {unknown}")),
+        unknown => reject(request, -32602, &format!("unknown tool {unknown}")),
     }
 }
 
@@ -152,8 +152,8 @@ fn text(request: &Value, text: &str) {
     reply(request, json!({"content": [{"type": "text", "text": text}]}));
 }
 
-/// Leaves a mark for every call in the file that it names.
-fn note(arguments: &Value) {
+/// Appends a line to the `file` of the arguments.
+fn log_call(arguments: &Value) {
     let Some(path) = arguments["file"].as_str() else { return };
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(b"called\n").unwrap();
 }

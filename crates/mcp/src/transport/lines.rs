@@ -1,33 +1,34 @@
 use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// What is kept of both ends of a line that is too long, to find out whom it answers.
-const KEPT: usize = 1024;
+/// Bytes kept from each end of an oversized line. The `id` of the message is read from them.
+const EXCERPT_BYTES: usize = 1024;
 
-/// One line that a peer wrote.
+/// A line of input.
 pub(crate) enum Line {
-    /// The line, without its end.
-    Whole(Vec<u8>),
-    /// A line longer than the limit; all but its ends was dropped while it was read.
+    /// A complete line, without the newline.
+    Complete(Vec<u8>),
+    /// A line over the limit. Only its first and last bytes were kept; `length` is in bytes.
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
 
 impl Line {
-    /// What is there of its beginning.
+    /// The first bytes of the line.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
-            Self::Whole(line) => line,
+            Self::Complete(line) => line,
             Self::TooLong { head, .. } => head,
         }
     }
 }
 
-/// Reads lines of bounded length.
+/// A line reader with a maximum line length.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
-    partial: Partial,
+    buffer: LineBuffer,
 }
 
-struct Partial {
+/// The line that is being read.
+struct LineBuffer {
     limit: usize,
     length: usize,
     bytes: Vec<u8>,
@@ -36,30 +37,32 @@ struct Partial {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(reader: R, limit: usize) -> Self {
-        let partial = Partial { limit, length: 0, bytes: Vec::new(), tail: Vec::new() };
-        Self { reader: BufReader::new(reader), partial }
+        let buffer = LineBuffer { limit, length: 0, bytes: Vec::new(), tail: Vec::new() };
+        Self { reader: BufReader::new(reader), buffer }
     }
 
-    /// The next line; none at the end. Dropping the future loses nothing: the next one goes on.
+    /// Reads the next line. Returns `None` at the end of the input.
+    ///
+    /// Cancel safe: a partial line is kept for the next call.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let chunk = self.reader.fill_buf().await?;
             if chunk.is_empty() {
-                return Ok((self.partial.length > 0).then(|| self.partial.take()));
+                return Ok((self.buffer.length > 0).then(|| self.buffer.take()));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
             let used = part.len() + usize::from(end.is_some());
-            self.partial.push(part);
+            self.buffer.push(part);
             self.reader.consume(used);
             if end.is_some() {
-                return Ok(Some(self.partial.take()));
+                return Ok(Some(self.buffer.take()));
             }
         }
     }
 }
 
-impl Partial {
+impl LineBuffer {
     fn push(&mut self, part: &[u8]) {
         self.length += part.len();
         if self.length <= self.limit {
@@ -67,18 +70,18 @@ impl Partial {
             return;
         }
         if self.tail.is_empty() {
-            self.bytes.truncate(KEPT);
-            self.bytes.extend(part.iter().take(KEPT.saturating_sub(self.bytes.len())));
+            self.bytes.truncate(EXCERPT_BYTES);
+            self.bytes.extend(part.iter().take(EXCERPT_BYTES.saturating_sub(self.bytes.len())));
             self.bytes.shrink_to_fit();
         }
         self.tail.extend_from_slice(part);
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        let surplus = self.tail.len().saturating_sub(EXCERPT_BYTES);
         self.tail.drain(..surplus);
     }
 
     fn take(&mut self) -> Line {
         let length = std::mem::take(&mut self.length);
         let (bytes, tail) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.tail));
-        if length <= self.limit { Line::Whole(bytes) } else { Line::TooLong { head: bytes, tail, length } }
+        if length <= self.limit { Line::Complete(bytes) } else { Line::TooLong { head: bytes, tail, length } }
     }
 }
