@@ -2,18 +2,18 @@
 
 mod arguments;
 mod name;
+mod provider;
 mod repair;
 mod replay;
 mod schema;
-mod wire;
 
 use std::thread;
 
 pub use self::arguments::arguments;
 pub use self::name::name;
+pub use self::provider::provider;
 pub use self::repair::repair;
 pub use self::schema::schema;
-pub use self::wire::wire;
 
 /// What a thread has where nobody asked for more. No input may need it all.
 const STACK: usize = 2 << 20;

@@ -7,8 +7,8 @@ use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
 use super::error::{SchemaError, SchemaFault};
+use super::provider::is_assertion;
 use super::reference;
-use super::wire::is_assertion;
 
 /// Keywords that may bring properties of their own, so that an empty `properties` beside them would mislead.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];

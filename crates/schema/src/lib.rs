@@ -25,19 +25,19 @@ mod secret;
 mod tests;
 #[doc = include_str!("../docs/threat-model.md")]
 pub mod threat_model {}
+mod provider;
 mod violation;
-mod wire;
 
 pub use self::canonical::canonical;
 pub use self::error::{SchemaError, SchemaFault};
 pub use self::fit::Misfit;
 pub use self::moved::Moved;
 pub use self::preflight::{SchemaLimits, VALUE_DEPTH, is_deeper};
+pub use self::provider::{Loss, LossKind, ProviderSchema, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};
 pub use self::secret::Secrets;
 pub use self::violation::{Violation, Violations};
-pub use self::wire::{Loss, LossKind, Wire, WireProfile};
 
 #[doc(no_inline)]
 pub use schemars;

@@ -56,7 +56,7 @@ fn texts_of_arguments() {
 
 #[test]
 fn schemas_for_providers() {
-    holds(laws::wire);
+    holds(laws::provider);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Schema, ToolName,
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ pub(crate) const PROPERTY: &str = "value";
 /// The part of response schemas that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerProfile {
-    pub(crate) schemas: WireProfile,
+    pub(crate) schemas: SchemaTarget,
     /// Requires an object without alternatives as the root.
     pub(crate) object_root: bool,
 }
@@ -54,11 +54,11 @@ impl AnswerSchema {
     }
 
     fn new(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Self {
-        let wants_object =
-            profile.object_root || matches!(profile.schemas, WireProfile::OpenAiStrict | WireProfile::Gemini);
+        let wants_object = profile.object_root
+            || matches!(profile.schemas, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
-            WireProfile::OpenAiStrict | WireProfile::Gemini => root.wire(profile.schemas),
+            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
             // The schema constrains the reply, and the model does not read it: no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
@@ -80,7 +80,7 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 
-fn tell(wire: &Wire, name: &ToolName) {
+fn tell(wire: &ProviderSchema, name: &ToolName) {
     for loss in &wire.losses {
         tracing::debug!(schema = %name, %loss, "the schema of a reply is not sent as it is");
     }

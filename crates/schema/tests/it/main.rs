@@ -3,6 +3,6 @@
 #[cfg(test)]
 mod misfit;
 #[cfg(test)]
-mod suite;
+mod provider;
 #[cfg(test)]
-mod wire;
+mod suite;

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use haft_core::schema::{Loss, LossKind, Wire};
+use haft_core::schema::{Loss, LossKind, ProviderSchema};
 use serde_json::{Value, json};
 
 use super::place::{Document, Part, Parts};
 
 /// What is wrong with the losses that are told.
-pub(super) fn wrong(original: &Value, wire: &Wire) -> Vec<String> {
+pub(super) fn wrong(original: &Value, wire: &ProviderSchema) -> Vec<String> {
     if &wire.value == original {
         let only_obstacle = wire.losses.iter().all(|loss| matches!(loss.kind, LossKind::NotStrict { .. }));
         return if only_obstacle {

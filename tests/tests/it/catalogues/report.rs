@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use haft_core::schema::{LossKind, Wire};
+use haft_core::schema::{LossKind, ProviderSchema};
 
 #[derive(Default)]
 pub(super) struct Report {
@@ -48,7 +48,7 @@ impl Report {
 }
 
 impl Profile {
-    pub(super) fn count(&mut self, wire: &Wire, is_as_given: bool) {
+    pub(super) fn count(&mut self, wire: &ProviderSchema, is_as_given: bool) {
         self.as_given += usize::from(is_as_given);
         self.strict += usize::from(wire.strict);
         self.exact += usize::from(wire.losses.is_empty());

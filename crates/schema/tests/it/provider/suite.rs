@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use expect_test::expect;
-use haft_schema::{RepairPolicy, Schema, WireProfile, repair};
+use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
 /// How many schemas are sent strictly, and how many of these without a loss.
@@ -24,18 +24,18 @@ impl Count {
         let tool = json!({"type": "object", "properties": {"x": argument}, "required": ["x"]});
         let Ok(schema) = Schema::new(tool) else { return };
         self.all += 1;
-        let wire = schema.wire(WireProfile::OpenAiStrict);
-        assert_eq!(wire.strict, wire.obstacle().is_none());
-        let sent = Schema::new(wire.value.clone()).unwrap();
-        if !wire.strict {
+        let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
+        assert_eq!(derived.strict, derived.obstacle().is_none());
+        let sent = Schema::new(derived.value.clone()).unwrap();
+        if !derived.strict {
             return;
         }
         self.strict += 1;
-        self.exact += usize::from(wire.losses.is_empty());
+        self.exact += usize::from(derived.losses.is_empty());
         for test in case["tests"].as_array().unwrap() {
             let value = json!({"x": test["data"]});
             let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
-            let is_exact = wire.losses.is_empty() && sent.is_valid(&value);
+            let is_exact = derived.losses.is_empty() && sent.is_valid(&value);
             assert!(!is_exact || schema.is_valid(&repaired), "{schema:?} {sent:?} {value}");
         }
     }

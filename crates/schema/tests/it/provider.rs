@@ -7,26 +7,26 @@ mod suite;
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use haft_schema::{LossKind, Schema, SchemaLimits, WireProfile};
+use haft_schema::{LossKind, Schema, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
 /// What is sent strictly, and what that loses.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(schema: Value, expected: Expect) {
-    check_profile(WireProfile::OpenAiStrict, schema, &expected);
+    check_target(SchemaTarget::OpenAiStrict, schema, &expected);
 }
 
-fn check_profile(profile: WireProfile, schema: Value, expected: &Expect) {
+fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     let schema = Schema::arguments(schema).unwrap();
-    let wire = schema.wire(profile);
+    let derived = schema.for_provider(target);
     let mut text =
-        if wire.value == *schema.as_value() { "as given".to_owned() } else { wire.value.to_string() };
-    text.push_str(if wire.strict { ", strict" } else { ", not strict" });
-    for loss in &wire.losses {
+        if derived.value == *schema.as_value() { "as given".to_owned() } else { derived.value.to_string() };
+    text.push_str(if derived.strict { ", strict" } else { ", not strict" });
+    for loss in &derived.losses {
         write!(text, "\n{loss}").unwrap();
     }
     expected.assert_eq(&text);
-    Schema::new(wire.value).unwrap();
+    Schema::new(derived.value).unwrap();
 }
 
 /// Behaviour S4: what may be absent may be `null` instead.
@@ -272,9 +272,9 @@ fn recursion_stays() {
 fn limits_are_kept() {
     let obstacle = |schema: Value| {
         let limits = SchemaLimits { nodes: 100_000, bytes: 1 << 24, depth: 300, ..SchemaLimits::default() };
-        let wire = Schema::within(schema, &limits).unwrap().wire(WireProfile::OpenAiStrict);
-        assert_eq!(wire.strict, wire.obstacle().is_none());
-        wire.obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
+        let derived = Schema::within(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
+        assert_eq!(derived.strict, derived.obstacle().is_none());
+        derived.obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
     };
     let nested = |levels: usize| {
         (1..levels).fold(
@@ -316,34 +316,34 @@ fn a_bomb_is_not_strict() {
     let mut definitions: Map<_, _> = (0..40).map(|number| (format!("a{number}"), level(number))).collect();
     definitions.insert("a40".to_owned(), json!({"type": "object", "properties": {"z": {"type": "string"}}}));
     let schema = Schema::new(json!({"$ref": "#/$defs/a0", "$defs": definitions})).unwrap();
-    let wire = schema.wire(WireProfile::OpenAiStrict);
+    let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
     expect!["`properties` at /$defs/a32/properties/x: not strict, since it is nested too deep"]
-        .assert_eq(&wire.obstacle().unwrap().to_string());
+        .assert_eq(&derived.obstacle().unwrap().to_string());
 }
 
 /// Without `strict`, only the root is bound by rules.
 #[test]
 fn without_strict_only_the_root_changes() {
-    let profile = WireProfile::OpenAi;
+    let target = SchemaTarget::OpenAi;
     let nested = json!({"properties": {"x": {"oneOf": [{"type": "integer", "not": {"const": 1}}, {}]}}, "required": ["x"]});
-    check_profile(profile, nested, &expect!["as given, not strict"]);
-    check_profile(
-        profile,
+    check_target(target, nested, &expect!["as given, not strict"]);
+    check_target(
+        target,
         json!({"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"minProperties": 2}], "not": {"required": ["b"]}, "maxProperties": 4}),
         &expect![[r#"
             {"type":"object","maxProperties":4,"properties":{"a":{}},"required":["a"],"description":"not: {\"required\":[\"b\"]}"}, not strict
             `minProperties` at /allOf/1: left out
             `not` at /: only told in the description"#]],
     );
-    check_profile(
-        profile,
+    check_target(
+        target,
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"x": {"$ref": "#"}}}}}),
         &expect![[
             r##"{"type":"object","$defs":{"a":{"type":"object","properties":{"x":{"$ref":"#"}}}},"properties":{"x":{"$ref":"#"}}}, not strict"##
         ]],
     );
-    check_profile(
-        profile,
+    check_target(
+        target,
         json!({"anyOf": [{"properties": {"a": {"$ref": "#/anyOf/1"}}}, {"properties": {"b": {}}}]}),
         &expect![[r#"
             {"type":"object","properties":{}}, not strict
@@ -358,7 +358,7 @@ fn losses_can_be_stored() {
     let schema = Schema::arguments(
         json!({"properties": {"x": {"type": "string", "minLength": 1}}, "additionalProperties": {}}),
     );
-    let losses = schema.unwrap().wire(WireProfile::OpenAiStrict).losses;
+    let losses = schema.unwrap().for_provider(SchemaTarget::OpenAiStrict).losses;
     assert!(matches!(losses[0].kind, LossKind::NotStrict { .. }));
     let text = serde_json::to_string(&losses).unwrap();
     expect![[r#"[{"pointer":"","keyword":"additionalProperties","kind":"not_strict","reason":"its properties may have any name"}]"#]].assert_eq(&text);

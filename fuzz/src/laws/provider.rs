@@ -1,13 +1,13 @@
 use haft_core::{
     Schema,
-    schema::{RepairPolicy, SchemaFault, SchemaLimits, Wire, WireProfile, repair},
+    schema::{ProviderSchema, RepairPolicy, SchemaFault, SchemaLimits, SchemaTarget, repair},
 };
 use serde_json::Value;
 
 use crate::Case;
 
-const PROFILES: [WireProfile; 4] =
-    [WireProfile::OpenAi, WireProfile::OpenAiStrict, WireProfile::Gemini, WireProfile::Small];
+const TARGETS: [SchemaTarget; 4] =
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
 /// What is sent of a schema to a provider is a schema, and always the same. Where nothing is reported as lost, what fits
 /// it fits the original. The arguments of a tool are sent as an object.
@@ -15,41 +15,41 @@ const PROFILES: [WireProfile; 4] =
 /// # Panics
 ///
 /// Panics where that does not hold.
-pub fn wire(input: &[u8]) {
+pub fn provider(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let values = case.values();
     if let Ok(schema) = Schema::new(case.schema.clone()) {
-        PROFILES.iter().for_each(|profile| drop(sent(&schema, *profile, &values)));
+        TARGETS.iter().for_each(|target| drop(sent(&schema, *target, &values)));
     }
     if let Ok(schema) = Schema::arguments(case.schema) {
-        for profile in PROFILES {
-            let sent = sent(&schema, profile, &values);
-            assert_eq!(sent["type"], "object", "{profile:?} {sent}");
+        for target in TARGETS {
+            let sent = sent(&schema, target, &values);
+            assert_eq!(sent["type"], "object", "{target:?} {sent}");
         }
     }
 }
 
-fn sent(schema: &Schema, profile: WireProfile, values: &[Value]) -> Value {
-    let wire = schema.wire(profile);
-    assert_eq!(schema.wire(profile), wire);
-    assert_eq!(wire.strict, profile == WireProfile::OpenAiStrict && wire.obstacle().is_none());
-    let Some(sent) = compiled(&wire) else { return wire.value };
-    if wire.strict {
-        let again = sent.wire(profile);
-        assert_eq!((&again.value, again.losses.len()), (&wire.value, 0), "{profile:?}");
+fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
+    let derived = schema.for_provider(target);
+    assert_eq!(schema.for_provider(target), derived);
+    assert_eq!(derived.strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
+    let Some(sent) = compiled(&derived) else { return derived.value };
+    if derived.strict {
+        let again = sent.for_provider(target);
+        assert_eq!((&again.value, again.losses.len()), (&derived.value, 0), "{target:?}");
     }
-    if wire.losses.is_empty() {
+    if derived.losses.is_empty() {
         for value in values.iter().filter(|value| sent.is_valid(value)) {
             let (arrived, _) = repair(schema, value.clone(), RepairPolicy::Default);
-            assert!(schema.is_valid(&arrived), "{profile:?} {} {value}", wire.value);
+            assert!(schema.is_valid(&arrived), "{target:?} {} {value}", derived.value);
         }
     }
-    wire.value
+    derived.value
 }
 
 /// What is sent may be larger than what was given: an optional property is written with its `null`. `None` where a
 /// name is there twice, since what has it was written out twice: in data, such as an `enum`, where it names nothing.
-fn compiled(wire: &Wire) -> Option<Schema> {
+fn compiled(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {
         bytes: 4 * bytes,
@@ -58,9 +58,9 @@ fn compiled(wire: &Wire) -> Option<Schema> {
         expansion: 4 * expansion,
         patterns: 4 * patterns,
     };
-    match Schema::within(wire.value.clone(), &limits) {
+    match Schema::within(derived.value.clone(), &limits) {
         Ok(schema) => Some(schema),
         Err(error) if matches!(error.fault(), SchemaFault::DuplicateAnchor(_)) => None,
-        Err(error) => panic!("{error}: {}", wire.value),
+        Err(error) => panic!("{error}: {}", derived.value),
     }
 }

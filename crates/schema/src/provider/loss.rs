@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::Place;
 
-/// One thing that a schema says and its [`Wire`](super::Wire) form does not.
+/// One thing that a schema says and its [`ProviderSchema`](super::ProviderSchema) form does not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
     /// The JSON pointer of the subschema in the original. The root is the empty pointer.

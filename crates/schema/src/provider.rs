@@ -21,7 +21,7 @@ pub use self::loss::{Loss, LossKind};
 /// What a provider can read of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum WireProfile {
+pub enum SchemaTarget {
     /// The parameters of a function at OpenAI, without `strict`. All of JSON Schema may be used, but the root has the
     /// type `object` and none of `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not`. That is in no documentation
     /// but in the [reply that refuses the request](https://github.com/langchain-ai/langchainjs/issues/9804).
@@ -39,7 +39,7 @@ pub enum WireProfile {
     /// - At most 5,000 properties, 10 levels, 1,000 values of enums, and 120,000 characters of names and such values.
     ///
     /// Each rule beyond that is told in the `description`. A schema that would lose what may be said with it, such as
-    /// one with a free map, is sent as [`OpenAi`](WireProfile::OpenAi).
+    /// one with a free map, is sent as [`OpenAi`](SchemaTarget::OpenAi).
     OpenAiStrict,
     /// The subset of OpenAPI 3.0 that Gemini's API takes as [`Schema`](https://ai.google.dev/api/caching#Schema), in the
     /// `parameters` of a function, and whatever passes a request on to it. What it does not know fails the request there, so
@@ -62,10 +62,10 @@ pub enum WireProfile {
     Small,
 }
 
-/// A schema as a provider is sent it, derived by [`Schema::wire`].
+/// A schema as a provider is sent it, derived by [`Schema::for_provider`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Wire {
+pub struct ProviderSchema {
     /// What is sent.
     pub value: Value,
     /// Whether it follows the rules of a strict mode. If not, it is to be sent without one.
@@ -74,7 +74,7 @@ pub struct Wire {
     pub losses: Vec<Loss>,
 }
 
-impl Wire {
+impl ProviderSchema {
     /// Why it is not strict, where it was to be.
     pub fn obstacle(&self) -> Option<&Loss> {
         self.losses.iter().find(|loss| matches!(loss.kind, LossKind::NotStrict { .. }))
@@ -90,17 +90,17 @@ impl Schema {
     /// # Examples
     ///
     /// ```
-    /// use haft_schema::{Schema, WireProfile};
+    /// use haft_schema::{Schema, SchemaTarget};
     /// use serde_json::json;
     ///
     /// let schema = Schema::arguments(json!({
     ///     "properties": {"path": {"type": "string", "minLength": 1}, "depth": {"type": "integer"}},
     ///     "required": ["path"],
     /// }))?;
-    /// let wire = schema.wire(WireProfile::OpenAiStrict);
-    /// assert!(wire.strict);
+    /// let sent = schema.for_provider(SchemaTarget::OpenAiStrict);
+    /// assert!(sent.strict);
     /// assert_eq!(
-    ///     wire.value,
+    ///     sent.value,
     ///     json!({
     ///         "type": "object",
     ///         "properties": {
@@ -111,25 +111,25 @@ impl Schema {
     ///         "additionalProperties": false,
     ///     })
     /// );
-    /// assert_eq!(wire.losses[0].to_string(), "`minLength` at /properties/path: only told in the description");
+    /// assert_eq!(sent.losses[0].to_string(), "`minLength` at /properties/path: only told in the description");
     ///
     /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
-    /// let wire = map.wire(WireProfile::OpenAiStrict);
-    /// assert!(!wire.strict);
-    /// assert_eq!(&wire.value, map.as_value());
+    /// let sent = map.for_provider(SchemaTarget::OpenAiStrict);
+    /// assert!(!sent.strict);
+    /// assert_eq!(&sent.value, map.as_value());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn wire(&self, profile: WireProfile) -> Wire {
+    pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
         let open = |losses| open::wire(self.as_value(), losses);
-        let lossy = |(value, losses)| Wire { value, strict: false, losses };
-        match profile {
-            WireProfile::OpenAi => open(Vec::new()),
-            WireProfile::OpenAiStrict => match strict::derive(self.as_value()) {
-                Ok((value, losses)) => Wire { value, strict: true, losses },
+        let lossy = |(value, losses)| ProviderSchema { value, strict: false, losses };
+        match target {
+            SchemaTarget::OpenAi => open(Vec::new()),
+            SchemaTarget::OpenAiStrict => match strict::derive(self.as_value()) {
+                Ok((value, losses)) => ProviderSchema { value, strict: true, losses },
                 Err(obstacle) => open(vec![obstacle]),
             },
-            WireProfile::Gemini => lossy(gemini::derive(self.as_value())),
-            WireProfile::Small => lossy(small::derive(self.as_value())),
+            SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
+            SchemaTarget::Small => lossy(small::derive(self.as_value())),
         }
     }
 }

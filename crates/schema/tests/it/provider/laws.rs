@@ -1,6 +1,6 @@
 //! What holds for any schema.
 
-use haft_schema::{RepairPolicy, Schema, WireProfile, repair};
+use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
@@ -213,25 +213,25 @@ proptest! {
     #[test]
     fn what_fits_a_strict_schema_fits_the_original(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
-        let wire = schema.wire(WireProfile::OpenAiStrict);
-        prop_assume!(wire.strict);
-        let sent = Schema::new(wire.value.clone()).unwrap();
-        let value = Writer { root: &wire.value, choices: choices.iter().cycle(), left: 40 }.write(&wire.value);
+        let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
+        prop_assume!(derived.strict);
+        let sent = Schema::new(derived.value.clone()).unwrap();
+        let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
         prop_assert!(sent.is_valid(&value), "{} {}", sent.as_value(), value);
         let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
-        prop_assert!(schema.is_valid(&repaired) || !wire.losses.is_empty(), "{} {}", sent.as_value(), value);
+        prop_assert!(schema.is_valid(&repaired) || !derived.losses.is_empty(), "{} {}", sent.as_value(), value);
     }
 
     #[test]
     fn what_fits_the_original_can_be_written_strictly(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given.clone()).unwrap();
-        let wire = schema.wire(WireProfile::OpenAiStrict);
+        let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         let value = Writer { root: &given, choices: choices.iter().cycle(), left: 40 }.write(&given);
         // A value that fits only since an alternative leaves its objects open cannot be written: strict ones are closed.
         let closed = Schema::new(closed(&given)).unwrap();
-        prop_assume!(wire.strict && schema.is_valid(&value) && closed.is_valid(&value));
-        let sent = Schema::new(wire.value.clone()).unwrap();
-        let ways = written(&wire.value, &wire.value, &value);
+        prop_assume!(derived.strict && schema.is_valid(&value) && closed.is_valid(&value));
+        let sent = Schema::new(derived.value.clone()).unwrap();
+        let ways = written(&derived.value, &derived.value, &value);
         let arrives = |way: &Value| {
             let (arrived, _) = repair(&schema, way.clone(), RepairPolicy::Default);
             sent.is_valid(way) && schema.is_valid(&arrived)
@@ -242,47 +242,47 @@ proptest! {
     #[test]
     fn deriving_is_deterministic_and_a_strict_schema_stays(given in schema()) {
         let schema = Schema::new(given).unwrap();
-        let wire = schema.wire(WireProfile::OpenAiStrict);
-        prop_assert_eq!(schema.wire(WireProfile::OpenAiStrict).value.to_string(), wire.value.to_string());
-        prop_assert_eq!(wire.strict, wire.obstacle().is_none());
-        prop_assume!(wire.strict);
-        let again = Schema::new(wire.value.clone()).unwrap().wire(WireProfile::OpenAiStrict);
+        let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
+        prop_assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).value.to_string(), derived.value.to_string());
+        prop_assert_eq!(derived.strict, derived.obstacle().is_none());
+        prop_assume!(derived.strict);
+        let again = Schema::new(derived.value.clone()).unwrap().for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(again.losses, vec![]);
-        prop_assert_eq!(again.value, wire.value);
+        prop_assert_eq!(again.value, derived.value);
     }
 
     #[test]
     fn the_root_without_strict_is_one_object(given in schema(), parts in prop::collection::vec(schema(), 1..3)) {
         let given = json!({"type": "object", "anyOf": parts, "allOf": [given], "$defs": given["$defs"]});
-        let wire = Schema::new(given).unwrap().wire(WireProfile::OpenAi);
-        prop_assert!(Schema::new(wire.value.clone()).is_ok(), "{}", wire.value);
+        let derived = Schema::new(given).unwrap().for_provider(SchemaTarget::OpenAi);
+        prop_assert!(Schema::new(derived.value.clone()).is_ok(), "{}", derived.value);
         for keyword in ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"] {
-            prop_assert_eq!(wire.value.get(keyword), None);
+            prop_assert_eq!(derived.value.get(keyword), None);
         }
     }
 
     #[test]
     fn what_fits_a_subset_fits_the_original_unless_something_is_lost(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
-        for profile in [WireProfile::Gemini, WireProfile::Small] {
-            let wire = schema.wire(profile);
-            prop_assert_eq!(schema.wire(profile).value.to_string(), wire.value.to_string());
-            let sent = Schema::new(wire.value.clone()).unwrap();
-            let value = Writer { root: &wire.value, choices: choices.iter().cycle(), left: 40 }.write(&wire.value);
+        for target in [SchemaTarget::Gemini, SchemaTarget::Small] {
+            let derived = schema.for_provider(target);
+            prop_assert_eq!(schema.for_provider(target).value.to_string(), derived.value.to_string());
+            let sent = Schema::new(derived.value.clone()).unwrap();
+            let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
             let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
             let fits = !sent.is_valid(&value) || schema.is_valid(&repaired);
-            prop_assert!(fits || !wire.losses.is_empty(), "{} {}", sent.as_value(), value);
+            prop_assert!(fits || !derived.losses.is_empty(), "{} {}", sent.as_value(), value);
         }
     }
 
     #[test]
     fn a_subset_says_nothing_that_its_reader_does_not_know(given in schema()) {
         let schema = Schema::new(given).unwrap();
-        let gemini = schema.wire(WireProfile::Gemini).value;
+        let gemini = schema.for_provider(SchemaTarget::Gemini).value;
         prop_assert_eq!(refused_by_gemini(&gemini), None, "{}", gemini);
-        let small = schema.wire(WireProfile::Small).value;
+        let small = schema.for_provider(SchemaTarget::Small).value;
         prop_assert!(!small.to_string().contains("$ref"), "{}", small);
-        let again = Schema::new(small.clone()).unwrap().wire(WireProfile::Small);
+        let again = Schema::new(small.clone()).unwrap().for_provider(SchemaTarget::Small);
         prop_assert_eq!(&again.value, &small);
         prop_assert_eq!(again.losses, vec![]);
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::preflight;
 use super::super::reference::{Reference, join};
-use super::Wire;
+use super::ProviderSchema;
 use super::flat::is_assertion;
 use super::loss::{Loss, LossKind};
 use super::told::Told;
@@ -13,8 +13,8 @@ use super::told::Told;
 const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// What is sent of a schema whose root is an object. Any other stays as it is.
-pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> Wire {
-    let as_given = |losses| Wire { value: root.clone(), strict: false, losses };
+pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> ProviderSchema {
+    let as_given = |losses| ProviderSchema { value: root.clone(), strict: false, losses };
     let Value::Object(members) = root else { return as_given(losses) };
     if !REFUSED.iter().any(|keyword| members.contains_key(*keyword)) {
         return as_given(losses);
@@ -28,10 +28,10 @@ pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> Wire {
     let value = Value::Object(value);
     // A reference into what was given up leads nowhere now.
     if preflight::graph(&value).is_some() {
-        return Wire { value, strict: false, losses: union.losses };
+        return ProviderSchema { value, strict: false, losses: union.losses };
     }
     union.losses.push(Loss::new("", "properties", LossKind::Dropped));
-    Wire { value: json!({"type": "object", "properties": {}}), strict: false, losses: union.losses }
+    ProviderSchema { value: json!({"type": "object", "properties": {}}), strict: false, losses: union.losses }
 }
 
 /// The properties of an object, whichever alternative they are from.

@@ -3,11 +3,11 @@
 use expect_test::expect;
 use haft_schema::{
     Schema,
-    WireProfile::{Gemini, OpenAi, Small},
+    SchemaTarget::{Gemini, OpenAi, Small},
 };
 use serde_json::{Map, json};
 
-use super::check_profile;
+use super::check_target;
 
 /// What a Pydantic model or an `Option` makes of an order.
 fn order() -> serde_json::Value {
@@ -42,7 +42,7 @@ fn order() -> serde_json::Value {
 
 #[test]
 fn an_order() {
-    check_profile(
+    check_target(
         Gemini,
         order(),
         &expect![[r#"
@@ -52,7 +52,7 @@ fn an_order() {
             `format` at /properties/when: only told in the description
             `exclusiveMinimum` at /properties/price: only told in the description"#]],
     );
-    check_profile(
+    check_target(
         Small,
         order(),
         &expect![[r#"
@@ -77,14 +77,14 @@ fn a_tree_ends() {
             "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
         }},
     });
-    check_profile(
+    check_target(
         Gemini,
         tree.clone(),
         &expect![[r#"
         {"type":"object","properties":{"root":{"description":"A node.","type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
         `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
     );
-    check_profile(
+    check_target(
         Small,
         tree,
         &expect![[r#"
@@ -92,7 +92,7 @@ fn a_tree_ends() {
         `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
     );
     let root = json!({"properties": {"next": {"$ref": "#"}, "list": {"type": "array", "items": {"$ref": "#/properties/list"}}}});
-    check_profile(
+    check_target(
         Gemini,
         root.clone(),
         &expect![[r#"
@@ -100,7 +100,7 @@ fn a_tree_ends() {
             `$ref` at /properties/next: not written out again, any value of its type is offered
             `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
     );
-    check_profile(
+    check_target(
         Small,
         root,
         &expect![[r#"
@@ -120,14 +120,14 @@ fn alternatives() {
             {"type": "null"},
         ], "description": "What to draw."}},
     });
-    check_profile(
+    check_target(
         Gemini,
         shape.clone(),
         &expect![[r#"
         {"type":"object","properties":{"shape":{"description":"What to draw.","anyOf":[{"type":"object","properties":{"kind":{"type":"string","format":"enum","enum":["circle"]},"radius":{"type":"number"}},"required":["kind","radius"]},{"type":"object","properties":{"kind":{"type":"string","format":"enum","enum":["square"]},"side":{"type":"number"}},"required":["kind","side"]}],"nullable":true}}}, not strict
         `oneOf` at /properties/shape: sent as `anyOf`, so that several alternatives may fit"#]],
     );
-    check_profile(
+    check_target(
         Small,
         shape,
         &expect![[r#"
@@ -138,7 +138,7 @@ fn alternatives() {
         {"properties": {"action": {"const": "open"}, "path": {"type": "string"}}, "required": ["action", "path"]},
         {"properties": {"action": {"const": "close"}, "id": {"type": "integer"}}, "required": ["action"]},
     ]});
-    check_profile(
+    check_target(
         Gemini,
         root.clone(),
         &expect![[r#"
@@ -146,7 +146,7 @@ fn alternatives() {
             `oneOf` at /: sent as one object with the properties of all alternatives
             `type` at /oneOf/1/properties/action: sent as `anyOf`, so that several alternatives may fit"#]],
     );
-    check_profile(Small, root, &expect!["as given, not strict"]);
+    check_target(Small, root, &expect!["as given, not strict"]);
 }
 
 /// What fails a request to Gemini where it stands in a schema as it is.
@@ -170,7 +170,7 @@ fn what_gemini_refuses() {
         "nullable": {"type": ["object", "null"], "properties": {"a": {"type": "string"}}},
         "nothing": {"type": "null"},
     }});
-    check_profile(
+    check_target(
         Gemini,
         refused,
         &expect![[r#"
@@ -194,7 +194,7 @@ fn what_gemini_refuses() {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"pair": {"type": "array", "items": [{"type": "string"}, {"type": "string"}]}},
     });
-    check_profile(
+    check_target(
         Gemini,
         tuple,
         &expect![[r#"
@@ -215,7 +215,7 @@ fn parts_that_cannot_be_put_together() {
         "maxProperties": 3,
         "$defs": {"more": {"properties": {"d": {"not": {"type": "string"}}, "e": {"$ref": "#x"}}, "maxProperties": 4, "$anchor": "x"}},
     });
-    check_profile(
+    check_target(
         Gemini,
         parts.clone(),
         &expect![[r#"
@@ -227,7 +227,7 @@ fn parts_that_cannot_be_put_together() {
         `$ref` at /$defs/more/properties/e: left out
         `type` at /$defs/more/properties/e: only some of the values that fit are offered"#]],
     );
-    check_profile(
+    check_target(
         Small,
         parts,
         &expect![[r#"
@@ -245,14 +245,14 @@ fn parts_that_cannot_be_put_together() {
 #[test]
 fn what_depends_on_its_place() {
     let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
-    check_profile(
+    check_target(
         OpenAi,
         remainder.clone(),
         &expect![[r#"
         {"type":"object","properties":{"a":{}}}, not strict
         `additionalProperties` at /: left out"#]],
     );
-    check_profile(
+    check_target(
         Small,
         remainder,
         &expect![[r#"
@@ -260,7 +260,7 @@ fn what_depends_on_its_place() {
         `additionalProperties` at /: left out"#]],
     );
     let items = json!({"properties": {"a": {"allOf": [{"prefixItems": [{"type": "string"}]}], "items": {"type": "integer"}}}});
-    check_profile(
+    check_target(
         Small,
         items,
         &expect![[r#"
@@ -273,28 +273,28 @@ fn what_depends_on_its_place() {
 #[test]
 fn contradictions() {
     let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
-    check_profile(
+    check_target(
         Gemini,
         never.clone(),
         &expect![[r#"
         {"type":"object","properties":{"a":{"type":"string"}}}, not strict
         `type` at /properties/b: left out"#]],
     );
-    check_profile(
+    check_target(
         Small,
         never,
         &expect![[r#"
         {"type":"object","properties":{"a":{"type":"string"}}}, not strict
         `type` at /properties/b: left out"#]],
     );
-    check_profile(
+    check_target(
         Gemini,
         json!({"const": 2}),
         &expect![[r#"
             {"description":"const: 2","type":"object"}, not strict
             `const` at /: only told in the description"#]],
     );
-    check_profile(
+    check_target(
         OpenAi,
         json!({"allOf": [true, false, {"type": "number"}]}),
         &expect![[r#"
@@ -308,7 +308,7 @@ fn contradictions() {
 #[test]
 fn rules_about_null() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
-    check_profile(
+    check_target(
         Gemini,
         rule,
         &expect![[r#"
@@ -321,7 +321,7 @@ fn rules_about_null() {
 #[test]
 fn required_by_several_parts() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
-    check_profile(
+    check_target(
         OpenAi,
         parts,
         &expect![[r#"{"type":"object","properties":{"a":{}},"required":["a"]}, not strict"#]],
@@ -346,10 +346,10 @@ fn what_is_written_out_is_bounded() {
         json!({"properties": {"x": {"anyOf": alternatives, "oneOf": alternatives, "properties": names, "type": "object"}}, "$defs": {"long": {}}}),
     ] {
         let schema = Schema::arguments(schema).unwrap();
-        for profile in [Gemini, Small] {
-            let wire = schema.wire(profile);
-            assert!(wire.value.to_string().len() < 2_000_000, "{profile:?}");
-            assert!(wire.losses.len() < 50_000);
+        for target in [Gemini, Small] {
+            let derived = schema.for_provider(target);
+            assert!(derived.value.to_string().len() < 2_000_000, "{target:?}");
+            assert!(derived.losses.len() < 50_000);
         }
     }
 }
@@ -366,7 +366,7 @@ fn descriptions_for_small_models() {
         "q": {"type": "string", "description": long, "title": "Q", "if": {"minLength": 1}, "then": {"maxLength": 9}, "x-order": 1},
         "w": {"description": words},
     }});
-    check_profile(
+    check_target(
         Small,
         schema,
         &expect![[r#"
