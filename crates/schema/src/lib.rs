@@ -33,7 +33,7 @@ pub use self::error::{SchemaError, SchemaFault};
 pub use self::fit::Misfit;
 pub use self::moved::Moved;
 pub use self::preflight::{SchemaLimits, VALUE_DEPTH, is_deeper};
-pub use self::provider::{Loss, LossKind, ProviderSchema, SchemaTarget};
+pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};
 pub use self::secret::Secrets;

@@ -1,11 +1,11 @@
 //! What of a schema is sent to a provider that knows only a part of JSON Schema.
 
+mod change;
 mod flat;
 mod gemini;
 mod inline;
 mod kinds;
 mod limits;
-mod loss;
 mod open;
 mod small;
 mod strict;
@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::Schema;
 
+pub use self::change::{SchemaChange, SchemaChangeKind};
 pub(super) use self::flat::is_assertion;
-pub use self::loss::{Loss, LossKind};
 
 /// What a provider can read of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,13 +71,13 @@ pub struct ProviderSchema {
     /// Whether it follows the rules of a strict mode. If not, it is to be sent without one.
     pub strict: bool,
     /// What it does not say of the original.
-    pub losses: Vec<Loss>,
+    pub changes: Vec<SchemaChange>,
 }
 
 impl ProviderSchema {
     /// Why it is not strict, where it was to be.
-    pub fn obstacle(&self) -> Option<&Loss> {
-        self.losses.iter().find(|loss| matches!(loss.kind, LossKind::NotStrict { .. }))
+    pub fn obstacle(&self) -> Option<&SchemaChange> {
+        self.changes.iter().find(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }))
     }
 }
 
@@ -111,7 +111,7 @@ impl Schema {
     ///         "additionalProperties": false,
     ///     })
     /// );
-    /// assert_eq!(sent.losses[0].to_string(), "`minLength` at /properties/path: only told in the description");
+    /// assert_eq!(sent.changes[0].to_string(), "`minLength` at /properties/path: only told in the description");
     ///
     /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
     /// let sent = map.for_provider(SchemaTarget::OpenAiStrict);
@@ -120,12 +120,12 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
-        let open = |losses| open::wire(self.as_value(), losses);
-        let lossy = |(value, losses)| ProviderSchema { value, strict: false, losses };
+        let open = |changes| open::wire(self.as_value(), changes);
+        let lossy = |(value, changes)| ProviderSchema { value, strict: false, changes };
         match target {
             SchemaTarget::OpenAi => open(Vec::new()),
             SchemaTarget::OpenAiStrict => match strict::derive(self.as_value()) {
-                Ok((value, losses)) => ProviderSchema { value, strict: true, losses },
+                Ok((value, changes)) => ProviderSchema { value, strict: true, changes },
                 Err(obstacle) => open(vec![obstacle]),
             },
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),

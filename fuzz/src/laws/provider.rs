@@ -36,9 +36,9 @@ fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     let Some(sent) = compiled(&derived) else { return derived.value };
     if derived.strict {
         let again = sent.for_provider(target);
-        assert_eq!((&again.value, again.losses.len()), (&derived.value, 0), "{target:?}");
+        assert_eq!((&again.value, again.changes.len()), (&derived.value, 0), "{target:?}");
     }
-    if derived.losses.is_empty() {
+    if derived.changes.is_empty() {
         for value in values.iter().filter(|value| sent.is_valid(value)) {
             let (arrived, _) = repair(schema, value.clone(), RepairPolicy::Default);
             assert!(schema.is_valid(&arrived), "{target:?} {} {value}", derived.value);

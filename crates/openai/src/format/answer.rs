@@ -81,8 +81,8 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
 }
 
 fn tell(wire: &ProviderSchema, name: &ToolName) {
-    for loss in &wire.losses {
-        tracing::debug!(schema = %name, %loss, "the schema of a reply is not sent as it is");
+    for change in &wire.changes {
+        tracing::debug!(schema = %name, %change, "the schema of a reply is not sent as it is");
     }
     if let Some(obstacle) = wire.obstacle() {
         tracing::warn!(schema = %name, %obstacle, "the schema of a reply cannot be sent with `strict`");

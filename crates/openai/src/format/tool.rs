@@ -159,8 +159,8 @@ fn render(list: &ToolList, shape: Shape, profile: SchemaTarget) -> Tools {
 /// The schema that is sent for a tool. Losses are logged.
 pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
-    for loss in &wire.losses {
-        tracing::debug!(tool = %definition.name(), %loss, "a schema is not sent as it is");
+    for change in &wire.changes {
+        tracing::debug!(tool = %definition.name(), %change, "a schema is not sent as it is");
     }
     wire
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::super::reference::{Reference, join};
-use super::loss::{Loss, LossKind};
+use super::change::{SchemaChange, SchemaChangeKind};
 
 /// How many subschemas are read for one wire schema. Each is read as often as it is referred to.
 const EFFORT: usize = 20_000;
@@ -94,7 +94,7 @@ pub(super) struct Reader<'s> {
     is_draft_7: bool,
     effort: Cell<usize>,
     /// What was given up since parts cannot be put together exactly. Without a place for that, it is an error.
-    given_up: Option<RefCell<Vec<Loss>>>,
+    given_up: Option<RefCell<Vec<SchemaChange>>>,
 }
 
 /// Whether a keyword says which values fit.
@@ -122,19 +122,19 @@ impl<'s> Reader<'s> {
     }
 
     /// What was given up since this was asked last.
-    pub(super) fn losses(&self) -> Vec<Loss> {
+    pub(super) fn changes(&self) -> Vec<SchemaChange> {
         self.given_up.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
     /// A subschema. A mere reference is left as it is.
-    pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
+    pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
-        self.spend(at, 1 + properties / 8).or_else(|loss| self.give_up(|| loss, None))?;
+        self.spend(at, 1 + properties / 8).or_else(|change| self.give_up(|| change, None))?;
         let Some(members) = schema.as_object() else {
             let is_none = schema == &Value::Bool(false);
             let what = if is_none { "no value fits" } else { "any value fits" };
             let lost = is_none.then_some((at, "type"));
-            self.give_up(|| Loss::not_strict(at, "type", what), lost)?;
+            self.give_up(|| SchemaChange::not_strict(at, "type", what), lost)?;
             return Ok(Flat { at: at.into(), ..Flat::default() });
         };
         let reference = members.get("$ref").and_then(Value::as_str);
@@ -166,10 +166,18 @@ impl<'s> Reader<'s> {
     }
 
     /// Adds what another schema says of the same value.
-    pub(super) fn merge(&self, flat: &mut Flat<'s>, mut other: Flat<'s>, keyword: &str) -> Result<(), Loss> {
+    pub(super) fn merge(
+        &self,
+        flat: &mut Flat<'s>,
+        mut other: Flat<'s>,
+        keyword: &str,
+    ) -> Result<(), SchemaChange> {
         let at = flat.at.clone();
         let refuse = |lost: Option<(&str, &str)>| {
-            self.give_up(|| Loss::not_strict(&at, keyword, "its parts cannot be merged exactly"), lost)
+            self.give_up(
+                || SchemaChange::not_strict(&at, keyword, "its parts cannot be merged exactly"),
+                lost,
+            )
         };
         // What is said of the remaining properties or items would be about others now.
         let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
@@ -202,13 +210,13 @@ impl<'s> Reader<'s> {
     }
 
     /// A subschema that is no reference.
-    pub(super) fn followed(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, Loss> {
+    pub(super) fn followed(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, SchemaChange> {
         self.behind(self.flat(at, schema)?)
     }
 
     /// Where a reference leads in the end, by JSON pointer.
-    pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), Loss> {
-        let unknown = || Loss::not_strict(at, "$ref", "it refers to an anchor");
+    pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
+        let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
         let target = self.root.pointer(&pointer).ok_or_else(unknown)?;
         match target.as_object() {
@@ -220,14 +228,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, Loss> {
+    fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, SchemaChange> {
         let Some(reference) = flat.reference else { return Ok(flat) };
         let mut described = Flat { reference: None, ..flat };
         let target = self.spend(&described.at, 1).and_then(|()| self.target(&described.at, reference));
         let (pointer, target) = match target {
             Ok(target) => target,
-            Err(loss) => {
-                self.give_up(|| loss, Some((&described.at, "$ref")))?;
+            Err(change) => {
+                self.give_up(|| change, Some((&described.at, "$ref")))?;
                 return Ok(described);
             }
         };
@@ -236,17 +244,22 @@ impl<'s> Reader<'s> {
         Ok(described)
     }
 
-    fn spend(&self, at: &str, cost: usize) -> Result<(), Loss> {
+    fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
         let left = self.effort.get().checked_sub(cost);
-        self.effort
-            .set(left.ok_or_else(|| Loss::not_strict(at, "$ref", "its references stand for too much"))?);
+        self.effort.set(
+            left.ok_or_else(|| SchemaChange::not_strict(at, "$ref", "its references stand for too much"))?,
+        );
         Ok(())
     }
 
     /// Fails with the obstacle, or notes what is lost and goes on.
-    fn give_up(&self, obstacle: impl FnOnce() -> Loss, lost: Option<(&str, &str)>) -> Result<(), Loss> {
+    fn give_up(
+        &self,
+        obstacle: impl FnOnce() -> SchemaChange,
+        lost: Option<(&str, &str)>,
+    ) -> Result<(), SchemaChange> {
         let Some(given_up) = &self.given_up else { return Err(obstacle()) };
-        let lost = lost.map(|(at, keyword)| Loss::new(at, keyword, LossKind::Dropped));
+        let lost = lost.map(|(at, keyword)| SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
         given_up.borrow_mut().extend(lost);
         Ok(())
     }

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::super::preflight::pattern::backtracks;
 use super::super::reference::join;
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::{Entry, Flat, is_assertion, is_requirement};
 use super::inline::{Inline, any_value};
 use super::kinds::{constants, is_of, subject, types};
-use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
 
 /// The formats that do not fail a request, each for its type.
@@ -20,12 +20,12 @@ const FORMATS: [(&str, &str); 5] = [
 ];
 
 /// What is sent of a schema, and what is lost.
-pub(super) fn derive(root: &Value) -> (Value, Vec<Loss>) {
+pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inline::new(root, form);
     let mut flat = inline.read("", root);
     make_one_object(&mut inline, &mut flat);
     let sent = inline.emit(flat);
-    (Value::Object(sent), inline.into_losses())
+    (Value::Object(sent), inline.into_changes())
 }
 
 /// Gives the root the properties of all its alternatives: it must be one object. What all of them require it requires.
@@ -37,7 +37,7 @@ fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
             told.push(union);
             continue;
         }
-        inline.lose(&union.at, union.name, LossKind::Flattened);
+        inline.lose(&union.at, union.name, SchemaChangeKind::Flattened);
         let mut required: Option<Vec<&str>> = None;
         for (at, alternative) in alternatives {
             let mut part = inline.read(&at, alternative);
@@ -54,7 +54,9 @@ fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
                 }
             }
             let rules = part.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
-            inline.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Dropped)));
+            inline
+                .changes
+                .extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
         }
         let new = required.into_iter().flatten().filter(|name| !flat.required.contains(name));
         let new: Vec<_> = new.collect();
@@ -76,19 +78,19 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
         if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
             return any_of(inline, flat, &union, alternatives);
         }
-        inline.losses.push(told.tell(&union.at, union.name, union.value));
+        inline.changes.push(told.tell(&union.at, union.name, union.value));
     }
     let names = match types(&flat) {
         Ok(types) => {
             if types.is_assumed {
-                inline.lose(&flat.at, "type", LossKind::TypeAssumed);
+                inline.lose(&flat.at, "type", SchemaChangeKind::TypeAssumed);
             }
             types.names
         }
         Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, told),
         Err(_) => {
             if !is_object(&flat) {
-                inline.lose(&flat.at, "type", LossKind::TypeAssumed);
+                inline.lose(&flat.at, "type", SchemaChangeKind::TypeAssumed);
             }
             vec!["object"]
         }
@@ -103,7 +105,7 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
             let bare = flat.bare();
             let each = said.iter().map(|name| plain(inline, &bare, name, Told::default()));
             let each: Vec<_> = each.collect();
-            let mut sent = head(&flat, told, &mut inline.losses);
+            let mut sent = head(&flat, told, &mut inline.changes);
             sent.insert("anyOf".to_owned(), json!(each));
             sent
         }
@@ -132,7 +134,7 @@ fn any_of<'s>(
     let mut is_nullable = !nulls.is_empty();
     let mut sent = if others.len() > 1 {
         if union.name == "oneOf" {
-            inline.lose(&union.at, "oneOf", LossKind::AnyOf);
+            inline.lose(&union.at, "oneOf", SchemaChangeKind::AnyOf);
         }
         let common = flat.bare();
         let mut each = Vec::new();
@@ -143,7 +145,7 @@ fn any_of<'s>(
             is_nullable |= part.shift_remove("nullable").is_some();
             splice(part, &mut each);
         }
-        let mut sent = head(&flat, Told::default(), &mut inline.losses);
+        let mut sent = head(&flat, Told::default(), &mut inline.changes);
         sent.insert("anyOf".to_owned(), Value::Array(each));
         sent
     } else if let Some((at, only)) = others.pop() {
@@ -175,21 +177,21 @@ fn null(inline: &mut Inline<'_>, flat: &Flat<'_>) -> Map<String, Value> {
         is_assertion(name) && subject(name).is_none() && !matches!(name, "type" | "enum" | "const")
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
-    inline.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Dropped)));
-    let mut sent = head(flat, Told::default(), &mut inline.losses);
+    inline.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
+    let mut sent = head(flat, Told::default(), &mut inline.changes);
     sent.insert("type".to_owned(), json!("null"));
     sent
 }
 
 /// What is sent for any value: there is no word for that.
 fn anything<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, mut told: Told) -> Map<String, Value> {
-    inline.lose(&flat.at, "type", LossKind::Narrowed);
+    inline.lose(&flat.at, "type", SchemaChangeKind::Narrowed);
     let rules = flat.keywords.iter().filter(|it| is_assertion(it.name));
-    inline.losses.extend(rules.map(|it| told.tell(&it.at, it.name, it.value)));
+    inline.changes.extend(rules.map(|it| told.tell(&it.at, it.name, it.value)));
     if !flat.required.is_empty() {
-        inline.lose(&flat.at, "required", LossKind::Dropped);
+        inline.lose(&flat.at, "required", SchemaChangeKind::Dropped);
     }
-    let mut sent = head(flat, told, &mut inline.losses);
+    let mut sent = head(flat, told, &mut inline.changes);
     if let Value::Object(any) = any_value() {
         sent.extend(any);
     }
@@ -207,12 +209,12 @@ fn plain<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, name: &str, mut told: Tol
         match fate(entry, name) {
             Fate::Kept => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
             Fate::Silent => {}
-            Fate::Dropped => inline.lose(&entry.at, entry.name, LossKind::Dropped),
-            Fate::Told => inline.losses.push(told.tell(&entry.at, entry.name, entry.value)),
+            Fate::Dropped => inline.lose(&entry.at, entry.name, SchemaChangeKind::Dropped),
+            Fate::Told => inline.changes.push(told.tell(&entry.at, entry.name, entry.value)),
         }
     }
     fix_values(inline, flat, name, &mut told, &mut rules);
-    let mut sent = head(flat, told, &mut inline.losses);
+    let mut sent = head(flat, told, &mut inline.changes);
     sent.insert("type".to_owned(), json!(name));
     sent.append(&mut rules);
     match name {
@@ -268,11 +270,11 @@ fn fix_values(
     let of_type: Vec<_> = values.into_iter().filter(|value| is_of(value, name)).collect();
     let texts: Vec<_> = of_type.iter().filter_map(|it| it.as_str()).filter(|it| !it.is_empty()).collect();
     if texts.is_empty() {
-        inline.losses.push(told.tell(&entry.at, entry.name, entry.value));
+        inline.changes.push(told.tell(&entry.at, entry.name, entry.value));
         return;
     }
     if texts.len() < of_type.len() {
-        inline.lose(&entry.at, entry.name, LossKind::Narrowed);
+        inline.lose(&entry.at, entry.name, SchemaChangeKind::Narrowed);
     }
     rules.insert("format".to_owned(), json!("enum"));
     rules.insert("enum".to_owned(), json!(texts));
@@ -284,11 +286,11 @@ fn items<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Value {
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
     let rest = flat.keyword("items").filter(|it| !it.value.is_array() && it.value != &Value::Bool(false));
     if let Some(none) = flat.keyword("items").filter(|it| it.value == &Value::Bool(false)) {
-        inline.lose(&none.at, none.name, LossKind::Dropped);
+        inline.lose(&none.at, none.name, SchemaChangeKind::Dropped);
     }
     let mut each = Vec::new();
     if let Some(tuple) = tuple {
-        inline.lose(&tuple.at, tuple.name, LossKind::AnyOf);
+        inline.lose(&tuple.at, tuple.name, SchemaChangeKind::AnyOf);
         for (at, item) in alternatives(tuple) {
             each.push(inline.schema(&at, item));
         }
@@ -306,14 +308,14 @@ fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<Stri
     let mut properties: Map<String, Value> = Map::new();
     for property in &flat.properties {
         if property.value == &Value::Bool(false) && !flat.required.contains(&property.name) {
-            inline.lose(&property.at, "type", LossKind::Dropped);
+            inline.lose(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
         let schema = inline.schema(&property.at, property.value);
         match properties.get_mut(property.name) {
             // Alternatives of the root may each have one of that name.
             Some(Value::Object(known)) => {
-                inline.lose(&property.at, "type", LossKind::AnyOf);
+                inline.lose(&property.at, "type", SchemaChangeKind::AnyOf);
                 *known = either(std::mem::take(known), schema);
             }
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
@@ -322,7 +324,7 @@ fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<Stri
     // What is required must be declared, and can then be given.
     for name in &flat.required {
         if !properties.contains_key(*name) {
-            inline.lose(&flat.at, "required", LossKind::Narrowed);
+            inline.lose(&flat.at, "required", SchemaChangeKind::Narrowed);
             properties.insert((*name).to_owned(), any_value());
         }
     }

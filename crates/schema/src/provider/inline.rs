@@ -4,9 +4,9 @@ use std::{collections::HashSet, rc::Rc};
 
 use serde_json::{Map, Value, json};
 
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::{Flat, Reader, is_assertion};
 use super::kinds::types;
-use super::loss::{Loss, LossKind};
 
 /// How many subschemas are inside each other at most. What is deeper no model writes.
 const NESTING: usize = 16;
@@ -20,7 +20,7 @@ pub(super) type Form = for<'s> fn(&mut Inline<'s>, Flat<'s>) -> Map<String, Valu
 
 /// Derives a schema without references. It cannot fail: what a profile does not know is lost, and reported.
 pub(super) struct Inline<'s> {
-    pub(super) losses: Vec<Loss>,
+    pub(super) changes: Vec<SchemaChange>,
     reader: Reader<'s>,
     form: Form,
     /// What is being written out, by JSON pointer: what refers to it there has no end.
@@ -33,7 +33,7 @@ pub(super) struct Inline<'s> {
 impl<'s> Inline<'s> {
     pub(super) fn new(root: &'s Value, form: Form) -> Self {
         let open = vec![Rc::from("")];
-        Self { losses: Vec::new(), reader: Reader::lossy(root), form, open, nesting: 0, left: SIZE }
+        Self { changes: Vec::new(), reader: Reader::lossy(root), form, open, nesting: 0, left: SIZE }
     }
 
     /// What is sent of a subschema.
@@ -46,7 +46,7 @@ impl<'s> Inline<'s> {
     pub(super) fn emit(&mut self, mut flat: Flat<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
         if targets.iter().any(|target| self.open.contains(target)) {
-            self.lose(&flat.at, "$ref", LossKind::Cut);
+            self.lose(&flat.at, "$ref", SchemaChangeKind::Unexpanded);
             return end(&flat);
         }
         if self.nesting == NESTING || !self.spend(weight(&flat)) {
@@ -64,9 +64,9 @@ impl<'s> Inline<'s> {
 
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> Flat<'s> {
         let flat = self.reader.followed(at, schema);
-        self.losses.extend(self.reader.losses());
+        self.changes.extend(self.reader.changes());
         flat.unwrap_or_else(|obstacle| {
-            self.losses.push(obstacle);
+            self.changes.push(obstacle);
             Flat::default()
         })
     }
@@ -75,18 +75,18 @@ impl<'s> Inline<'s> {
     pub(super) fn merge(&mut self, flat: &mut Flat<'s>, other: Flat<'s>, keyword: &str) {
         let size = |it: &Flat<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {
-            self.lose(&other.at.clone(), keyword, LossKind::Cut);
+            self.lose(&other.at.clone(), keyword, SchemaChangeKind::Unexpanded);
             return;
         }
         let merged = self.reader.merge(flat, other, keyword);
-        self.losses.extend(self.reader.losses());
-        self.losses.extend(merged.err());
+        self.changes.extend(self.reader.changes());
+        self.changes.extend(merged.err());
     }
 
     /// What was lost, each once: what is written out twice is lost in one place.
-    pub(super) fn into_losses(self) -> Vec<Loss> {
+    pub(super) fn into_changes(self) -> Vec<SchemaChange> {
         let mut known = HashSet::new();
-        self.losses.into_iter().filter(|loss| known.insert(loss.clone())).collect()
+        self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
     }
 
     fn spend(&mut self, cost: usize) -> bool {
@@ -98,18 +98,18 @@ impl<'s> Inline<'s> {
     /// Notes all that is lost of a subschema where only its type is sent.
     fn cut(&mut self, flat: &Flat<'s>) {
         let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
-        self.losses.extend(rules.map(|it| Loss::new(&it.at, it.name, LossKind::Cut)));
+        self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
         for (keyword, is_lost) in
             [("properties", !flat.properties.is_empty()), ("required", !flat.required.is_empty())]
         {
             if is_lost {
-                self.lose(&flat.at, keyword, LossKind::Cut);
+                self.lose(&flat.at, keyword, SchemaChangeKind::Unexpanded);
             }
         }
     }
 
-    pub(super) fn lose(&mut self, at: &str, keyword: &str, kind: LossKind) {
-        self.losses.push(Loss::new(at, keyword, kind));
+    pub(super) fn lose(&mut self, at: &str, keyword: &str, kind: SchemaChangeKind) {
+        self.changes.push(SchemaChange::new(at, keyword, kind));
     }
 }
 

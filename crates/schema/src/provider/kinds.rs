@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::change::SchemaChange;
 use super::flat::Flat;
-use super::loss::Loss;
 
 /// The types of the values that a schema is about.
 pub(super) struct Types<'s> {
@@ -13,7 +13,7 @@ pub(super) struct Types<'s> {
 }
 
 /// The types of the values that fit.
-pub(super) fn types<'s>(flat: &Flat<'s>) -> Result<Types<'s>, Loss> {
+pub(super) fn types<'s>(flat: &Flat<'s>) -> Result<Types<'s>, SchemaChange> {
     let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
@@ -27,12 +27,13 @@ pub(super) fn types<'s>(flat: &Flat<'s>) -> Result<Types<'s>, Loss> {
         }
         (None, Some(constants)) => kinds(&constants),
         (None, None) => {
-            let name = assumed(flat).ok_or_else(|| Loss::not_strict(&flat.at, "type", "any value fits"))?;
+            let name =
+                assumed(flat).ok_or_else(|| SchemaChange::not_strict(&flat.at, "type", "any value fits"))?;
             return Ok(Types { names: vec![name], is_assumed: true });
         }
     };
     if names.is_empty() {
-        return Err(Loss::not_strict(&flat.at, "type", "no value fits"));
+        return Err(SchemaChange::not_strict(&flat.at, "type", "no value fits"));
     }
     Ok(Types { names, is_assumed: false })
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::loss::Loss;
+use super::change::SchemaChange;
 
 /// How many properties all objects may have together.
 const PROPERTIES: usize = 5_000;
@@ -25,11 +25,11 @@ const LARGE_ENUM: usize = 250;
 const LARGE_ENUM_CHARACTERS: usize = 15_000;
 
 /// Refuses a strict schema that is too large to be taken.
-pub(super) fn check(root: &Value) -> Result<(), Loss> {
+pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
     let mut size = Size::default();
     size.add(root);
     let exceeded = |keyword, limit, what| {
-        Err(Loss::not_strict("", keyword, format!("there are more than {limit} {what}")))
+        Err(SchemaChange::not_strict("", keyword, format!("there are more than {limit} {what}")))
     };
     if size.properties > PROPERTIES {
         return exceeded("properties", PROPERTIES, "properties");

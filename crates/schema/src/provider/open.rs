@@ -5,22 +5,22 @@ use serde_json::{Map, Value, json};
 use super::super::preflight;
 use super::super::reference::{Reference, join};
 use super::ProviderSchema;
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::is_assertion;
-use super::loss::{Loss, LossKind};
 use super::told::Told;
 
 /// What the root must not have.
 const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// What is sent of a schema whose root is an object. Any other stays as it is.
-pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> ProviderSchema {
-    let as_given = |losses| ProviderSchema { value: root.clone(), strict: false, losses };
-    let Value::Object(members) = root else { return as_given(losses) };
+pub(super) fn wire(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
+    let as_given = |changes| ProviderSchema { value: root.clone(), strict: false, changes };
+    let Value::Object(members) = root else { return as_given(changes) };
     if !REFUSED.iter().any(|keyword| members.contains_key(*keyword)) {
-        return as_given(losses);
+        return as_given(changes);
     }
     let mut union =
-        Union { root, losses, properties: Vec::new(), required: Vec::new(), told: Told::default() };
+        Union { root, changes, properties: Vec::new(), required: Vec::new(), told: Told::default() };
     union.add("", members, true);
     let mut value = union.object(members);
     union.free_remainder(members, &mut value);
@@ -28,16 +28,20 @@ pub(super) fn wire(root: &Value, losses: Vec<Loss>) -> ProviderSchema {
     let value = Value::Object(value);
     // A reference into what was given up leads nowhere now.
     if preflight::graph(&value).is_some() {
-        return ProviderSchema { value, strict: false, losses: union.losses };
+        return ProviderSchema { value, strict: false, changes: union.changes };
     }
-    union.losses.push(Loss::new("", "properties", LossKind::Dropped));
-    ProviderSchema { value: json!({"type": "object", "properties": {}}), strict: false, losses: union.losses }
+    union.changes.push(SchemaChange::new("", "properties", SchemaChangeKind::Dropped));
+    ProviderSchema {
+        value: json!({"type": "object", "properties": {}}),
+        strict: false,
+        changes: union.changes,
+    }
 }
 
 /// The properties of an object, whichever alternative they are from.
 struct Union<'s> {
     root: &'s Value,
-    losses: Vec<Loss>,
+    changes: Vec<SchemaChange>,
     /// The schemas that each may have.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
@@ -64,7 +68,7 @@ impl<'s> Union<'s> {
                 ("$ref", Value::String(reference)) => self.add_target(reference, is_certain),
                 ("allOf", Value::Array(parts)) => self.add_all(&join(at, keyword), parts, is_certain),
                 ("anyOf" | "oneOf", Value::Array(alternatives)) => {
-                    self.losses.push(Loss::new(at, keyword, LossKind::Flattened));
+                    self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Flattened));
                     if at.is_empty() {
                         self.told.tell(at, keyword, value);
                     }
@@ -72,14 +76,14 @@ impl<'s> Union<'s> {
                 }
                 // What the root says besides is sent, and that it is an object.
                 ("type", types) if !is_object(types) => {
-                    self.losses.push(Loss::new(at, keyword, LossKind::Dropped));
+                    self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
                 }
                 ("type" | "required", _) => {}
                 (name, _) if at.is_empty() && REFUSED.contains(&name) => {
-                    self.losses.push(self.told.tell(at, name, value));
+                    self.changes.push(self.told.tell(at, name, value));
                 }
                 (name, _) if !at.is_empty() && is_assertion(name) => {
-                    self.losses.push(Loss::new(at, name, LossKind::Dropped));
+                    self.changes.push(SchemaChange::new(at, name, SchemaChangeKind::Dropped));
                 }
                 _ => {}
             }
@@ -95,7 +99,7 @@ impl<'s> Union<'s> {
     /// The preflight has refused references that lead nowhere, to themselves or too far.
     fn add_target(&mut self, reference: &str, is_certain: bool) {
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
-            self.losses.push(Loss::new("", "$ref", LossKind::Dropped));
+            self.changes.push(SchemaChange::new("", "$ref", SchemaChangeKind::Dropped));
             return;
         };
         if let Some(target) = self.root.pointer(&pointer) {
@@ -106,7 +110,7 @@ impl<'s> Union<'s> {
     fn add_part(&mut self, at: &str, schema: &'s Value, is_certain: bool) {
         match schema {
             Value::Object(schema) => self.add(at, schema, is_certain),
-            Value::Bool(false) => self.losses.push(Loss::new(at, "type", LossKind::Dropped)),
+            Value::Bool(false) => self.changes.push(SchemaChange::new(at, "type", SchemaChangeKind::Dropped)),
             _ => {}
         }
     }
@@ -117,7 +121,7 @@ impl<'s> Union<'s> {
             Some((_, schemas)) if schemas.contains(&schema) => {}
             Some((_, schemas)) => {
                 schemas.push(schema);
-                self.losses.push(Loss::new(&join(at, name), "type", LossKind::AnyOf));
+                self.changes.push(SchemaChange::new(&join(at, name), "type", SchemaChangeKind::AnyOf));
             }
         }
     }
@@ -129,7 +133,7 @@ impl<'s> Union<'s> {
         let is_exact = root.get("additionalProperties").is_none_or(|it| it == &Value::Bool(true));
         if !is_exact && !self.properties.iter().all(|(name, _)| is_own(name)) {
             sent.shift_remove("additionalProperties");
-            self.losses.push(Loss::new("", "additionalProperties", LossKind::Dropped));
+            self.changes.push(SchemaChange::new("", "additionalProperties", SchemaChangeKind::Dropped));
         }
     }
 

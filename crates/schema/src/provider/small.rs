@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::reference::join;
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::{Entry, Flat};
 use super::inline::Inline;
-use super::loss::{Loss, LossKind};
 use super::told::is_plumbing;
 
 /// How long a description may be, in bytes.
@@ -36,14 +36,14 @@ const KEPT: [&str; 17] = [
 ];
 
 /// What is sent of a schema, and what is lost.
-pub(super) fn derive(root: &Value) -> (Value, Vec<Loss>) {
+pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inline::new(root, form);
     let mut sent = inline.schema("", root);
     // A tool without arguments says so.
     if !["anyOf", "oneOf"].iter().any(|union| sent.contains_key(*union)) {
         sent.entry("properties").or_insert_with(|| json!({}));
     }
-    (Value::Object(sent), inline.into_losses())
+    (Value::Object(sent), inline.into_changes())
 }
 
 fn form<'s>(inline: &mut Inline<'s>, flat: Flat<'s>) -> Map<String, Value> {
@@ -86,7 +86,7 @@ fn keyword<'s>(inline: &mut Inline<'s>, entry: &Entry<'s>) -> Option<Value> {
         (name, _) if is_plumbing(name) => None,
         (name, value) if KEPT.contains(&name) && !is_machine_format(entry) => Some(value.clone()),
         (name, _) => {
-            inline.lose(&entry.at, name, LossKind::Dropped);
+            inline.lose(&entry.at, name, SchemaChangeKind::Dropped);
             None
         }
     }
@@ -104,7 +104,7 @@ fn description(inline: &mut Inline<'_>, entry: &Entry<'_>, text: &str) -> Value 
     if text.len() <= DESCRIPTION {
         return Value::from(text);
     }
-    inline.lose(&entry.at, entry.name, LossKind::Shortened);
+    inline.lose(&entry.at, entry.name, SchemaChangeKind::Shortened);
     let start = text.get(..text.floor_char_boundary(DESCRIPTION - MORE.len())).unwrap_or_default();
     let ends = [". ", ".\n", "\n\n"].map(|end| start.rfind(end).map(|at| at + 1));
     // A full stop near the beginning ends an abbreviation more often than what there is to say.
@@ -118,12 +118,12 @@ fn properties<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Map<String, Value
     for property in &flat.properties {
         let is_required = flat.required.contains(&property.name);
         if property.value == &Value::Bool(false) && !is_required {
-            inline.lose(&property.at, "type", LossKind::Dropped);
+            inline.lose(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
         let mut schema = inline.schema(&property.at, property.value);
         if !is_required && refuse_null(&mut schema) {
-            inline.lose(&property.at, "type", LossKind::AbsentForNull);
+            inline.lose(&property.at, "type", SchemaChangeKind::AbsentForNull);
         }
         properties.insert(property.name.to_owned(), Value::Object(schema));
     }

@@ -7,17 +7,17 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::{Entry, Flat, Reader, is_requirement};
 use super::kinds::{Types, types};
 use super::limits;
-use super::loss::{Loss, LossKind};
 use super::told::{Told, head};
 
 /// How many subschemas may be inside each other on the way to one. Far more than the subset allows.
 const NESTING: usize = 32;
 
 /// What is sent of a schema, and what is lost; or why it cannot be strict.
-pub(super) fn derive(root: &Value) -> Result<(Value, Vec<Loss>), Loss> {
+pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
     let mut sent = strict.root(root)?;
     let mut definitions = Map::new();
@@ -29,13 +29,13 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<Loss>), Loss> {
     }
     let sent = Value::Object(sent);
     limits::check(&sent)?;
-    Ok((sent, strict.losses))
+    Ok((sent, strict.changes))
 }
 
 /// Derives one strict schema. Whatever can be referred to becomes a definition of it.
 struct Strict<'s> {
     reader: Reader<'s>,
-    losses: Vec<Loss>,
+    changes: Vec<SchemaChange>,
     /// The names of the definitions, by the pointers of what they are made of.
     names: HashMap<String, String>,
     taken: HashSet<String>,
@@ -48,7 +48,7 @@ impl<'s> Strict<'s> {
     fn new(root: &'s Value) -> Self {
         Self {
             reader: Reader::exact(root),
-            losses: Vec::new(),
+            changes: Vec::new(),
             names: HashMap::new(),
             taken: HashSet::new(),
             open: VecDeque::new(),
@@ -56,28 +56,28 @@ impl<'s> Strict<'s> {
         }
     }
 
-    fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, Loss> {
+    fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let mut flat = self.reader.followed("", root)?;
         let mut told = Told::default();
         if let Some((union, _)) = self.union(&mut flat, &mut told)? {
-            return Err(Loss::not_strict(&union.at, union.name, "the root must be one object"));
+            return Err(SchemaChange::not_strict(&union.at, union.name, "the root must be one object"));
         }
         let Types { names, is_assumed } = types(&flat)?;
         if names != ["object"] {
-            return Err(Loss::not_strict("", "type", "its root is no object"));
+            return Err(SchemaChange::not_strict("", "type", "its root is no object"));
         }
         self.note_assumed(&flat, is_assumed);
         self.plain(&flat, &names, told, true)
     }
 
-    fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, Loss> {
+    fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let flat = self.reader.flat(at, schema)?;
         self.emit(flat)
     }
 
-    fn emit(&mut self, flat: Flat<'s>) -> Result<Map<String, Value>, Loss> {
+    fn emit(&mut self, flat: Flat<'s>) -> Result<Map<String, Value>, SchemaChange> {
         if self.nesting == NESTING {
-            return Err(Loss::not_strict(&flat.at, "properties", "it is nested too deep"));
+            return Err(SchemaChange::not_strict(&flat.at, "properties", "it is nested too deep"));
         }
         self.nesting += 1;
         let emitted = self.emit_nested(flat);
@@ -85,7 +85,7 @@ impl<'s> Strict<'s> {
         emitted
     }
 
-    fn emit_nested(&mut self, mut flat: Flat<'s>) -> Result<Map<String, Value>, Loss> {
+    fn emit_nested(&mut self, mut flat: Flat<'s>) -> Result<Map<String, Value>, SchemaChange> {
         if let Some(reference) = flat.reference {
             return self.reference(&flat, reference);
         }
@@ -99,7 +99,7 @@ impl<'s> Strict<'s> {
             return self.plain(&flat, &names, told, false);
         }
         // Each keyword is about values of one type, so that the types can be told apart without a loss.
-        let mut sent = head(&flat, told, &mut self.losses);
+        let mut sent = head(&flat, told, &mut self.changes);
         let bare = flat.bare();
         let alternatives = names.iter().map(|name| self.plain(&bare, &[*name], Told::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
@@ -108,12 +108,12 @@ impl<'s> Strict<'s> {
     }
 
     /// A reference stands alone; what describes it goes around it.
-    fn reference(&mut self, flat: &Flat<'s>, reference: &str) -> Result<Map<String, Value>, Loss> {
+    fn reference(&mut self, flat: &Flat<'s>, reference: &str) -> Result<Map<String, Value>, SchemaChange> {
         let (pointer, target) = self.reader.target(&flat.at, reference)?;
         let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
-        let mut sent = head(flat, Told::default(), &mut self.losses);
+        let mut sent = head(flat, Told::default(), &mut self.changes);
         if sent.is_empty() {
             return Ok(reference);
         }
@@ -147,17 +147,17 @@ impl<'s> Strict<'s> {
         &mut self,
         flat: &mut Flat<'s>,
         told: &mut Told,
-    ) -> Result<Option<(Entry<'s>, &'s [Value])>, Loss> {
+    ) -> Result<Option<(Entry<'s>, &'s [Value])>, SchemaChange> {
         let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) else { return Ok(None) };
         if flat.keyword("oneOf").is_some() {
-            return Err(Loss::not_strict(&flat.at, "oneOf", "it stands beside `anyOf`"));
+            return Err(SchemaChange::not_strict(&flat.at, "oneOf", "it stands beside `anyOf`"));
         }
         let alternatives = union.value.as_array().map(Vec::as_slice).unwrap_or_default();
         if !alternatives.iter().all(is_requirement) {
             return Ok(Some((union, alternatives)));
         }
         if union.name == "oneOf" {
-            return Err(Loss::not_strict(&union.at, "oneOf", "null counts as given there"));
+            return Err(SchemaChange::not_strict(&union.at, "oneOf", "null counts as given there"));
         }
         self.tell(&union, told);
         Ok(None)
@@ -169,11 +169,11 @@ impl<'s> Strict<'s> {
         flat: &Flat<'s>,
         union: &Entry<'s>,
         alternatives: &'s [Value],
-    ) -> Result<Map<String, Value>, Loss> {
+    ) -> Result<Map<String, Value>, SchemaChange> {
         if union.name == "oneOf" {
-            self.losses.push(Loss::new(&union.at, "oneOf", LossKind::AnyOf));
+            self.changes.push(SchemaChange::new(&union.at, "oneOf", SchemaChangeKind::AnyOf));
         }
-        let mut sent = head(flat, Told::default(), &mut self.losses);
+        let mut sent = head(flat, Told::default(), &mut self.changes);
         let common = flat.bare();
         let mut any_of = Vec::new();
         for (index, alternative) in alternatives.iter().enumerate() {
@@ -191,12 +191,12 @@ impl<'s> Strict<'s> {
     }
 
     fn tell(&mut self, entry: &Entry<'s>, told: &mut Told) {
-        self.losses.push(told.tell(&entry.at, entry.name, entry.value));
+        self.changes.push(told.tell(&entry.at, entry.name, entry.value));
     }
 
     fn note_assumed(&mut self, flat: &Flat<'s>, is_assumed: bool) {
         if is_assumed {
-            self.losses.push(Loss::new(&flat.at, "type", LossKind::TypeAssumed));
+            self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));
         }
     }
 }

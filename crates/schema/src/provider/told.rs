@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::change::{SchemaChange, SchemaChangeKind};
 use super::flat::{Flat, is_assertion};
-use super::loss::{Loss, LossKind};
 
 /// How long a rule may be that is told, in bytes.
 const LENGTH: usize = 200;
@@ -14,12 +14,16 @@ pub(super) struct Told(Vec<String>);
 
 impl Told {
     /// Takes a rule, if it is short and can be told without the schema around it.
-    pub(super) fn tell(&mut self, at: &str, keyword: &str, value: &Value) -> Loss {
+    pub(super) fn tell(&mut self, at: &str, keyword: &str, value: &Value) -> SchemaChange {
         let text = format!("{keyword}: {value}");
         // A reference leads nowhere where its target is not sent.
         let is_short = text.len() <= LENGTH && !text.contains("\"$ref\"");
         self.0.extend(is_short.then_some(text));
-        Loss::new(at, keyword, if is_short { LossKind::Described } else { LossKind::Dropped })
+        SchemaChange::new(
+            at,
+            keyword,
+            if is_short { SchemaChangeKind::Described } else { SchemaChangeKind::Dropped },
+        )
     }
 
     /// Adds the rules to the description.
@@ -37,13 +41,13 @@ impl Told {
 }
 
 /// What describes a schema: its title, and its description with what can only be told.
-pub(super) fn head(flat: &Flat<'_>, mut told: Told, losses: &mut Vec<Loss>) -> Map<String, Value> {
+pub(super) fn head(flat: &Flat<'_>, mut told: Told, changes: &mut Vec<SchemaChange>) -> Map<String, Value> {
     let mut head = Map::new();
     for entry in flat.keywords.iter().filter(|it| !is_assertion(it.name)) {
         match entry.name {
             "title" | "description" => drop(head.insert(entry.name.to_owned(), entry.value.clone())),
             name if is_plumbing(name) => {}
-            _ => losses.push(told.tell(&entry.at, entry.name, entry.value)),
+            _ => changes.push(told.tell(&entry.at, entry.name, entry.value)),
         }
     }
     told.describe(&mut head);

@@ -7,7 +7,7 @@ mod suite;
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use haft_schema::{LossKind, Schema, SchemaLimits, SchemaTarget};
+use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
 /// What is sent strictly, and what that loses.
@@ -22,8 +22,8 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     let mut text =
         if derived.value == *schema.as_value() { "as given".to_owned() } else { derived.value.to_string() };
     text.push_str(if derived.strict { ", strict" } else { ", not strict" });
-    for loss in &derived.losses {
-        write!(text, "\n{loss}").unwrap();
+    for change in &derived.changes {
+        write!(text, "\n{change}").unwrap();
     }
     expected.assert_eq(&text);
     Schema::new(derived.value).unwrap();
@@ -358,9 +358,9 @@ fn losses_can_be_stored() {
     let schema = Schema::arguments(
         json!({"properties": {"x": {"type": "string", "minLength": 1}}, "additionalProperties": {}}),
     );
-    let losses = schema.unwrap().for_provider(SchemaTarget::OpenAiStrict).losses;
-    assert!(matches!(losses[0].kind, LossKind::NotStrict { .. }));
-    let text = serde_json::to_string(&losses).unwrap();
+    let changes = schema.unwrap().for_provider(SchemaTarget::OpenAiStrict).changes;
+    assert!(matches!(changes[0].kind, SchemaChangeKind::NotStrict { .. }));
+    let text = serde_json::to_string(&changes).unwrap();
     expect![[r#"[{"pointer":"","keyword":"additionalProperties","kind":"not_strict","reason":"its properties may have any name"}]"#]].assert_eq(&text);
-    assert_eq!(serde_json::from_str::<Vec<haft_schema::Loss>>(&text).unwrap(), losses);
+    assert_eq!(serde_json::from_str::<Vec<haft_schema::SchemaChange>>(&text).unwrap(), changes);
 }

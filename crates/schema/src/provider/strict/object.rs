@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::super::reference::join;
+use super::super::change::{SchemaChange, SchemaChangeKind};
 use super::super::flat::{Flat, is_assertion};
 use super::super::kinds::{constants, is_of};
-use super::super::loss::{Loss, LossKind};
 use super::super::told::{Told, head};
 use super::Strict;
 use super::keywords::{Fate, fate};
@@ -18,7 +18,7 @@ impl<'s> Strict<'s> {
         types: &[&str],
         mut told: Told,
         is_root: bool,
-    ) -> Result<Map<String, Value>, Loss> {
+    ) -> Result<Map<String, Value>, SchemaChange> {
         let has_optional = flat.properties.iter().any(|it| !flat.required.contains(&it.name));
         let mut rules = Map::new();
         for entry in flat.keywords.iter().filter(|it| is_assertion(it.name)) {
@@ -27,11 +27,11 @@ impl<'s> Strict<'s> {
                 Fate::Skipped => {}
                 Fate::Told => self.tell(entry, &mut told),
                 Fate::Refused => {
-                    return Err(Loss::not_strict(&entry.at, entry.name, "it has no strict form"));
+                    return Err(SchemaChange::not_strict(&entry.at, entry.name, "it has no strict form"));
                 }
             }
         }
-        let mut sent = head(flat, told, &mut self.losses);
+        let mut sent = head(flat, told, &mut self.changes);
         sent.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
         fix_values(flat, types, &mut sent)?;
         sent.append(&mut rules);
@@ -44,9 +44,9 @@ impl<'s> Strict<'s> {
         Ok(sent)
     }
 
-    fn fill_array(&mut self, flat: &Flat<'s>, sent: &mut Map<String, Value>) -> Result<(), Loss> {
+    fn fill_array(&mut self, flat: &Flat<'s>, sent: &mut Map<String, Value>) -> Result<(), SchemaChange> {
         let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
-            return Err(Loss::not_strict(&flat.at, "items", "its items are not of one kind"));
+            return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
         };
         let items = self.schema(&join(&items.at, "items"), items.value)?;
         sent.insert("items".to_owned(), Value::Object(items));
@@ -59,7 +59,7 @@ impl<'s> Strict<'s> {
         flat: &Flat<'s>,
         is_root: bool,
         sent: &mut Map<String, Value>,
-    ) -> Result<(), Loss> {
+    ) -> Result<(), SchemaChange> {
         refuse_undeclared(flat, is_root)?;
         let mut properties = Map::new();
         for property in &flat.properties {
@@ -69,7 +69,7 @@ impl<'s> Strict<'s> {
             }
             let mut schema = self.schema(&property.at, property.value)?;
             if !is_required && takes_null(&schema) {
-                self.losses.push(Loss::new(&property.at, "type", LossKind::NullForAbsent));
+                self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
             } else if !is_required {
                 schema = nullable(schema);
             }
@@ -85,29 +85,33 @@ impl<'s> Strict<'s> {
 
 /// Refuses an object that is meant to have properties which it does not declare. One that declares none is a free map,
 /// but at the root it is what a tool without arguments has.
-fn refuse_undeclared(flat: &Flat<'_>, is_root: bool) -> Result<(), Loss> {
+fn refuse_undeclared(flat: &Flat<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
     let mut others = others.into_iter().flatten().peekable();
     if flat.properties.is_empty() && others.peek().is_none() && !is_root {
-        return Err(Loss::not_strict(&flat.at, "properties", ANY_NAME));
+        return Err(SchemaChange::not_strict(&flat.at, "properties", ANY_NAME));
     }
     if let Some(entry) = others.find(|it| it.value != &Value::Bool(false)) {
-        return Err(Loss::not_strict(&entry.at, entry.name, ANY_NAME));
+        return Err(SchemaChange::not_strict(&entry.at, entry.name, ANY_NAME));
     }
     let is_declared = |name: &&str| flat.properties.iter().any(|it| it.name == *name);
     if !flat.required.iter().all(is_declared) {
-        return Err(Loss::not_strict(&flat.at, "required", "it names a property that is not declared"));
+        return Err(SchemaChange::not_strict(
+            &flat.at,
+            "required",
+            "it names a property that is not declared",
+        ));
     }
     Ok(())
 }
 
 /// `enum` and `const`, of which only values of these types are kept: no others could fit.
-fn fix_values(flat: &Flat<'_>, types: &[&str], sent: &mut Map<String, Value>) -> Result<(), Loss> {
+fn fix_values(flat: &Flat<'_>, types: &[&str], sent: &mut Map<String, Value>) -> Result<(), SchemaChange> {
     let Some(mut values) = constants(flat) else { return Ok(()) };
     values.retain(|value| types.iter().any(|name| is_of(value, name)));
     if values.iter().any(|value| value.is_object() || value.is_array()) {
-        return Err(Loss::not_strict(&flat.at, "enum", "its values are no simple ones"));
+        return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are no simple ones"));
     }
     match values.as_slice() {
         [only] if flat.keyword("const").is_some() => sent.insert("const".to_owned(), (*only).clone()),

@@ -219,7 +219,7 @@ proptest! {
         let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
         prop_assert!(sent.is_valid(&value), "{} {}", sent.as_value(), value);
         let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
-        prop_assert!(schema.is_valid(&repaired) || !derived.losses.is_empty(), "{} {}", sent.as_value(), value);
+        prop_assert!(schema.is_valid(&repaired) || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
     }
 
     #[test]
@@ -247,7 +247,7 @@ proptest! {
         prop_assert_eq!(derived.strict, derived.obstacle().is_none());
         prop_assume!(derived.strict);
         let again = Schema::new(derived.value.clone()).unwrap().for_provider(SchemaTarget::OpenAiStrict);
-        prop_assert_eq!(again.losses, vec![]);
+        prop_assert_eq!(again.changes, vec![]);
         prop_assert_eq!(again.value, derived.value);
     }
 
@@ -271,7 +271,7 @@ proptest! {
             let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
             let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
             let fits = !sent.is_valid(&value) || schema.is_valid(&repaired);
-            prop_assert!(fits || !derived.losses.is_empty(), "{} {}", sent.as_value(), value);
+            prop_assert!(fits || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
         }
     }
 
@@ -284,7 +284,7 @@ proptest! {
         prop_assert!(!small.to_string().contains("$ref"), "{}", small);
         let again = Schema::new(small.clone()).unwrap().for_provider(SchemaTarget::Small);
         prop_assert_eq!(&again.value, &small);
-        prop_assert_eq!(again.losses, vec![]);
+        prop_assert_eq!(again.changes, vec![]);
     }
 }
 

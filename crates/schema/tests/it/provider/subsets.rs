@@ -349,7 +349,7 @@ fn what_is_written_out_is_bounded() {
         for target in [Gemini, Small] {
             let derived = schema.for_provider(target);
             assert!(derived.value.to_string().len() < 2_000_000, "{target:?}");
-            assert!(derived.losses.len() < 50_000);
+            assert!(derived.changes.len() < 50_000);
         }
     }
 }
