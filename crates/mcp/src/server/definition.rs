@@ -33,7 +33,7 @@ pub(super) fn is_object(schema: &Schema) -> bool {
 
 /// The protocol wants a schema of objects: any other becomes the schema of a property `result`.
 fn with_object_root(schema: &Schema) -> Value {
-    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped("result") }
+    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }
 
 fn object(schema: Value) -> Arc<JsonObject> {

@@ -74,7 +74,7 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
     let is_plain = is_object && !REFUSED.iter().any(|keyword| root.get(*keyword).is_some());
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
-    let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
+    let wrapped = || Schema::new(schema.wrapped_in_object(PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
     // Too large to wrap: sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))

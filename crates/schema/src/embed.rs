@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::reference::join;
 
-/// A schema at a place in a larger document, as [`Schema::moved_to`] makes it.
+/// A schema at a place in a larger document, as [`Schema::embedded_at`] makes it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct EmbeddedSchema {
     /// The schema. Its references by JSON pointer find their places in the larger document.
     pub schema: Value,
     /// Whether there are references by JSON pointer.
@@ -32,16 +32,16 @@ impl Schema {
     /// use serde_json::json;
     ///
     /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
-    /// let moved = tree.moved_to("#/$defs/tree");
-    /// assert_eq!(moved.schema, json!({"type": "array", "items": {"$ref": "#/$defs/tree"}}));
-    /// assert!(moved.has_references && !moved.has_names);
+    /// let embedded = tree.embedded_at("#/$defs/tree");
+    /// assert_eq!(embedded.schema, json!({"type": "array", "items": {"$ref": "#/$defs/tree"}}));
+    /// assert!(embedded.has_references && !embedded.has_names);
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn moved_to(&self, place: &str) -> Moved {
-        let mut moved = Moved { schema: Value::Null, has_references: false, has_names: false };
+    pub fn embedded_at(&self, place: &str) -> EmbeddedSchema {
+        let mut embedded = EmbeddedSchema { schema: Value::Null, has_references: false, has_names: false };
         let mut schema = self.as_value().clone();
-        moved.keywords(&mut schema, place);
-        Moved { schema, ..moved }
+        embedded.keywords(&mut schema, place);
+        EmbeddedSchema { schema, ..embedded }
     }
 
     /// The schema of an object whose one property is a value of this schema, for a protocol that wants an object. References
@@ -55,7 +55,7 @@ impl Schema {
     ///
     /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
     /// assert_eq!(
-    ///     tree.wrapped("tree"),
+    ///     tree.wrapped_in_object("tree"),
     ///     json!({
     ///         "type": "object",
     ///         "properties": {"tree": {"type": "array", "items": {"$ref": "#/properties/tree"}}},
@@ -64,11 +64,11 @@ impl Schema {
     /// );
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn wrapped(&self, property: &str) -> Value {
+    pub fn wrapped_in_object(&self, property: &str) -> Value {
         // Below an `$id` of its own a reference counts from there, and stays right.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
-            None => self.moved_to(&join("#/properties", property)).schema,
+            None => self.embedded_at(&join("#/properties", property)).schema,
         };
         let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
         let mut outer = json!({"type": "object", "properties": {property: inner}, "required": [property]});
@@ -79,7 +79,7 @@ impl Schema {
     }
 }
 
-impl Moved {
+impl EmbeddedSchema {
     fn keywords(&mut self, schema: &mut Value, place: &str) {
         let Value::Object(keywords) = schema else { return };
         for (keyword, value) in keywords {

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Moved, Schema};
+use super::{EmbeddedSchema, Schema};
 
 #[test]
 fn what_looks_like_a_keyword_may_be_the_name_of_a_property() {
@@ -11,7 +11,7 @@ fn what_looks_like_a_keyword_may_be_the_name_of_a_property() {
         },
         "$defs": {"enum": {"anyOf": [{"$ref": "#"}, {"const": {"$ref": "#"}}]}},
     });
-    let moved = Schema::new(schema).unwrap().moved_to("#/$defs/tool");
+    let embedded = Schema::new(schema).unwrap().embedded_at("#/$defs/tool");
     let expected = json!({
         "properties": {
             "default": {"$ref": "#/$defs/tool/$defs/enum"},
@@ -19,12 +19,12 @@ fn what_looks_like_a_keyword_may_be_the_name_of_a_property() {
         },
         "$defs": {"enum": {"anyOf": [{"$ref": "#/$defs/tool"}, {"const": {"$ref": "#"}}]}},
     });
-    assert_eq!(moved, Moved { schema: expected, has_references: true, has_names: false });
+    assert_eq!(embedded, EmbeddedSchema { schema: expected, has_references: true, has_names: false });
 }
 
 #[test]
 fn names_are_told() {
-    let has_names = |schema| Schema::new(schema).unwrap().moved_to("#/x").has_names;
+    let has_names = |schema| Schema::new(schema).unwrap().embedded_at("#/x").has_names;
     assert!(has_names(json!({"$defs": {"a": {"$anchor": "a"}}, "items": {"$ref": "#a"}})));
     assert!(!has_names(json!({"properties": {"$anchor": {"type": "string"}}})));
 }
