@@ -30,7 +30,7 @@ pub const VALUE_DEPTH: usize = 100;
 /// use serde_json::json;
 ///
 /// let limits = SchemaLimits { depth: 2, ..SchemaLimits::default() };
-/// let error = Schema::within(json!({"properties": {"x": {"type": "integer"}}}), &limits).unwrap_err();
+/// let error = Schema::with_limits(json!({"properties": {"x": {"type": "integer"}}}), &limits).unwrap_err();
 /// assert_eq!(error.fault(), &SchemaFault::TooDeep(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

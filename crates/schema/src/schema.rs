@@ -74,7 +74,7 @@ impl Schema {
     /// What is too large, refers to another document, refers to itself without an end, declares an unknown dialect
     /// or is no valid schema is refused, with the place and the reason.
     pub fn new(value: Value) -> Result<Self, SchemaError> {
-        Self::within(value, &SchemaLimits::default())
+        Self::with_limits(value, &SchemaLimits::default())
     }
 
     /// Checks a schema against limits of your own and compiles it.
@@ -82,7 +82,7 @@ impl Schema {
     /// # Errors
     ///
     /// The same as [`Schema::new`].
-    pub fn within(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+    pub fn with_limits(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
         match preflight::inspect(&value, limits) {
             Ok(draft) => {
                 let check = Check::compile(&value, draft)?;

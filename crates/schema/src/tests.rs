@@ -210,7 +210,7 @@ fn what_is_referred_to_is_held_against_the_rules_for_schemas() {
 fn arguments_keep_the_limits_of_their_schema() {
     let many: serde_json::Map<_, _> = (0..12_000).map(|number| (number.to_string(), json!(true))).collect();
     let limits = SchemaLimits { nodes: 20_000, ..SchemaLimits::default() };
-    let schema = Schema::within(json!({"properties": many}), &limits).unwrap().into_arguments().unwrap();
+    let schema = Schema::with_limits(json!({"properties": many}), &limits).unwrap().into_arguments().unwrap();
     assert_eq!(schema.as_value()["type"], "object");
     assert!(!schema.is_valid(&json!([])));
 }

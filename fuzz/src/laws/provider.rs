@@ -58,7 +58,7 @@ fn compiled(derived: &ProviderSchema) -> Option<Schema> {
         expansion: 4 * expansion,
         patterns: 4 * patterns,
     };
-    match Schema::within(derived.value.clone(), &limits) {
+    match Schema::with_limits(derived.value.clone(), &limits) {
         Ok(schema) => Some(schema),
         Err(error) if matches!(error.fault(), SchemaFault::DuplicateAnchor(_)) => None,
         Err(error) => panic!("{error}: {}", derived.value),

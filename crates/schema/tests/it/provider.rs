@@ -272,7 +272,7 @@ fn recursion_stays() {
 fn limits_are_kept() {
     let obstacle = |schema: Value| {
         let limits = SchemaLimits { nodes: 100_000, bytes: 1 << 24, depth: 300, ..SchemaLimits::default() };
-        let derived = Schema::within(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
+        let derived = Schema::with_limits(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
         assert_eq!(derived.strict, derived.obstacle().is_none());
         derived.obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
     };
