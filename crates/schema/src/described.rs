@@ -12,7 +12,11 @@ impl Schema {
     /// # Errors
     ///
     /// The same as [`Schema::new`].
-    pub fn with_described(&self, name: &str, description: &str) -> Option<Result<Self, SchemaError>> {
+    pub fn with_property_description(
+        &self,
+        name: &str,
+        description: &str,
+    ) -> Option<Result<Self, SchemaError>> {
         let mut value = self.as_value().clone();
         let properties = reference::join(&reference::place(&value), "properties");
         let property = value.pointer_mut(&reference::join(&properties, name))?;

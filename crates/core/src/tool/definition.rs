@@ -329,7 +329,7 @@ impl Parts {
     }
 
     fn describe(&mut self, argument: &str, description: &str) {
-        let defect = match self.input_schema.with_described(argument, description) {
+        let defect = match self.input_schema.with_property_description(argument, description) {
             Some(Ok(schema)) => {
                 self.input_schema = schema;
                 return;
