@@ -103,17 +103,17 @@ impl Schema {
     /// # Errors
     ///
     /// Fails where the type describes itself by a schema that [`Schema::new`] refuses.
-    pub fn of<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+    pub fn from_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         Self::new(derive::input::<T>())
     }
 
-    /// Derives the schema of a type that is written as JSON, which may differ from [`Schema::of`] in names and in
+    /// Derives the schema of a type that is written as JSON, which may differ from [`Schema::from_type`] in names and in
     /// what is always there.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::of`].
-    pub fn of_output<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+    /// The same as [`Schema::from_type`].
+    pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
         // What a type writes is what it lists: one that writes more says so.
         if let Some(compiled) = Arc::get_mut(&mut schema.0) {

@@ -10,7 +10,7 @@ use super::super::Schema;
 
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check<T: JsonSchema>(expected: Expect) {
-    expected.assert_eq(&format!("{:#}", Schema::of::<T>().unwrap().as_value()));
+    expected.assert_eq(&format!("{:#}", Schema::from_type::<T>().unwrap().as_value()));
 }
 
 #[derive(JsonSchema)]
@@ -246,14 +246,14 @@ fn recursive_types_stay_references() {
             }
           }
         }"##]]);
-    let schema = Schema::of::<Plant>().unwrap();
+    let schema = Schema::from_type::<Plant>().unwrap();
     assert!(schema.is_valid(&json!({"root": {"children": [{"children": []}]}, "seed": null})));
     assert!(!schema.is_valid(&json!({"root": {"children": [{"children": [1]}]}})));
 }
 
 #[test]
 fn output_is_described_as_it_is_written() {
-    let schema = Schema::of_output::<Search>().unwrap();
+    let schema = Schema::from_output_type::<Search>().unwrap();
     assert!(schema.properties().any(|it| it.name == "limit_out"));
 }
 
