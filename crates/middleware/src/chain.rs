@@ -286,10 +286,11 @@ fn sole(schema: &Schema) -> Option<&str> {
 
 fn fits(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(given), asked) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
-    let Some(as_all) = given.misfit(asked, None).filter(|_| asked.properties().next().is_some()) else {
+    let Some(as_all) = given.incompatibility(asked, None).filter(|_| asked.properties().next().is_some())
+    else {
         return Ok(());
     };
-    let as_one = sole(asked).map(|name| given.misfit(asked, Some(name)));
+    let as_one = sole(asked).map(|name| given.incompatibility(asked, Some(name)));
     let misfit = match as_one {
         Some(None) => return Ok(()),
         // What is no object can only be the one argument.

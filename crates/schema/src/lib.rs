@@ -3,6 +3,7 @@
 mod arguments;
 mod canonical;
 mod check;
+mod compatibility;
 mod derive;
 mod describe;
 mod described;
@@ -10,7 +11,6 @@ mod effort;
 mod embed;
 mod error;
 mod explain;
-mod fit;
 mod foreign;
 mod guarded;
 mod listing;
@@ -29,9 +29,9 @@ mod provider;
 mod violation;
 
 pub use self::canonical::canonical;
+pub use self::compatibility::Incompatibility;
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
-pub use self::fit::Misfit;
 pub use self::preflight::{SchemaLimits, VALUE_DEPTH, is_deeper};
 pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};

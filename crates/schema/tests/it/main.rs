@@ -1,7 +1,7 @@
 //! The engine from outside.
 
 #[cfg(test)]
-mod misfit;
+mod compatibility;
 #[cfg(test)]
 mod provider;
 #[cfg(test)]

@@ -10,7 +10,7 @@ const PARTS: usize = 2_000;
 
 /// A place where no value of one schema is valid for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct Incompatibility {
     /// Where in the value, as JSON pointer.
     pub pointer: String,
     /// What is asked for there, and what is given.
@@ -33,11 +33,11 @@ impl Schema {
     ///
     /// let text = Schema::new(json!({"type": "string"}))?;
     /// let number = Schema::new(json!({"type": "number"}))?;
-    /// assert!(text.misfit(&number, None).is_some());
-    /// assert!(number.misfit(&number, None).is_none());
+    /// assert!(text.incompatibility(&number, None).is_some());
+    /// assert!(number.incompatibility(&number, None).is_none());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn misfit(&self, taker: &Self, property: Option<&str>) -> Option<Misfit> {
+    pub fn incompatibility(&self, taker: &Self, property: Option<&str>) -> Option<Incompatibility> {
         let root = taker.as_value();
         let asked = match property {
             None => root,
@@ -69,27 +69,31 @@ struct Side<'s> {
 }
 
 impl<'s> Comparison<'s> {
-    fn of(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Misfit> {
+    fn of(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         self.parts = self.parts.checked_sub(1)?;
         let depth = depth.checked_sub(1)?;
         let given = reference::follow(self.given, side.given);
         let asked = reference::follow(self.asked, side.asked);
         let side = Side { given, asked, ..side };
         if *asked == Value::Bool(false) {
-            return Some(Misfit { pointer: pointer.to_owned(), reason: "nothing is taken".to_owned() });
+            return Some(Incompatibility {
+                pointer: pointer.to_owned(),
+                reason: "nothing is taken".to_owned(),
+            });
         }
         self.alternatives(side, pointer, depth).or_else(|| self.here(side, pointer, depth))
     }
 
     /// Of the alternatives of each side, one must fit; of what holds together, all.
-    fn alternatives(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Misfit> {
+    fn alternatives(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Side { given, asked, .. } = side;
         for keyword in ["anyOf", "oneOf"] {
             let by_given = branches(given, keyword).map(|given| Side { given, is_partial: true, ..side });
             let by_asked = branches(asked, keyword).map(|asked| Side { asked, ..side });
-            let misfit = self.all(by_given, pointer, depth).or_else(|| self.all(by_asked, pointer, depth));
-            if misfit.is_some() {
-                return misfit;
+            let incompatibility =
+                self.all(by_given, pointer, depth).or_else(|| self.all(by_asked, pointer, depth));
+            if incompatibility.is_some() {
+                return incompatibility;
             }
         }
         let given = branches(given, "allOf").map(|given| Side { given, is_partial: true, ..side });
@@ -97,22 +101,27 @@ impl<'s> Comparison<'s> {
         given.chain(asked).find_map(|side| self.of(side, pointer, depth))
     }
 
-    /// The misfit of the first of several, if none of them fits.
-    fn all(&mut self, sides: impl Iterator<Item = Side<'s>>, pointer: &str, depth: usize) -> Option<Misfit> {
-        let misfits: Option<Vec<_>> = sides.map(|side| self.of(side, pointer, depth)).collect();
-        misfits?.into_iter().next()
+    /// The incompatibility of the first of several, if none of them fits.
+    fn all(
+        &mut self,
+        sides: impl Iterator<Item = Side<'s>>,
+        pointer: &str,
+        depth: usize,
+    ) -> Option<Incompatibility> {
+        let incompatibilities: Option<Vec<_>> = sides.map(|side| self.of(side, pointer, depth)).collect();
+        incompatibilities?.into_iter().next()
     }
 
-    fn here(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Misfit> {
+    fn here(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Side { given, asked, .. } = side;
         let (given_types, asked_types) = (types(given), types(asked)?);
         let common: Vec<_> = match &given_types {
             None => asked_types.clone(),
             Some(given) => given.iter().copied().filter(|it| is_one_of(it, &asked_types)).collect(),
         };
-        let misfit = |reason: String| Some(Misfit { pointer: pointer.to_owned(), reason });
+        let incompatibility = |reason: String| Some(Incompatibility { pointer: pointer.to_owned(), reason });
         match common.as_slice() {
-            [] => misfit(format!(
+            [] => incompatibility(format!(
                 "{} is asked for, {} is given",
                 asked_types.join(" or "),
                 given_types.unwrap_or_default().join(" or ")
@@ -129,28 +138,32 @@ impl<'s> Comparison<'s> {
                 let listed =
                     |values: &[&Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 none.then(|| {
-                    misfit(format!("one of {} is asked for, {} is given", listed(&asked), listed(&given)))
+                    incompatibility(format!(
+                        "one of {} is asked for, {} is given",
+                        listed(&asked),
+                        listed(&given)
+                    ))
                 })?
             }
         }
     }
 
-    fn members(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Misfit> {
+    fn members(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Side { given, asked, .. } = side;
         let (gives, takes) = (members(given), members(asked));
-        let misfit = |name: &str, reason: &str| {
-            Some(Misfit { pointer: reference::join(pointer, name), reason: reason.to_owned() })
+        let incompatibility = |name: &str, reason: &str| {
+            Some(Incompatibility { pointer: reference::join(pointer, name), reason: reason.to_owned() })
         };
         let is_told = is_closed(given) || self.lists_all && !side.is_partial && is_plain(given);
         for name in required(asked) {
             if is_told && !gives.is_some_and(|gives| gives.contains_key(name)) {
-                return misfit(name, "it is asked for and not given");
+                return incompatibility(name, "it is asked for and not given");
             }
         }
         if is_closed(asked) {
             for name in required(given) {
                 if !takes.is_some_and(|takes| takes.contains_key(name)) {
-                    return misfit(name, "it is given and not taken");
+                    return incompatibility(name, "it is given and not taken");
                 }
             }
         }

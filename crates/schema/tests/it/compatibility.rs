@@ -1,4 +1,4 @@
-//! What a misfit means.
+//! What an incompatibility means.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn schemas() -> Vec<Value> {
 #[test]
 fn a_value_of_a_misfit_does_not_fit() {
     let schemas: Vec<_> = schemas().into_iter().map(|value| Schema::new(value).unwrap()).collect();
-    let mut misfits = 0;
+    let mut incompatibilities = 0;
     let both = |mut value: Value, more: &Value| {
         if let (Some(members), Some(more)) = (value.as_object_mut(), more.as_object()) {
             for (name, value) in more {
@@ -61,18 +61,21 @@ fn a_value_of_a_misfit_does_not_fit() {
         value
     };
     for given in &schemas {
-        assert_eq!(given.misfit(given, None), None, "{given:?}");
+        assert_eq!(given.incompatibility(given, None), None, "{given:?}");
         let Ok(value) = example(given) else { continue };
         for asked in &schemas {
-            if let Some(misfit) = given.misfit(asked, None) {
-                misfits += 1;
+            if let Some(incompatibility) = given.incompatibility(asked, None) {
+                incompatibilities += 1;
                 // Nor one with more members, where these are allowed.
                 let more = example(asked).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
                 for value in [&value, &more].into_iter().filter(|it| given.is_valid(it)) {
-                    assert!(!asked.is_valid(value), "{value} of {given:?} fits {asked:?}, but {misfit:?}");
+                    assert!(
+                        !asked.is_valid(value),
+                        "{value} of {given:?} fits {asked:?}, but {incompatibility:?}"
+                    );
                 }
             }
         }
     }
-    assert!(misfits > 150, "{misfits}");
+    assert!(incompatibilities > 150, "{incompatibilities}");
 }
