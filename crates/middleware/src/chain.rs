@@ -63,7 +63,7 @@ use haft_core::{
 /// let error = chain("told", (Tell, ListOrders)).err().map(|error| error.to_string());
 /// assert_eq!(
 ///     error.as_deref(),
-///     Some("what \"tell\" gives does not fit \"list_orders\": /user: integer is asked for, string is given")
+///     Some("what \"tell\" gives does not fit \"list_orders\": /user: expected integer, produced string")
 /// );
 /// # Ok::<(), haft_middleware::ChainError>(())
 /// ```

@@ -78,7 +78,7 @@ impl<'s> Comparison<'s> {
         if *asked == Value::Bool(false) {
             return Some(Incompatibility {
                 pointer: pointer.to_owned(),
-                reason: "nothing is taken".to_owned(),
+                reason: "no value is accepted".to_owned(),
             });
         }
         self.alternatives(side, pointer, depth).or_else(|| self.here(side, pointer, depth))
@@ -122,7 +122,7 @@ impl<'s> Comparison<'s> {
         let incompatibility = |reason: String| Some(Incompatibility { pointer: pointer.to_owned(), reason });
         match common.as_slice() {
             [] => incompatibility(format!(
-                "{} is asked for, {} is given",
+                "expected {}, produced {}",
                 asked_types.join(" or "),
                 given_types.unwrap_or_default().join(" or ")
             )),
@@ -139,7 +139,7 @@ impl<'s> Comparison<'s> {
                     |values: &[&Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 none.then(|| {
                     incompatibility(format!(
-                        "one of {} is asked for, {} is given",
+                        "expected one of {}, produced {}",
                         listed(&asked),
                         listed(&given)
                     ))
@@ -157,13 +157,13 @@ impl<'s> Comparison<'s> {
         let is_told = is_closed(given) || self.lists_all && !side.is_partial && is_plain(given);
         for name in required(asked) {
             if is_told && !gives.is_some_and(|gives| gives.contains_key(name)) {
-                return incompatibility(name, "it is asked for and not given");
+                return incompatibility(name, "required, but never produced");
             }
         }
         if is_closed(asked) {
             for name in required(given) {
                 if !takes.is_some_and(|takes| takes.contains_key(name)) {
-                    return incompatibility(name, "it is given and not taken");
+                    return incompatibility(name, "always produced, but not accepted");
                 }
             }
         }

@@ -164,21 +164,19 @@ fn what_cannot_be_chained_is_told() {
     );
     error(
         chain("a_b", (Count, Greet)),
-        expect![[r#"what "count" gives does not fit "greet": /: object is asked for, integer is given"#]],
+        expect![[r#"what "count" gives does not fit "greet": /: expected object, produced integer"#]],
     );
     error(
         chain("a_b", (FindUser, Double)),
-        expect![[r#"what "find_user" gives does not fit "double": /n: it is asked for and not given"#]],
+        expect![[r#"what "find_user" gives does not fit "double": /n: required, but never produced"#]],
     );
     error(
         chain("a_b", (Double, Count)),
-        expect![[
-            r#"what "double" gives does not fit "count": /text: string is asked for, integer is given"#
-        ]],
+        expect![[r#"what "double" gives does not fit "count": /text: expected string, produced integer"#]],
     );
     error(
         chain("a_b", (Greet, Count, Count)),
-        expect![[r#"what "count" gives does not fit "count": /text: string is asked for, integer is given"#]],
+        expect![[r#"what "count" gives does not fit "count": /text: expected string, produced integer"#]],
     );
 }
 
@@ -189,7 +187,7 @@ fn what_never_fits_is_told_with_its_place() {
     fit(
         id("string"),
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: integer is asked for, string is given"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /id: expected integer, produced string"#]],
     );
     fit(id("number"), id("integer"), expect!["fits"]);
     // An object may have members that its schema does not list, unless that says that it has none.
@@ -201,7 +199,7 @@ fn what_never_fits_is_told_with_its_place() {
     fit(
         less,
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /at: it is asked for and not given"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /at: required, but never produced"#]],
     );
     let deep = |kind: &str| {
         object(json!({"users": {"type": "array", "items": id(kind)}, "n": {}}), json!(["users", "n"]))
@@ -210,7 +208,7 @@ fn what_never_fits_is_told_with_its_place() {
         deep("string"),
         deep("integer"),
         expect![[
-            r#"what "gives" gives does not fit "takes": /users/0/id: integer is asked for, string is given"#
+            r#"what "gives" gives does not fit "takes": /users/0/id: expected integer, produced string"#
         ]],
     );
     let mut closed = object(json!({"id": {"type": "integer"}, "x": {}}), json!(["id", "x"]));
@@ -219,7 +217,7 @@ fn what_never_fits_is_told_with_its_place() {
     fit(
         object(more.clone(), json!(["id", "y"])),
         closed.clone(),
-        expect![[r#"what "gives" gives does not fit "takes": /y: it is given and not taken"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /y: always produced, but not accepted"#]],
     );
     fit(object(more, json!(["id"])), closed.clone(), expect!["fits"]);
     let one_of = |values: Value| object(json!({"kind": {"enum": values}, "n": {}}), json!(["kind", "n"]));
@@ -227,7 +225,7 @@ fn what_never_fits_is_told_with_its_place() {
         one_of(json!(["a", "b"])),
         one_of(json!(["c", 1])),
         expect![[
-            r#"what "gives" gives does not fit "takes": /kind: one of "c", 1 is asked for, "a", "b" is given"#
+            r#"what "gives" gives does not fit "takes": /kind: expected one of "c", 1, produced "a", "b""#
         ]],
     );
     fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
@@ -237,12 +235,12 @@ fn what_never_fits_is_told_with_its_place() {
     fit(
         referred.clone(),
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: integer is asked for, boolean is given"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /id: expected integer, produced boolean"#]],
     );
     fit(
         id("integer"),
         referred.clone(),
-        expect![[r#"what "gives" gives does not fit "takes": /id: boolean is asked for, integer is given"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /id: expected boolean, produced integer"#]],
     );
     referred["$defs"]["id"]["anyOf"][1]["type"] = json!("integer");
     fit(referred.clone(), id("integer"), expect!["fits"]);
@@ -252,7 +250,7 @@ fn what_never_fits_is_told_with_its_place() {
     fit(
         parts,
         id("string"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: string is asked for, integer is given"#]],
+        expect![[r#"what "gives" gives does not fit "takes": /id: expected string, produced integer"#]],
     );
     // What may be there, or be nothing, is found out when it is called.
     fit(
