@@ -137,7 +137,7 @@ impl Compiled {
         });
         let (schema, validator) =
             guarded.as_ref().map_or((schema, &self.validator), |(schema, it)| (schema, it));
-        let is_large = preflight::is_larger(value, LISTED_VALUES);
+        let is_large = preflight::exceeds_size(value, LISTED_VALUES);
         let errors = match listing::plan(schema, value, effort) {
             Listing::Whole if !is_large => validator.iter_errors(value).collect(),
             Listing::Whole | Listing::First => validator.validate(value).err().into_iter().collect(),

@@ -32,7 +32,7 @@ pub use self::canonical::canonical;
 pub use self::compatibility::Incompatibility;
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
-pub use self::preflight::{SchemaLimits, VALUE_DEPTH, is_deeper};
+pub use self::preflight::{SchemaLimits, VALUE_DEPTH, exceeds_depth};
 pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};

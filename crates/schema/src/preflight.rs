@@ -14,8 +14,8 @@ use serde_json::Value;
 
 pub(super) use self::graph::{Graph, Node};
 pub(super) use self::keyword::{Place, subschemas};
-pub use self::measure::is_deeper;
-pub(super) use self::measure::{dismantle, is_larger};
+pub use self::measure::exceeds_depth;
+pub(super) use self::measure::{dismantle, exceeds_size};
 use super::error::{SchemaError, SchemaFault};
 
 /// The most levels of objects and arrays in a checked value: 100. The parser of `serde_json` reads 128.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::check::{self, Check, Errors};
 use crate::error::SchemaError;
 use crate::memo::TypeMemo;
-use crate::preflight::{self, SchemaLimits, is_deeper};
+use crate::preflight::{self, SchemaLimits, exceeds_depth};
 use crate::secret::Secrets;
 use crate::violation::Violations;
 use crate::{arguments, derive, explain, reference};
@@ -229,7 +229,7 @@ impl Schema {
     }
 
     pub(crate) fn is_too_deep(&self, value: &Value) -> bool {
-        is_deeper(value, self.0.check.depth())
+        exceeds_depth(value, self.0.check.depth())
     }
 
     /// What the validator holds against a value that is not too deep, unless that takes more than is left.

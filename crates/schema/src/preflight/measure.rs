@@ -91,17 +91,17 @@ impl Write for Budget {
 }
 
 /// Returns `true` if objects and arrays are nested more than `levels` deep. Recursion stops there.
-pub fn is_deeper(value: &Value, levels: usize) -> bool {
+pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => true,
-        Value::Array(items) => items.iter().any(|item| is_deeper(item, levels - 1)),
-        Value::Object(members) => members.values().any(|member| is_deeper(member, levels - 1)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, levels - 1)),
+        Value::Object(members) => members.values().any(|member| exceeds_depth(member, levels - 1)),
         _ => false,
     }
 }
 
 /// Whether a value has more than `limit` values inside it.
-pub(crate) fn is_larger(value: &Value, limit: usize) -> bool {
+pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
