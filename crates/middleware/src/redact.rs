@@ -61,7 +61,7 @@ pub(super) fn redacted(definition: Option<&ToolDefinition>, text: &str, value: O
     };
     // Of a tool that nobody knows, nobody knows what is secret.
     let Some(definition) = definition else { return all(arguments) };
-    let secrets = definition.input_schema().secrets();
+    let secrets = definition.input_schema().secret_members();
     if secrets.all {
         return all(arguments);
     }

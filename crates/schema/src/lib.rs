@@ -20,7 +20,7 @@ mod preflight;
 pub mod reference;
 mod repair;
 mod schema;
-mod secret;
+mod secret_members;
 #[cfg(test)]
 mod tests;
 #[doc = include_str!("../docs/threat-model.md")]
@@ -36,7 +36,7 @@ pub use self::preflight::{SchemaLimits, VALUE_DEPTH, exceeds_depth};
 pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};
-pub use self::secret::Secrets;
+pub use self::secret_members::SecretMembers;
 pub use self::violation::{Violation, Violations};
 
 #[doc(no_inline)]

@@ -12,7 +12,7 @@ use crate::check::{self, Check, Errors};
 use crate::error::SchemaError;
 use crate::memo::TypeMemo;
 use crate::preflight::{self, SchemaLimits, exceeds_depth};
-use crate::secret::Secrets;
+use crate::secret_members::SecretMembers;
 use crate::violation::Violations;
 use crate::{arguments, derive, explain, reference};
 
@@ -56,13 +56,13 @@ pub(crate) struct Compiled {
     pub(crate) check: Check,
     /// Whether an object has the members that its schema lists and no others, where that does not say so.
     pub(crate) lists_all: bool,
-    pub(crate) secrets: OnceLock<Secrets>,
+    pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
 }
 
 impl Compiled {
     fn new(value: Value, check: Check) -> Self {
-        Self { value, check, lists_all: false, secrets: OnceLock::new(), memo: TypeMemo::default() }
+        Self { value, check, lists_all: false, secret_members: OnceLock::new(), memo: TypeMemo::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use super::preflight::{self, Graph, Place};
 
 /// The parts of a value that its schema declares `writeOnly` or `format: password`.
 #[derive(Debug, Default, PartialEq)]
-pub struct Secrets {
+pub struct SecretMembers {
     /// The whole value is secret.
     pub all: bool,
     /// Names of secret members, and of members that contain a secret without a name of its own.
@@ -18,18 +18,18 @@ pub struct Secrets {
 
 impl Schema {
     /// The parts of a value that this schema declares secret, computed once.
-    pub fn secrets(&self) -> &Secrets {
-        self.0.secrets.get_or_init(|| of_schema(self.as_value()))
+    pub fn secret_members(&self) -> &SecretMembers {
+        self.0.secret_members.get_or_init(|| of_schema(self.as_value()))
     }
 }
 
-fn of_schema(schema: &Value) -> Secrets {
+fn of_schema(schema: &Value) -> SecretMembers {
     if !mentions(schema) {
-        return Secrets::default();
+        return SecretMembers::default();
     }
     match preflight::graph(schema) {
         Some(graph) => of_graph(&graph),
-        None => Secrets { all: true, names: BTreeSet::new() },
+        None => SecretMembers { all: true, names: BTreeSet::new() },
     }
 }
 
@@ -48,7 +48,7 @@ fn is_marked(schema: &Value) -> bool {
 }
 
 /// Follows marks from the inside to the next member with a name.
-fn of_graph(graph: &Graph<'_>) -> Secrets {
+fn of_graph(graph: &Graph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
     };
@@ -71,5 +71,5 @@ fn of_graph(graph: &Graph<'_>) -> Secrets {
             Place::Member(name) => Some(name.to_owned()),
             _ => None,
         });
-    Secrets { names: names.collect(), all: secret.contains(&0) }
+    SecretMembers { names: names.collect(), all: secret.contains(&0) }
 }
