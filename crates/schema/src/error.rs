@@ -31,7 +31,7 @@ pub enum SchemaFault {
     PatternsTooLarge(usize),
     /// Following its references never comes to an end.
     #[error("refers to itself without an end")]
-    Endless,
+    InfiniteRecursion,
     /// `$schema` names a dialect that is not known by name.
     #[error("unknown dialect {0:?}: only draft 2020-12 and draft-07 are known")]
     UnknownDialect(String),

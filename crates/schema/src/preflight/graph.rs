@@ -139,7 +139,7 @@ impl<'s> Graph<'s> {
         let here: fn(&Edge<'_>) -> bool = |edge| edge.place == Place::Here;
         let counts = self
             .unfolded(here, u64::saturating_add, |_| 1)
-            .map_err(|node| self.refuse(node, SchemaFault::Endless))?;
+            .map_err(|node| self.refuse(node, SchemaFault::InfiniteRecursion))?;
         if let Some((node, _)) = counts.iter().find(|(_, count)| *count > limit as u64) {
             return Err(self.refuse(*node, SchemaFault::TooExpansive(limit)));
         }
