@@ -40,7 +40,7 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
             continue;
         }
         let found = explainer.violations(error);
-        more += found.more();
+        more += found.omitted();
         violations.extend(found.iter().filter(|violation| told.insert((*violation).clone())).cloned());
     }
     // The validator's two ways disagree where a part declares another dialect than the whole.
@@ -122,7 +122,7 @@ impl Explainer<'_> {
             let expected = format!("property names to be {}", it.expected);
             Violation::mismatch(pointer, expected, it.received.clone())
         };
-        Violations::new(inner.iter().map(name).collect(), inner.more())
+        Violations::new(inner.iter().map(name).collect(), inner.omitted())
     }
 
     /// What the schema asks for, where that is a property of the value itself.

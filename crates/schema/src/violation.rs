@@ -78,15 +78,15 @@ impl fmt::Display for Violation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
-    more: usize,
+    omitted: usize,
 }
 
 impl Violations {
     /// Some violations and a number of others, of which the first ones are kept.
-    pub(super) fn new(mut listed: Vec<Violation>, more: usize) -> Self {
-        let more = more + listed.len().saturating_sub(LISTED);
+    pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
+        let omitted = omitted + listed.len().saturating_sub(LISTED);
         listed.truncate(LISTED);
-        Self { listed, more }
+        Self { listed, omitted }
     }
 
     /// The first of them, at most 20, in the order of the schema's keywords.
@@ -100,8 +100,8 @@ impl Violations {
     }
 
     /// How many violations there are besides those that are listed.
-    pub fn more(&self) -> usize {
-        self.more
+    pub fn omitted(&self) -> usize {
+        self.omitted
     }
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for Violations {
             room = left;
             shown += 1;
         }
-        match self.listed.len() - shown + self.more {
+        match self.listed.len() - shown + self.omitted {
             0 => Ok(()),
             more => write!(f, "\nand {more} more"),
         }
