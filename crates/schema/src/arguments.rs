@@ -1,4 +1,4 @@
-//! The root of a tool's arguments is an object, whatever a source left unsaid.
+//! Normalization of the root of a tool's arguments: it is an object.
 
 #[cfg(test)]
 mod tests;
@@ -10,17 +10,17 @@ use super::error::{SchemaError, SchemaFault};
 use super::provider::is_assertion;
 use super::reference;
 
-/// Keywords that may bring properties of their own, so that an empty `properties` beside them would mislead.
+/// Keywords that can declare properties elsewhere. An empty `properties` beside them would mislead.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// The root with `"type": "object"` and `properties` in front, where it needs them.
+/// Adds `"type": "object"` and `properties` to a root. Returns `None` if the root has them already.
 pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(given) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());
     }
-    // What stands beside `$ref` does not count in draft-07.
+    // Draft-07 ignores the siblings of `$ref`.
     let is_alone = draft == Draft::Draft7 && given.contains_key("$ref");
     if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
         return Ok(Some(object_beside_reference(given)));
@@ -40,7 +40,8 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     Ok(Some(Value::Object(object)))
 }
 
-/// The root with its reference in a place beside which the type counts, and nothing else that did not.
+/// Moves the `$ref` into an `allOf`, because draft-07 ignores a `type` beside it. Assertions beside
+/// the `$ref` were ignored before and are dropped.
 fn object_beside_reference(given: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in given {

@@ -2,28 +2,29 @@
 
 use serde_json::{Map, Value};
 
-use super::{Schema, describe, reference};
+use super::{Schema, reference, text};
 
-/// How deep values are compared, and how many of their parts. What is beyond is not decided.
-const DEPTH: usize = 16;
-const PARTS: usize = 2_000;
+/// Maximum nesting of compared values. Deeper levels are undecided.
+const MAX_DEPTH: usize = 16;
+/// Maximum number of compared parts. Further parts are undecided.
+const MAX_PARTS: usize = 2_000;
 
-/// A place where no value of one schema is valid for another.
+/// A location at which no value of one schema is valid for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incompatibility {
-    /// Where in the value, as JSON pointer.
+    /// The JSON pointer of the location in the value.
     pub pointer: String,
-    /// What is asked for there, and what is given.
+    /// The expected and the produced values, as text: `expected integer, produced string`.
     pub reason: String,
 }
 
 impl Schema {
-    /// Compares this schema, of a produced value, with the schema of its consumer, or with the
+    /// Compares this schema of produced values with the schema of their consumer, or with the
     /// consumer's property `property`.
     ///
-    /// Returns the first place where no produced value can be valid. `None` means that values can fit,
-    /// or that the comparison is undecided: it stops after 16 levels or 2,000 parts, and does not
-    /// evaluate every keyword.
+    /// Returns the first location at which no produced value is valid. `None` means that values can
+    /// be valid, or that the comparison is undecided: it stops after 16 levels or 2,000 parts, and
+    /// does not evaluate every keyword.
     ///
     /// # Examples
     ///
@@ -37,142 +38,156 @@ impl Schema {
     /// assert!(number.incompatibility(&number, None).is_none());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
-    pub fn incompatibility(&self, taker: &Self, property: Option<&str>) -> Option<Incompatibility> {
-        let root = taker.as_value();
-        let asked = match property {
+    pub fn incompatibility(&self, consumer: &Self, property: Option<&str>) -> Option<Incompatibility> {
+        let root = consumer.as_value();
+        let consumed = match property {
             None => root,
-            Some(name) => taker.properties().find(|it| it.name == name)?.schema,
+            Some(name) => consumer.properties().find(|it| it.name == name)?.schema,
         };
         let pointer = property.map_or_else(String::new, |name| reference::join("", name));
-        let (given, lists_all) = (self.as_value(), self.0.lists_all);
-        let mut comparison = Comparison { given, asked: root, lists_all, parts: PARTS };
-        comparison.of(Side { given: self.as_value(), asked, is_partial: false }, &pointer, DEPTH)
+        let (produced, is_closed) = (self.as_value(), self.0.is_closed);
+        let mut comparison = Comparison { produced, consumed: root, is_closed, parts: MAX_PARTS };
+        comparison.compare(
+            Pair { produced: self.as_value(), consumed, is_partial: false },
+            &pointer,
+            MAX_DEPTH,
+        )
     }
 }
 
-/// Two documents, for the references in them.
+/// The root schemas of both sides, and the remaining budget.
 struct Comparison<'s> {
-    given: &'s Value,
-    asked: &'s Value,
-    /// Whether a given object has no members that its schema does not list.
-    lists_all: bool,
+    produced: &'s Value,
+    consumed: &'s Value,
+    /// Set if produced objects have declared members only.
+    is_closed: bool,
+    /// Remaining number of parts to compare.
     parts: usize,
 }
 
-/// Two schemas for one place.
+/// The two schemas at one location.
 #[derive(Clone, Copy)]
-struct Side<'s> {
-    given: &'s Value,
-    asked: &'s Value,
-    /// Whether more is said elsewhere of what is given.
+struct Pair<'s> {
+    produced: &'s Value,
+    consumed: &'s Value,
+    /// Set if other subschemas constrain the produced value too.
     is_partial: bool,
 }
 
 impl<'s> Comparison<'s> {
-    fn of(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
+    fn compare(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         self.parts = self.parts.checked_sub(1)?;
         let depth = depth.checked_sub(1)?;
-        let given = reference::follow(self.given, side.given);
-        let asked = reference::follow(self.asked, side.asked);
-        let side = Side { given, asked, ..side };
-        if *asked == Value::Bool(false) {
+        let produced = reference::follow(self.produced, pair.produced);
+        let consumed = reference::follow(self.consumed, pair.consumed);
+        let pair = Pair { produced, consumed, ..pair };
+        if *consumed == Value::Bool(false) {
             return Some(Incompatibility {
                 pointer: pointer.to_owned(),
                 reason: "no value is accepted".to_owned(),
             });
         }
-        self.alternatives(side, pointer, depth).or_else(|| self.here(side, pointer, depth))
+        self.compare_branches(pair, pointer, depth).or_else(|| self.compare_types(pair, pointer, depth))
     }
 
-    /// Of the alternatives of each side, one must fit; of what holds together, all.
-    fn alternatives(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
-        let Side { given, asked, .. } = side;
+    /// Compares alternatives, of which one must be compatible, and the parts of `allOf`, which must
+    /// all be compatible.
+    fn compare_branches(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
+        let Pair { produced, consumed, .. } = pair;
         for keyword in ["anyOf", "oneOf"] {
-            let by_given = branches(given, keyword).map(|given| Side { given, is_partial: true, ..side });
-            let by_asked = branches(asked, keyword).map(|asked| Side { asked, ..side });
-            let incompatibility =
-                self.all(by_given, pointer, depth).or_else(|| self.all(by_asked, pointer, depth));
+            let by_produced =
+                branches(produced, keyword).map(|produced| Pair { produced, is_partial: true, ..pair });
+            let by_consumed = branches(consumed, keyword).map(|consumed| Pair { consumed, ..pair });
+            let incompatibility = self
+                .compare_any(by_produced, pointer, depth)
+                .or_else(|| self.compare_any(by_consumed, pointer, depth));
             if incompatibility.is_some() {
                 return incompatibility;
             }
         }
-        let given = branches(given, "allOf").map(|given| Side { given, is_partial: true, ..side });
-        let asked = branches(asked, "allOf").map(|asked| Side { asked, ..side });
-        given.chain(asked).find_map(|side| self.of(side, pointer, depth))
+        let produced =
+            branches(produced, "allOf").map(|produced| Pair { produced, is_partial: true, ..pair });
+        let consumed = branches(consumed, "allOf").map(|consumed| Pair { consumed, ..pair });
+        produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
-    /// The incompatibility of the first of several, if none of them fits.
-    fn all(
+    /// Returns the first incompatibility if all pairs are incompatible.
+    fn compare_any(
         &mut self,
-        sides: impl Iterator<Item = Side<'s>>,
+        pairs: impl Iterator<Item = Pair<'s>>,
         pointer: &str,
         depth: usize,
     ) -> Option<Incompatibility> {
-        let incompatibilities: Option<Vec<_>> = sides.map(|side| self.of(side, pointer, depth)).collect();
+        let incompatibilities: Option<Vec<_>> =
+            pairs.map(|pair| self.compare(pair, pointer, depth)).collect();
         incompatibilities?.into_iter().next()
     }
 
-    fn here(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
-        let Side { given, asked, .. } = side;
-        let (given_types, asked_types) = (types(given), types(asked)?);
-        let common: Vec<_> = match &given_types {
-            None => asked_types.clone(),
-            Some(given) => given.iter().copied().filter(|it| is_one_of(it, &asked_types)).collect(),
+    fn compare_types(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
+        let Pair { produced, consumed, .. } = pair;
+        let (produced_types, consumed_types) = (types(produced), types(consumed)?);
+        let common: Vec<_> = match &produced_types {
+            None => consumed_types.clone(),
+            Some(produced) => produced.iter().copied().filter(|it| is_one_of(it, &consumed_types)).collect(),
         };
         let incompatibility = |reason: String| Some(Incompatibility { pointer: pointer.to_owned(), reason });
         match common.as_slice() {
             [] => incompatibility(format!(
                 "expected {}, produced {}",
-                asked_types.join(" or "),
-                given_types.unwrap_or_default().join(" or ")
+                consumed_types.join(" or "),
+                produced_types.unwrap_or_default().join(" or ")
             )),
-            ["object"] => self.members(side, pointer, depth),
+            ["object"] => self.compare_members(pair, pointer, depth),
             ["array"] => {
                 let item = |schema: &'s Value| schema.get("items").filter(|it| it.is_object());
-                let side = Side { given: item(given)?, asked: item(asked)?, is_partial: false };
-                self.of(side, &reference::join(pointer, "0"), depth)
+                let pair = Pair { produced: item(produced)?, consumed: item(consumed)?, is_partial: false };
+                self.compare(pair, &reference::join(pointer, "0"), depth)
             }
             _ => {
-                let (given, asked) = (values(given)?, values(asked)?);
-                let none = !given.iter().any(|value| asked.contains(value));
+                let (produced, consumed) = (values(produced)?, values(consumed)?);
+                let none = !produced.iter().any(|value| consumed.contains(value));
                 let listed =
                     |values: &[&Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 none.then(|| {
                     incompatibility(format!(
                         "expected one of {}, produced {}",
-                        listed(&asked),
-                        listed(&given)
+                        listed(&consumed),
+                        listed(&produced)
                     ))
                 })?
             }
         }
     }
 
-    fn members(&mut self, side: Side<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
-        let Side { given, asked, .. } = side;
-        let (gives, takes) = (members(given), members(asked));
+    fn compare_members(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
+        let Pair { produced, consumed, .. } = pair;
+        let (produced_members, consumed_members) = (members(produced), members(consumed));
         let incompatibility = |name: &str, reason: &str| {
             Some(Incompatibility { pointer: reference::join(pointer, name), reason: reason.to_owned() })
         };
-        let is_told = is_closed(given) || self.lists_all && !side.is_partial && is_plain(given);
-        for name in required(asked) {
-            if is_told && !gives.is_some_and(|gives| gives.contains_key(name)) {
+        let is_complete = is_closed(produced) || self.is_closed && !pair.is_partial && is_plain(produced);
+        for name in required(consumed) {
+            if is_complete && !produced_members.is_some_and(|it| it.contains_key(name)) {
                 return incompatibility(name, "required, but never produced");
             }
         }
-        if is_closed(asked) {
-            for name in required(given) {
-                if !takes.is_some_and(|takes| takes.contains_key(name)) {
+        if is_closed(consumed) {
+            for name in required(produced) {
+                if !consumed_members.is_some_and(|it| it.contains_key(name)) {
                     return incompatibility(name, "always produced, but not accepted");
                 }
             }
         }
-        let both = takes?.iter().filter_map(|(name, asked)| Some((name, gives?.get(name)?, asked)));
-        both.filter(|(name, ..)| required(given).chain(required(side.asked)).any(|it| it == name.as_str()))
-            .find_map(|(name, given, asked)| {
-                let side = Side { given, asked, is_partial: false };
-                self.of(side, &reference::join(pointer, name), depth)
-            })
+        let both = consumed_members?
+            .iter()
+            .filter_map(|(name, consumed)| Some((name, produced_members?.get(name)?, consumed)));
+        both.filter(|(name, ..)| {
+            required(produced).chain(required(pair.consumed)).any(|it| it == name.as_str())
+        })
+        .find_map(|(name, produced, consumed)| {
+            let pair = Pair { produced, consumed, is_partial: false };
+            self.compare(pair, &reference::join(pointer, name), depth)
+        })
     }
 }
 
@@ -188,13 +203,13 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
-/// Whether a schema says that the members of an object are those that it lists. Most allow more.
+/// Returns `true` if a schema excludes undeclared members.
 fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
         && schema.get("patternProperties").is_none()
 }
 
-/// Whether a schema lists members and says nothing of others.
+/// Returns `true` if a schema declares members, and has no keyword that could allow others.
 fn is_plain(schema: &Value) -> bool {
     const MORE: [&str; 8] = [
         "additionalProperties",
@@ -209,27 +224,28 @@ fn is_plain(schema: &Value) -> bool {
     members(schema).is_some_and(|listed| !listed.is_empty()) && MORE.iter().all(|it| schema.get(it).is_none())
 }
 
-/// The values that a schema lists.
+/// The values of `const` or `enum`.
 fn values(schema: &Value) -> Option<Vec<&Value>> {
     let listed = schema.get("enum").and_then(Value::as_array).map(|values| values.iter().collect());
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// The types that a schema allows; `None` if any.
+/// The types of a schema. `None` if the schema does not restrict the type.
 fn types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => {
-            let mut types: Vec<_> = values(schema)?.into_iter().map(describe::kind).collect();
+            let mut types: Vec<_> = values(schema)?.into_iter().map(text::kind).collect();
             types.dedup();
             Some(types)
         }
     }
 }
 
-/// Whether a value of a type may be of one of the others: a number may be an integer.
-fn is_one_of(given: &str, asked: &[&str]) -> bool {
+/// Returns `true` if a value of one type may have one of the other types. A number may be an
+/// integer.
+fn is_one_of(produced: &str, consumed: &[&str]) -> bool {
     let is_number = |name: &str| matches!(name, "number" | "integer");
-    asked.iter().any(|asked| *asked == given || (is_number(asked) && is_number(given)))
+    consumed.iter().any(|consumed| *consumed == produced || (is_number(consumed) && is_number(produced)))
 }

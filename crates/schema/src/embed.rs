@@ -1,4 +1,4 @@
-//! Schemas inside others.
+//! Embedding of a schema in a larger document.
 
 #[cfg(test)]
 mod tests;
@@ -8,22 +8,24 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::reference::join;
 
-/// A schema at a place in a larger document, as [`Schema::embedded_at`] makes it.
+/// A schema for a location in a larger document, created by [`Schema::embedded_at`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EmbeddedSchema {
-    /// The schema. Its references by JSON pointer find their places in the larger document.
+    /// The schema. Its references by JSON pointer are relative to the larger document.
     pub schema: Value,
-    /// Whether there are references by JSON pointer.
+    /// Set if the schema has references by JSON pointer.
     pub has_references: bool,
-    /// Whether parts of it are named, or referred to by name: in the larger document that may be another's name.
+    /// Set if the schema defines or references anchors. They may collide with other anchors of the
+    /// larger document.
     pub has_names: bool,
 }
 
 impl Schema {
-    /// The schema for a place in a larger document, such as `#/$defs/tree`.
+    /// Prepares the schema for a location in a larger document, such as `#/$defs/tree`.
     ///
-    /// References by JSON pointer count from the root of the document (JSON Schema Core 2020-12, section 8.2.3), so they are written anew.
+    /// References by JSON pointer are relative to the root of the document (JSON Schema Core
+    /// 2020-12, section 8.2.3), so they are rewritten.
     ///
     /// # Examples
     ///
@@ -44,8 +46,8 @@ impl Schema {
         EmbeddedSchema { schema, ..embedded }
     }
 
-    /// The schema of an object whose one property is a value of this schema, for a protocol that wants an object. References
-    /// find their places there.
+    /// Wraps the schema in an object with a single required property, for protocols that accept
+    /// objects only. References are rewritten.
     ///
     /// # Examples
     ///
@@ -58,14 +60,16 @@ impl Schema {
     ///     tree.wrapped_in_object("tree"),
     ///     json!({
     ///         "type": "object",
-    ///         "properties": {"tree": {"type": "array", "items": {"$ref": "#/properties/tree"}}},
+    ///         "properties": {
+    ///             "tree": {"type": "array", "items": {"$ref": "#/properties/tree"}}
+    ///         },
     ///         "required": ["tree"],
     ///     })
     /// );
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn wrapped_in_object(&self, property: &str) -> Value {
-        // Below an `$id` of its own a reference counts from there, and stays right.
+        // References below an `$id` are relative to it, and stay correct.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
             None => self.embedded_at(&join("#/properties", property)).schema,
@@ -99,9 +103,9 @@ impl EmbeddedSchema {
                 }
             }
             ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
-            // Data, not schemas.
+            // Values are data, not schemas.
             ("const" | "enum" | "default" | "examples", _) => {}
-            // Schemas by names that may look like keywords.
+            // Names of subschemas may look like keywords.
             (
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",

@@ -2,27 +2,27 @@
 
 mod arguments;
 mod canonical;
-mod check;
 mod compatibility;
+mod cost;
 mod derive;
-mod describe;
-mod described;
-mod effort;
 mod embed;
 mod error;
+mod error_plan;
 mod explain;
-mod foreign;
-mod guarded;
-mod listing;
 pub mod memo;
-mod metered;
+mod metered_validator;
 mod preflight;
+mod property_description;
 pub mod reference;
 mod repair;
 mod schema;
 mod secret_members;
 #[cfg(test)]
 mod tests;
+mod text;
+mod type_aliases;
+mod union_guards;
+mod validator;
 #[doc = include_str!("../docs/threat-model.md")]
 pub mod threat_model {}
 mod provider;

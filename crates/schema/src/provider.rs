@@ -1,91 +1,101 @@
-//! What of a schema is sent to a provider that knows only a part of JSON Schema.
+//! Derivation of schemas for providers that accept a subset of JSON Schema.
 
 mod change;
-mod flat;
+mod description_notes;
+mod flatten;
 mod gemini;
 mod inline;
-mod kinds;
+mod json_types;
 mod limits;
-mod open;
-mod small;
+mod root_object;
+mod small_model;
 mod strict;
-mod told;
 
 use serde_json::Value;
 
 use super::Schema;
 
 pub use self::change::{SchemaChange, SchemaChangeKind};
-pub(super) use self::flat::is_assertion;
+pub(super) use self::flatten::is_assertion;
 
-/// What a provider can read of a schema.
+/// The subset of JSON Schema that a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaTarget {
-    /// The parameters of a function at OpenAI, without `strict`. All of JSON Schema may be used, but the root has the
-    /// type `object` and none of `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not`. That is in no documentation
-    /// but in the [reply that refuses the request](https://github.com/langchain-ai/langchainjs/issues/9804).
+    /// Function parameters at OpenAI, without `strict`.
+    ///
+    /// All of JSON Schema is allowed, but the root has the type `object` and none of `anyOf`,
+    /// `oneOf`, `allOf`, `enum`, `const` and `not`. The rule is not documented; its source is the
+    /// [error response](https://github.com/langchain-ai/langchainjs/issues/9804).
     OpenAi,
-    /// OpenAI's Structured Outputs, `strict: true`: what the model writes always fits what is sent. The rules are those
-    /// under [Supported schemas](https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas),
-    /// as of 2026:
+    /// OpenAI's Structured Outputs (`strict: true`): the arguments are always valid for the sent
+    /// schema.
     ///
-    /// - Each object is closed and all of its properties are required. One that is optional may be `null` instead,
-    ///   which [`repair`](super::repair()) takes as absent. So does a pipeline, unless it has
+    /// The rules are those of [Supported schemas][supported], as of 2026:
+    ///
+    /// - Objects are closed, and all properties are required. An optional property becomes
+    ///   nullable, and [`repair`](super::repair()) removes the `null`, as does a pipeline without
     ///   [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
-    /// - `anyOf` but not at the root; `$defs` and `$ref`, also recursive. No other combination of schemas.
-    /// - `enum` and `const`; `pattern` and nine `format`s of strings; the bounds and `multipleOf` of numbers;
-    ///   `minItems` and `maxItems` of arrays.
-    /// - At most 5,000 properties, 10 levels, 1,000 values of enums, and 120,000 characters of names and such values.
+    /// - `anyOf`, but not at the root; `$defs` and `$ref`, also recursive. No other combinators.
+    /// - `enum` and `const`; `pattern` and nine `format`s of strings; bounds and `multipleOf` of
+    ///   numbers; `minItems` and `maxItems` of arrays.
+    /// - At most 5,000 properties, 10 levels, 1,000 enum values, and 120,000 characters in names
+    ///   and enum values.
     ///
-    /// Each rule beyond that is told in the `description`. A schema that would lose what may be said with it, such as
-    /// one with a free map, is sent as [`OpenAi`](SchemaTarget::OpenAi).
+    /// Other constraints are moved to the `description`. A schema with a constraint that cannot be
+    /// dropped, such as a map with arbitrary keys, is derived for [`OpenAi`](SchemaTarget::OpenAi)
+    /// instead.
+    ///
+    /// [supported]:
+    ///     https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
     OpenAiStrict,
-    /// The subset of OpenAPI 3.0 that Gemini's API takes as [`Schema`](https://ai.google.dev/api/caching#Schema), in the
-    /// `parameters` of a function, and whatever passes a request on to it. What it does not know fails the request there, so
-    /// that nothing else is sent:
+    /// The subset of OpenAPI 3.0 that Gemini accepts as
+    /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function, also
+    /// through a gateway. A request with any other keyword fails.
     ///
-    /// - One `type`, with `nullable` beside it, or `anyOf` and nothing else but what describes it. The root is one object.
-    /// - No references: what they lead to is written out. Where one leads back to itself, any value of its type is offered.
-    /// - `enum` of texts that are not empty; four formats of numbers, and `date-time`; `minimum` and `maximum`; `pattern` and the
-    ///   bounds of lengths and sizes; `required` of declared properties. Each array has `items`.
+    /// - A single `type` with an optional `nullable`, or `anyOf` with annotations only. The root is
+    ///   an object.
+    /// - No references: targets are inlined. A recursive reference becomes any value of its type.
+    /// - `enum` of non-empty strings; four formats of numbers, and `date-time`; `minimum` and
+    ///   `maximum`; `pattern`; bounds of lengths and sizes; `required` for declared properties.
+    ///   Every array has `items`.
     ///
-    /// Each rule beyond that is told in the `description`, if it is short.
+    /// Other constraints are moved to the `description` if they are short.
     Gemini,
-    /// For a small model, which reads each word of a schema and is distracted by many: a smaller JSON Schema.
+    /// A reduced JSON Schema for small models, which long schemas distract.
     ///
-    /// - No references: what they lead to is written out. Where one leads back to itself, any value of its type is offered.
-    /// - No titles, no names of schemas, nothing of what only a validator can use, such as `if`, `not` or
+    /// - No references: targets are inlined. A recursive reference becomes any value of its type.
+    /// - No titles, no identifiers, and no keywords for validators only, such as `if`, `not` or
     ///   `additionalProperties: false`.
-    /// - A property that may be absent is not `null` as well.
-    /// - At most 300 bytes of each description, by whole sentences where there is one.
+    /// - Optional properties are not nullable.
+    /// - Descriptions have at most 300 bytes, cut at the end of a sentence if possible.
     Small,
 }
 
-/// A schema as a provider is sent it, derived by [`Schema::for_provider`].
+/// A schema for a provider, derived by [`Schema::for_provider`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ProviderSchema {
-    /// What is sent.
+    /// The schema to send.
     pub value: Value,
-    /// Whether it follows the rules of a strict mode. If not, it is to be sent without one.
+    /// Set if the schema follows the rules of a strict mode. Otherwise send it without strict mode.
     pub strict: bool,
-    /// What it does not say of the original.
+    /// All differences from the original.
     pub changes: Vec<SchemaChange>,
 }
 
 impl ProviderSchema {
-    /// Why it is not strict, where it was to be.
+    /// Returns the reason why the schema is not strict, if the target was a strict mode.
     pub fn obstacle(&self) -> Option<&SchemaChange> {
         self.changes.iter().find(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }))
     }
 }
 
 impl Schema {
-    /// Derives what is sent of this schema to a provider.
+    /// Derives the schema for a provider.
     ///
-    /// Arguments are always checked against the original, so that what is lost here makes a wrong call likelier and
-    /// never lets one pass. The same schema gives the same result; nothing is kept, so keep it where it is sent again.
+    /// Arguments are still validated against the original schema: a lost constraint makes invalid
+    /// calls more likely, but never accepts them. The result is deterministic and not cached.
     ///
     /// # Examples
     ///
@@ -94,7 +104,10 @@ impl Schema {
     /// use serde_json::json;
     ///
     /// let schema = Schema::arguments(json!({
-    ///     "properties": {"path": {"type": "string", "minLength": 1}, "depth": {"type": "integer"}},
+    ///     "properties": {
+    ///         "path": {"type": "string", "minLength": 1},
+    ///         "depth": {"type": "integer"},
+    ///     },
     ///     "required": ["path"],
     /// }))?;
     /// let sent = schema.for_provider(SchemaTarget::OpenAiStrict);
@@ -111,7 +124,10 @@ impl Schema {
     ///         "additionalProperties": false,
     ///     })
     /// );
-    /// assert_eq!(sent.changes[0].to_string(), "`minLength` at /properties/path: only told in the description");
+    /// assert_eq!(
+    ///     sent.changes[0].to_string(),
+    ///     "`minLength` at /properties/path: stated only in the description"
+    /// );
     ///
     /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
     /// let sent = map.for_provider(SchemaTarget::OpenAiStrict);
@@ -120,7 +136,7 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
-        let open = |changes| open::wire(self.as_value(), changes);
+        let open = |changes| root_object::derive(self.as_value(), changes);
         let lossy = |(value, changes)| ProviderSchema { value, strict: false, changes };
         match target {
             SchemaTarget::OpenAi => open(Vec::new()),
@@ -129,7 +145,7 @@ impl Schema {
                 Err(obstacle) => open(vec![obstacle]),
             },
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
-            SchemaTarget::Small => lossy(small::derive(self.as_value())),
+            SchemaTarget::Small => lossy(small_model::derive(self.as_value())),
         }
     }
 }

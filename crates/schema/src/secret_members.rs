@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Schema;
-use super::preflight::{self, Graph, Place};
+use super::preflight::{self, Graph, InstanceLocation};
 
-/// The parts of a value that its schema declares `writeOnly` or `format: password`.
+/// The parts of a value with `writeOnly: true` or `format: password` in the schema.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
-    /// The whole value is secret.
+    /// Set if the whole value is secret.
     pub all: bool,
-    /// Names of secret members, and of members that contain a secret without a name of its own.
+    /// Names of secret members, and of members that contain an unnamed secret, such as an array
+    /// item.
     pub names: BTreeSet<String>,
 }
 
 impl Schema {
-    /// The parts of a value that this schema declares secret, computed once.
+    /// Returns the secret parts of a value of this schema. Computed once.
     pub fn secret_members(&self) -> &SecretMembers {
         self.0.secret_members.get_or_init(|| of_schema(self.as_value()))
     }
@@ -33,7 +34,7 @@ fn of_schema(schema: &Value) -> SecretMembers {
     }
 }
 
-/// Whether there is a mark anywhere, be it in a schema or in data.
+/// Returns `true` if any object has a secret marker, also in data such as `default`.
 fn mentions(value: &Value) -> bool {
     match value {
         Value::Object(members) => is_marked(value) || members.values().any(mentions),
@@ -47,14 +48,17 @@ fn is_marked(schema: &Value) -> bool {
         || schema.get("format").and_then(Value::as_str) == Some("password")
 }
 
-/// Follows marks from the inside to the next member with a name.
+/// Propagates markers outwards to the next named member.
 fn of_graph(graph: &Graph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
     };
     let mut parents = vec![Vec::new(); graph.nodes().len()];
     for (node, edge) in edges() {
-        let is_nameless = !matches!(edge.place, Place::Member(_) | Place::Names | Place::Nowhere);
+        let is_nameless = !matches!(
+            edge.location,
+            InstanceLocation::Member(_) | InstanceLocation::Names | InstanceLocation::None
+        );
         if let Some(parents) = parents.get_mut(edge.node).filter(|_| is_nameless) {
             parents.push(node);
         }
@@ -67,8 +71,8 @@ fn of_graph(graph: &Graph<'_>) -> SecretMembers {
         next.extend(parents.filter(|parent| secret.insert(**parent)));
     }
     let names =
-        edges().filter(|(_, edge)| secret.contains(&edge.node)).filter_map(|(_, edge)| match edge.place {
-            Place::Member(name) => Some(name.to_owned()),
+        edges().filter(|(_, edge)| secret.contains(&edge.node)).filter_map(|(_, edge)| match edge.location {
+            InstanceLocation::Member(name) => Some(name.to_owned()),
             _ => None,
         });
     SecretMembers { names: names.collect(), all: secret.contains(&0) }

@@ -35,7 +35,7 @@ struct Place {
     unit: Option<Unit>,
 }
 
-/// Where to look.
+/// A search near a place.
 #[derive(JsonSchema)]
 struct Search {
     near: Place,
@@ -56,7 +56,7 @@ struct Plant {
 }
 
 #[test]
-fn numbers_lose_their_formats() {
+fn number_formats_are_omitted() {
     check::<Add>(expect![[r#"
         {
           "type": "object",
@@ -88,7 +88,7 @@ fn numbers_lose_their_formats() {
 }
 
 #[test]
-fn types_are_written_out_where_they_are_used() {
+fn subschemas_are_inlined() {
     check::<Search>(expect![[r#"
         {
           "type": "object",
@@ -153,7 +153,7 @@ fn types_are_written_out_where_they_are_used() {
             "near",
             "also"
           ],
-          "description": "Where to look."
+          "description": "A search near a place."
         }"#]]);
 }
 
@@ -252,7 +252,7 @@ fn recursive_types_stay_references() {
 }
 
 #[test]
-fn output_is_described_as_it_is_written() {
+fn output_schema_describes_the_serialized_form() {
     let schema = Schema::from_output_type::<Search>().unwrap();
     assert!(schema.properties().any(|it| it.name == "limit_out"));
 }

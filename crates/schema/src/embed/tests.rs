@@ -3,7 +3,7 @@ use serde_json::json;
 use super::{EmbeddedSchema, Schema};
 
 #[test]
-fn what_looks_like_a_keyword_may_be_the_name_of_a_property() {
+fn properties_named_like_keywords_are_not_keywords() {
     let schema = json!({
         "properties": {
             "default": {"$ref": "#/$defs/enum"},
@@ -23,7 +23,7 @@ fn what_looks_like_a_keyword_may_be_the_name_of_a_property() {
 }
 
 #[test]
-fn names_are_told() {
+fn anchors_set_has_names() {
     let has_names = |schema| Schema::new(schema).unwrap().embedded_at("#/x").has_names;
     assert!(has_names(json!({"$defs": {"a": {"$anchor": "a"}}, "items": {"$ref": "#a"}})));
     assert!(!has_names(json!({"properties": {"$anchor": {"type": "string"}}})));

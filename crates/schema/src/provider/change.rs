@@ -1,51 +1,51 @@
-//! What a wire schema does not say.
+//! The report of changes in a provider schema.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::error::Place;
+use super::super::error::PointerDisplay;
 
-/// One thing that a schema says and its [`ProviderSchema`](super::ProviderSchema) form does not.
+/// A difference between a schema and its [`ProviderSchema`](super::ProviderSchema).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchemaChange {
     /// The JSON pointer of the subschema in the original. The root is the empty pointer.
     pub pointer: String,
-    /// The keyword there that is concerned.
+    /// The changed keyword.
     pub keyword: String,
-    /// What became of it.
+    /// The kind of change.
     #[serde(flatten)]
     pub kind: SchemaChangeKind,
 }
 
-/// What became of a keyword.
+/// The kind of a [`SchemaChange`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SchemaChangeKind {
-    /// It is left out.
+    /// The keyword is removed.
     Dropped,
-    /// It is left out as a rule, and told in the description.
+    /// The keyword is moved to the description.
     Described,
-    /// Its alternatives are under `anyOf`, so that a value may fit several.
+    /// Alternatives are sent as `anyOf`, so a value may match several.
     AnyOf,
-    /// Its alternatives are given up: the properties of them all are listed at the root, and none is required.
+    /// Alternatives are merged into a single object with the properties of all.
     Flattened,
-    /// No type was given, and the one that the other keywords are about is.
+    /// A missing type is derived from the other keywords.
     TypeAssumed,
-    /// The property is optional and may also be `null`. It must be given now, and `null` no longer differs from absent.
+    /// The property is optional and nullable. It becomes required, and `null` means absent.
     NullForAbsent,
-    /// The property is optional and might be `null` as well. It is to be left out instead.
+    /// The property is optional and nullable. `null` is removed; it must be absent instead.
     AbsentForNull,
-    /// Only some of the values that fit are offered.
+    /// Some of the valid values are removed.
     Narrowed,
-    /// It is shortened.
+    /// The text is shortened.
     Shortened,
-    /// It refers to itself, or is nested too deep, and is not written out: any value of its type is offered.
+    /// A recursive or too deep subschema is not inlined. Any value of its type is allowed.
     Unexpanded,
-    /// It cannot be said strictly, so that all of the schema is sent without `strict`.
+    /// The keyword has no strict form, so the whole schema is sent without strict mode.
     NotStrict {
-        /// Why.
+        /// The reason, as text.
         reason: String,
     },
 }
@@ -62,10 +62,10 @@ impl SchemaChange {
 
 impl fmt::Display for SchemaChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` at {}: ", self.keyword, Place(&self.pointer))?;
+        write!(f, "`{}` at {}: ", self.keyword, PointerDisplay(&self.pointer))?;
         match &self.kind {
             SchemaChangeKind::Dropped => f.write_str("left out"),
-            SchemaChangeKind::Described => f.write_str("only told in the description"),
+            SchemaChangeKind::Described => f.write_str("stated only in the description"),
             SchemaChangeKind::AnyOf => f.write_str("sent as `anyOf`, so that several alternatives may fit"),
             SchemaChangeKind::Flattened => {
                 f.write_str("sent as one object with the properties of all alternatives")

@@ -1,16 +1,16 @@
-//! The subset of OpenAPI 3.0 that Gemini's API knows as `Schema`.
+//! The subset of OpenAPI 3.0 that Gemini's API calls `Schema`.
 
 use serde_json::{Map, Value, json};
 
 use super::super::preflight::pattern::backtracks;
 use super::super::reference::join;
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::flat::{Entry, Flat, is_assertion, is_requirement};
-use super::inline::{Inline, any_value};
-use super::kinds::{constants, is_of, subject, types};
-use super::told::{Told, head};
+use super::description_notes::{DescriptionNotes, annotations};
+use super::flatten::{Entry, FlatSchema, is_assertion, is_requirement};
+use super::inline::{Inliner, any_value};
+use super::json_types::{constants, is_of, subject, types};
 
-/// The formats that do not fail a request, each for its type.
+/// The supported formats by type. Other formats fail the request.
 const FORMATS: [(&str, &str); 5] = [
     ("string", "date-time"),
     ("integer", "int32"),
@@ -19,25 +19,26 @@ const FORMATS: [(&str, &str); 5] = [
     ("number", "double"),
 ];
 
-/// What is sent of a schema, and what is lost.
+/// Derives the schema and the report of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
-    let mut inline = Inline::new(root, form);
+    let mut inline = Inliner::new(root, derive_flat);
     let mut flat = inline.read("", root);
     make_one_object(&mut inline, &mut flat);
     let sent = inline.emit(flat);
     (Value::Object(sent), inline.into_changes())
 }
 
-/// Gives the root the properties of all its alternatives: it must be one object. What all of them require it requires.
-fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
-    let mut told = Vec::new();
+/// Merges the alternatives of the root into one object with all of their properties. A property is
+/// required if all alternatives require it.
+fn make_one_object<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
+    let mut notes = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
         let alternatives = alternatives(&union);
         if alternatives.iter().all(|(_, it)| is_requirement(it)) {
-            told.push(union);
+            notes.push(union);
             continue;
         }
-        inline.lose(&union.at, union.name, SchemaChangeKind::Flattened);
+        inline.report(&union.at, union.name, SchemaChangeKind::Flattened);
         let mut required: Option<Vec<&str>> = None;
         for (at, alternative) in alternatives {
             let mut part = inline.read(&at, alternative);
@@ -62,7 +63,7 @@ fn make_one_object<'s>(inline: &mut Inline<'s>, flat: &mut Flat<'s>) {
         let new: Vec<_> = new.collect();
         flat.required.extend(new);
     }
-    flat.keywords.extend(told);
+    flat.keywords.extend(notes);
 }
 
 fn alternatives<'s>(union: &Entry<'s>) -> Vec<(String, &'s Value)> {
@@ -70,42 +71,42 @@ fn alternatives<'s>(union: &Entry<'s>) -> Vec<(String, &'s Value)> {
     alternatives.map(|(index, it)| (format!("{}/{}/{index}", union.at, union.name), it)).collect()
 }
 
-fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
-    let mut told = Told::default();
+fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<String, Value> {
+    let mut notes = DescriptionNotes::default();
     if let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
         let alternatives = alternatives(&union);
-        // Which properties must be there cannot be an alternative: each has a type.
+        // An alternative needs a type, so alternatives of `required` alone become a note.
         if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
             return any_of(inline, flat, &union, alternatives);
         }
-        inline.changes.push(told.tell(&union.at, union.name, union.value));
+        inline.changes.push(notes.add(&union.at, union.name, union.value));
     }
     let names = match types(&flat) {
         Ok(types) => {
             if types.is_assumed {
-                inline.lose(&flat.at, "type", SchemaChangeKind::TypeAssumed);
+                inline.report(&flat.at, "type", SchemaChangeKind::TypeAssumed);
             }
             types.names
         }
-        Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, told),
+        Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, notes),
         Err(_) => {
             if !is_object(&flat) {
-                inline.lose(&flat.at, "type", SchemaChangeKind::TypeAssumed);
+                inline.report(&flat.at, "type", SchemaChangeKind::TypeAssumed);
             }
             vec!["object"]
         }
     };
-    // A whole number is a number.
-    let is_said = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
-    let said: Vec<_> = names.iter().copied().filter(is_said).collect();
-    let mut sent = match said.as_slice() {
+    // `number` includes `integer`, and `null` is sent as `nullable`.
+    let is_sent = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
+    let names_sent: Vec<_> = names.iter().copied().filter(is_sent).collect();
+    let mut sent = match names_sent.as_slice() {
         [] => return null(inline, &flat),
-        [name] => plain(inline, &flat, name, told),
-        said => {
-            let bare = flat.bare();
-            let each = said.iter().map(|name| plain(inline, &bare, name, Told::default()));
+        [name] => plain(inline, &flat, name, notes),
+        names_sent => {
+            let bare = flat.assertions_only();
+            let each = names_sent.iter().map(|name| plain(inline, &bare, name, DescriptionNotes::default()));
             let each: Vec<_> = each.collect();
-            let mut sent = head(&flat, told, &mut inline.changes);
+            let mut sent = annotations(&flat, notes, &mut inline.changes);
             sent.insert("anyOf".to_owned(), json!(each));
             sent
         }
@@ -116,27 +117,27 @@ fn form<'s>(inline: &mut Inline<'s>, mut flat: Flat<'s>) -> Map<String, Value> {
     sent
 }
 
-/// Whether it is declared to be an object, though perhaps no object fits.
-fn is_object(flat: &Flat<'_>) -> bool {
+/// Returns `true` if the declared type is `object`.
+fn is_object(flat: &FlatSchema<'_>) -> bool {
     flat.keyword("type").is_some_and(|it| it.value == "object")
 }
 
-/// Alternatives, each with what is said of all of them.
+/// Derives alternatives, each merged with the common keywords.
 fn any_of<'s>(
-    inline: &mut Inline<'s>,
-    mut flat: Flat<'s>,
+    inline: &mut Inliner<'s>,
+    mut flat: FlatSchema<'s>,
     union: &Entry<'s>,
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
-    // What fits nothing is no alternative.
+    // `false` accepts no value.
     others.retain(|(_, it)| *it != &Value::Bool(false));
     let mut is_nullable = !nulls.is_empty();
     let mut sent = if others.len() > 1 {
         if union.name == "oneOf" {
-            inline.lose(&union.at, "oneOf", SchemaChangeKind::AnyOf);
+            inline.report(&union.at, "oneOf", SchemaChangeKind::AnyOf);
         }
-        let common = flat.bare();
+        let common = flat.assertions_only();
         let mut each = Vec::new();
         for (at, alternative) in others {
             let mut part = inline.read(&at, alternative);
@@ -145,7 +146,7 @@ fn any_of<'s>(
             is_nullable |= part.shift_remove("nullable").is_some();
             splice(part, &mut each);
         }
-        let mut sent = head(&flat, Told::default(), &mut inline.changes);
+        let mut sent = annotations(&flat, DescriptionNotes::default(), &mut inline.changes);
         sent.insert("anyOf".to_owned(), Value::Array(each));
         sent
     } else if let Some((at, only)) = others.pop() {
@@ -161,7 +162,7 @@ fn any_of<'s>(
     sent
 }
 
-/// Whether a schema says that a value is `null`, and nothing else of it.
+/// Returns `true` if a schema accepts `null` only, without other assertions.
 fn is_null(schema: &Value) -> bool {
     let is_silent = |(name, value): (&String, &Value)| match name.as_str() {
         "type" => value == "null",
@@ -172,49 +173,58 @@ fn is_null(schema: &Value) -> bool {
     says_so && schema.as_object().is_some_and(|it| it.iter().all(is_silent))
 }
 
-fn null(inline: &mut Inline<'_>, flat: &Flat<'_>) -> Map<String, Value> {
+fn null(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, Value> {
     let is_rule = |name: &str| {
         is_assertion(name) && subject(name).is_none() && !matches!(name, "type" | "enum" | "const")
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
     inline.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
-    let mut sent = head(flat, Told::default(), &mut inline.changes);
+    let mut sent = annotations(flat, DescriptionNotes::default(), &mut inline.changes);
     sent.insert("type".to_owned(), json!("null"));
     sent
 }
 
-/// What is sent for any value: there is no word for that.
-fn anything<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, mut told: Told) -> Map<String, Value> {
-    inline.lose(&flat.at, "type", SchemaChangeKind::Narrowed);
+/// Derives a schema for any value. Gemini requires a type, so it becomes `anyOf` several types.
+fn anything<'s>(
+    inline: &mut Inliner<'s>,
+    flat: &FlatSchema<'s>,
+    mut notes: DescriptionNotes,
+) -> Map<String, Value> {
+    inline.report(&flat.at, "type", SchemaChangeKind::Narrowed);
     let rules = flat.keywords.iter().filter(|it| is_assertion(it.name));
-    inline.changes.extend(rules.map(|it| told.tell(&it.at, it.name, it.value)));
+    inline.changes.extend(rules.map(|it| notes.add(&it.at, it.name, it.value)));
     if !flat.required.is_empty() {
-        inline.lose(&flat.at, "required", SchemaChangeKind::Dropped);
+        inline.report(&flat.at, "required", SchemaChangeKind::Dropped);
     }
-    let mut sent = head(flat, told, &mut inline.changes);
+    let mut sent = annotations(flat, notes, &mut inline.changes);
     if let Value::Object(any) = any_value() {
         sent.extend(any);
     }
     sent
 }
 
-/// A schema of one type.
-fn plain<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, name: &str, mut told: Told) -> Map<String, Value> {
+/// Derives a schema of a single type.
+fn plain<'s>(
+    inline: &mut Inliner<'s>,
+    flat: &FlatSchema<'s>,
+    name: &str,
+    mut notes: DescriptionNotes,
+) -> Map<String, Value> {
     let mut rules = Map::new();
     let is_about = |keyword| {
         keyword == "format"
             || subject(keyword).is_none_or(|it| it == name || it == "number" && name == "integer")
     };
     for entry in flat.keywords.iter().filter(|it| is_assertion(it.name) && is_about(it.name)) {
-        match fate(entry, name) {
-            Fate::Kept => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
-            Fate::Silent => {}
-            Fate::Dropped => inline.lose(&entry.at, entry.name, SchemaChangeKind::Dropped),
-            Fate::Told => inline.changes.push(told.tell(&entry.at, entry.name, entry.value)),
+        match keyword_action(entry, name) {
+            KeywordAction::Keep => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
+            KeywordAction::Skip => {}
+            KeywordAction::Drop => inline.report(&entry.at, entry.name, SchemaChangeKind::Dropped),
+            KeywordAction::Describe => inline.changes.push(notes.add(&entry.at, entry.name, entry.value)),
         }
     }
-    fix_values(inline, flat, name, &mut told, &mut rules);
-    let mut sent = head(flat, told, &mut inline.changes);
+    fix_values(inline, flat, name, &mut notes, &mut rules);
+    let mut sent = annotations(flat, notes, &mut inline.changes);
     sent.insert("type".to_owned(), json!(name));
     sent.append(&mut rules);
     match name {
@@ -225,41 +235,41 @@ fn plain<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, name: &str, mut told: Tol
     sent
 }
 
-/// What becomes of a keyword about values of one type.
-enum Fate {
-    Kept,
-    /// It says nothing, or it is handled elsewhere.
-    Silent,
-    Dropped,
-    Told,
+/// The treatment of a keyword in a schema of a single type.
+enum KeywordAction {
+    Keep,
+    /// The keyword has no effect, or is handled elsewhere.
+    Skip,
+    Drop,
+    Describe,
 }
 
-fn fate(entry: &Entry<'_>, name: &str) -> Fate {
+fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
     let text = entry.value.as_str().unwrap_or_default();
     match entry.name {
         "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
-        | "maxProperties" => Fate::Kept,
-        "pattern" if !backtracks(text) => Fate::Kept,
-        "format" if FORMATS.contains(&(name, text)) => Fate::Kept,
-        "type" | "enum" | "const" | "items" | "prefixItems" => Fate::Silent,
+        | "maxProperties" => KeywordAction::Keep,
+        "pattern" if !backtracks(text) => KeywordAction::Keep,
+        "format" if FORMATS.contains(&(name, text)) => KeywordAction::Keep,
+        "type" | "enum" | "const" | "items" | "prefixItems" => KeywordAction::Skip,
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
-                Value::Bool(true) => Fate::Silent,
-                // Told, it would be noise: models seldom write what is not listed.
-                Value::Bool(false) => Fate::Dropped,
-                _ => Fate::Told,
+                Value::Bool(true) => KeywordAction::Skip,
+                // A note would be noise: models seldom write undeclared properties.
+                Value::Bool(false) => KeywordAction::Drop,
+                _ => KeywordAction::Describe,
             }
         }
-        _ => Fate::Told,
+        _ => KeywordAction::Describe,
     }
 }
 
-/// `enum` and `const`, which only texts have, and no empty ones.
+/// Adds `enum` and `const`, which are supported for non-empty strings only.
 fn fix_values(
-    inline: &mut Inline<'_>,
-    flat: &Flat<'_>,
+    inline: &mut Inliner<'_>,
+    flat: &FlatSchema<'_>,
     name: &str,
-    told: &mut Told,
+    notes: &mut DescriptionNotes,
     rules: &mut Map<String, Value>,
 ) {
     let (Some(values), Some(entry)) =
@@ -270,27 +280,27 @@ fn fix_values(
     let of_type: Vec<_> = values.into_iter().filter(|value| is_of(value, name)).collect();
     let texts: Vec<_> = of_type.iter().filter_map(|it| it.as_str()).filter(|it| !it.is_empty()).collect();
     if texts.is_empty() {
-        inline.changes.push(told.tell(&entry.at, entry.name, entry.value));
+        inline.changes.push(notes.add(&entry.at, entry.name, entry.value));
         return;
     }
     if texts.len() < of_type.len() {
-        inline.lose(&entry.at, entry.name, SchemaChangeKind::Narrowed);
+        inline.report(&entry.at, entry.name, SchemaChangeKind::Narrowed);
     }
     rules.insert("format".to_owned(), json!("enum"));
     rules.insert("enum".to_owned(), json!(texts));
 }
 
-/// The items of an array, which must have some. Those of a tuple are alternatives.
-fn items<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Value {
+/// Derives the required `items` of an array. The items of a tuple become alternatives.
+fn items<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
     let rest = flat.keyword("items").filter(|it| !it.value.is_array() && it.value != &Value::Bool(false));
     if let Some(none) = flat.keyword("items").filter(|it| it.value == &Value::Bool(false)) {
-        inline.lose(&none.at, none.name, SchemaChangeKind::Dropped);
+        inline.report(&none.at, none.name, SchemaChangeKind::Dropped);
     }
     let mut each = Vec::new();
     if let Some(tuple) = tuple {
-        inline.lose(&tuple.at, tuple.name, SchemaChangeKind::AnyOf);
+        inline.report(&tuple.at, tuple.name, SchemaChangeKind::AnyOf);
         for (at, item) in alternatives(tuple) {
             each.push(inline.schema(&at, item));
         }
@@ -299,32 +309,38 @@ fn items<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Value {
         each.push(inline.schema(&join(&rest.at, "items"), rest.value));
     }
     each.into_iter().reduce(either).map_or_else(
-        || Value::Object(anything(inline, &Flat { at: flat.at.clone(), ..Flat::default() }, Told::default())),
+        || {
+            Value::Object(anything(
+                inline,
+                &FlatSchema { at: flat.at.clone(), ..FlatSchema::default() },
+                DescriptionNotes::default(),
+            ))
+        },
         Value::Object,
     )
 }
 
-fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<String, Value>) {
+fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, sent: &mut Map<String, Value>) {
     let mut properties: Map<String, Value> = Map::new();
     for property in &flat.properties {
         if property.value == &Value::Bool(false) && !flat.required.contains(&property.name) {
-            inline.lose(&property.at, "type", SchemaChangeKind::Dropped);
+            inline.report(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
         let schema = inline.schema(&property.at, property.value);
         match properties.get_mut(property.name) {
-            // Alternatives of the root may each have one of that name.
+            // Several alternatives of the root may have a property of this name.
             Some(Value::Object(known)) => {
-                inline.lose(&property.at, "type", SchemaChangeKind::AnyOf);
+                inline.report(&property.at, "type", SchemaChangeKind::AnyOf);
                 *known = either(std::mem::take(known), schema);
             }
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
         }
     }
-    // What is required must be declared, and can then be given.
+    // Gemini rejects undeclared names in `required`.
     for name in &flat.required {
         if !properties.contains_key(*name) {
-            inline.lose(&flat.at, "required", SchemaChangeKind::Narrowed);
+            inline.report(&flat.at, "required", SchemaChangeKind::Narrowed);
             properties.insert((*name).to_owned(), any_value());
         }
     }
@@ -336,7 +352,8 @@ fn fill_object<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>, sent: &mut Map<Stri
     }
 }
 
-/// Adds an alternative to others. Each has a type, so that there are none within one: what describes it is said of each of its own.
+/// Appends an alternative. Alternatives must not be nested, so a nested `anyOf` is flattened and
+/// each of its parts gets the annotations.
 fn splice(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));
@@ -352,7 +369,7 @@ fn splice(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     }
 }
 
-/// Takes what fits one of two schemas. Two lists of texts become one.
+/// Derives a schema for the values of either of two schemas. Two enums are merged.
 fn either(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
     if one == other {
         return one;

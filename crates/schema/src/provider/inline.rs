@@ -1,89 +1,96 @@
-//! A schema with everything in its place: what it refers to is written out, what its `allOf` says is put together.
+//! Derivation of a schema with inlined references and merged `allOf`.
 
 use std::{collections::HashSet, rc::Rc};
 
 use serde_json::{Map, Value, json};
 
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::flat::{Flat, Reader, is_assertion};
-use super::kinds::types;
+use super::flatten::{FlatSchema, Flattener, is_assertion};
+use super::json_types::types;
 
-/// How many subschemas are inside each other at most. What is deeper no model writes.
-const NESTING: usize = 16;
+/// Maximum nesting of subschemas. Models do not write deeper values.
+const MAX_NESTING: usize = 16;
 
-/// How much is written out in all: one for each subschema, and for each 32 bytes of its texts. What is not written out twice is far
-/// less, whatever the schema.
-const SIZE: usize = 16_000;
+/// Maximum size of the derived schema: one unit per subschema and per 32 bytes of its texts. Only
+/// repeated inlining reaches it.
+const MAX_SIZE: usize = 16_000;
 
-/// How one subschema is sent. What is in it goes through [`Inline::schema`] or [`Inline::emit`] again.
-pub(super) type Form = for<'s> fn(&mut Inline<'s>, Flat<'s>) -> Map<String, Value>;
+/// Derives a subschema. Calls [`Inliner::schema`] or [`Inliner::emit`] for nested subschemas.
+pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
-/// Derives a schema without references. It cannot fail: what a profile does not know is lost, and reported.
-pub(super) struct Inline<'s> {
+/// Derives a schema without references. Unsupported keywords are dropped and reported.
+pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
-    reader: Reader<'s>,
-    form: Form,
-    /// What is being written out, by JSON pointer: what refers to it there has no end.
+    flattener: Flattener<'s>,
+    derive: Derive,
+    /// The pointers of the enclosing reference targets. A reference to them is recursive.
     open: Vec<Rc<str>>,
     nesting: usize,
-    /// What is left of [`SIZE`].
+    /// The rest of [`MAX_SIZE`].
     left: usize,
 }
 
-impl<'s> Inline<'s> {
-    pub(super) fn new(root: &'s Value, form: Form) -> Self {
+impl<'s> Inliner<'s> {
+    pub(super) fn new(root: &'s Value, derive: Derive) -> Self {
         let open = vec![Rc::from("")];
-        Self { changes: Vec::new(), reader: Reader::lossy(root), form, open, nesting: 0, left: SIZE }
+        Self {
+            changes: Vec::new(),
+            flattener: Flattener::lossy(root),
+            derive,
+            open,
+            nesting: 0,
+            left: MAX_SIZE,
+        }
     }
 
-    /// What is sent of a subschema.
+    /// Derives a subschema.
     pub(super) fn schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
         let flat = self.read(at, schema);
         self.emit(flat)
     }
 
-    /// What is sent of a subschema that was read.
-    pub(super) fn emit(&mut self, mut flat: Flat<'s>) -> Map<String, Value> {
+    /// Derives a merged subschema.
+    pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
         if targets.iter().any(|target| self.open.contains(target)) {
-            self.lose(&flat.at, "$ref", SchemaChangeKind::Unexpanded);
-            return end(&flat);
+            self.report(&flat.at, "$ref", SchemaChangeKind::Unexpanded);
+            return any_of_its_type(&flat);
         }
-        if self.nesting == NESTING || !self.spend(weight(&flat)) {
-            self.cut(&flat);
-            return end(&flat);
+        if self.nesting == MAX_NESTING || !self.spend(weight(&flat)) {
+            self.report_unexpanded(&flat);
+            return any_of_its_type(&flat);
         }
         let outside = self.open.len();
         self.open.extend(targets);
         self.nesting += 1;
-        let sent = (self.form)(self, flat);
+        let sent = (self.derive)(self, flat);
         self.nesting -= 1;
         self.open.truncate(outside);
         sent
     }
 
-    pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> Flat<'s> {
-        let flat = self.reader.followed(at, schema);
-        self.changes.extend(self.reader.changes());
+    pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
+        let flat = self.flattener.resolve(at, schema);
+        self.changes.extend(self.flattener.changes());
         flat.unwrap_or_else(|obstacle| {
             self.changes.push(obstacle);
-            Flat::default()
+            FlatSchema::default()
         })
     }
 
-    /// Adds what another subschema says of the same value.
-    pub(super) fn merge(&mut self, flat: &mut Flat<'s>, other: Flat<'s>, keyword: &str) {
-        let size = |it: &Flat<'_>| it.properties.len() + it.keywords.len() + 1;
+    /// Merges another subschema for the same value.
+    pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
+        let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {
-            self.lose(&other.at.clone(), keyword, SchemaChangeKind::Unexpanded);
+            self.report(&other.at.clone(), keyword, SchemaChangeKind::Unexpanded);
             return;
         }
-        let merged = self.reader.merge(flat, other, keyword);
-        self.changes.extend(self.reader.changes());
+        let merged = self.flattener.merge(flat, other, keyword);
+        self.changes.extend(self.flattener.changes());
         self.changes.extend(merged.err());
     }
 
-    /// What was lost, each once: what is written out twice is lost in one place.
+    /// The distinct changes. A subschema that is inlined twice reports the same changes twice.
     pub(super) fn into_changes(self) -> Vec<SchemaChange> {
         let mut known = HashSet::new();
         self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
@@ -95,32 +102,32 @@ impl<'s> Inline<'s> {
         left.is_some()
     }
 
-    /// Notes all that is lost of a subschema where only its type is sent.
-    fn cut(&mut self, flat: &Flat<'s>) {
+    /// Reports all assertions of a subschema that is reduced to its type.
+    fn report_unexpanded(&mut self, flat: &FlatSchema<'s>) {
         let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
         self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
         for (keyword, is_lost) in
             [("properties", !flat.properties.is_empty()), ("required", !flat.required.is_empty())]
         {
             if is_lost {
-                self.lose(&flat.at, keyword, SchemaChangeKind::Unexpanded);
+                self.report(&flat.at, keyword, SchemaChangeKind::Unexpanded);
             }
         }
     }
 
-    pub(super) fn lose(&mut self, at: &str, keyword: &str, kind: SchemaChangeKind) {
+    pub(super) fn report(&mut self, at: &str, keyword: &str, kind: SchemaChangeKind) {
         self.changes.push(SchemaChange::new(at, keyword, kind));
     }
 }
 
-/// What stands for any value, where each needs a type.
+/// A schema for any value, for targets that require a type.
 pub(super) fn any_value() -> Value {
     let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
     json!({"anyOf": each})
 }
 
-/// What stands for a subschema that is not written out.
-fn end(flat: &Flat<'_>) -> Map<String, Value> {
+/// The replacement for a subschema that is not inlined.
+fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
     let mut sent: Map<_, _> = described.into_iter().collect();
     let any = match types(flat).map(|types| types.names).as_deref() {
@@ -139,8 +146,8 @@ fn any_of_type(name: &str) -> Value {
     if name == "array" { json!({"type": name, "items": any_value()}) } else { json!({"type": name}) }
 }
 
-/// How much a subschema adds to what is written out, without what is inside it.
-fn weight(flat: &Flat<'_>) -> usize {
+/// The size of a subschema without nested subschemas, in the unit of [`MAX_SIZE`].
+fn weight(flat: &FlatSchema<'_>) -> usize {
     let is_text = |name: &str| {
         matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")
     };

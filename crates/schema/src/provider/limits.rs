@@ -1,4 +1,4 @@
-//! How large a strict schema may be.
+//! Size limits of strict schemas.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use serde_json::{Map, Value};
 
 use super::change::SchemaChange;
 
-/// How many properties all objects may have together.
+/// Maximum number of properties of all objects.
 const PROPERTIES: usize = 5_000;
 
-/// How many objects and arrays may be inside each other, the root included.
+/// Maximum nesting of objects and arrays, including the root.
 const LEVELS: usize = 10;
 
-/// How many values all enums may have together.
+/// Maximum number of values of all enums.
 const ENUM_VALUES: usize = 1_000;
 
-/// How many characters the names of properties and definitions and the values of enums and constants may have.
+/// Maximum number of characters in names of properties and definitions, enum values and constants.
 const CHARACTERS: usize = 120_000;
 
-/// From how many values on an enum of strings may have only [`LARGE_ENUM_CHARACTERS`].
+/// Number of values above which [`LARGE_ENUM_CHARACTERS`] limits an enum of strings.
 const LARGE_ENUM: usize = 250;
 
-/// How many characters the values of a [`LARGE_ENUM`] may have.
+/// Maximum number of characters in the values of an enum with more than [`LARGE_ENUM`] values.
 const LARGE_ENUM_CHARACTERS: usize = 15_000;
 
-/// Refuses a strict schema that is too large to be taken.
+/// Rejects a strict schema that exceeds a limit.
 pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
     let mut size = Size::default();
     size.add(root);
@@ -79,23 +79,23 @@ impl Size {
     }
 }
 
-/// How deep values are nested by a schema. Where it refers to itself, one round is counted.
+/// The nesting of the values of a schema. A recursive reference is followed once.
 struct Depth<'s> {
     root: &'s Value,
-    /// By the names of definitions. Of one that is still open it is nothing.
+    /// The depth of each definition by name. It is 0 during the computation.
     known: HashMap<&'s str, usize>,
 }
 
 impl<'s> Depth<'s> {
     fn of(&mut self, schema: &'s Value) -> usize {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-            return self.behind(name);
+            return self.of_definition(name);
         }
         let is_level = schema.get("properties").is_some() || schema.get("items").is_some();
         children(schema).map(|child| self.of(child)).max().unwrap_or(0) + usize::from(is_level)
     }
 
-    fn behind(&mut self, reference: &'s str) -> usize {
+    fn of_definition(&mut self, reference: &'s str) -> usize {
         let Some(name) = reference.strip_prefix("#/$defs/") else { return 0 };
         if let Some(depth) = self.known.get(name) {
             return *depth;
@@ -112,7 +112,7 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// The subschemas of a strict schema, without its definitions.
+/// The nested subschemas of a strict schema, without definitions.
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
     let properties = members(schema, "properties").into_iter().flat_map(Map::values);
     let alternatives = schema.get("anyOf").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! OpenAI's strict subset.
+//! The schema subset of OpenAI's strict mode.
 
 mod keywords;
 mod object;
@@ -8,15 +8,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::flat::{Entry, Flat, Reader, is_requirement};
-use super::kinds::{Types, types};
+use super::description_notes::{DescriptionNotes, annotations};
+use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
+use super::json_types::{Types, types};
 use super::limits;
-use super::told::{Told, head};
 
-/// How many subschemas may be inside each other on the way to one. Far more than the subset allows.
-const NESTING: usize = 32;
+/// Maximum nesting of subschemas during derivation. The subset allows 10 levels of objects.
+const MAX_NESTING: usize = 32;
 
-/// What is sent of a schema, and what is lost; or why it cannot be strict.
+/// Derives the schema and the report of changes. Fails with the reason why it cannot be strict.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
     let mut sent = strict.root(root)?;
@@ -32,14 +32,14 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaC
     Ok((sent, strict.changes))
 }
 
-/// Derives one strict schema. Whatever can be referred to becomes a definition of it.
+/// Derives a strict schema. Each reference target becomes a definition.
 struct Strict<'s> {
-    reader: Reader<'s>,
+    flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
-    /// The names of the definitions, by the pointers of what they are made of.
+    /// The names of the definitions, by the pointers of their originals.
     names: HashMap<String, String>,
     taken: HashSet<String>,
-    /// Definitions that are referred to and not made yet.
+    /// Referenced definitions that are not derived yet.
     open: VecDeque<(String, String, &'s Value)>,
     nesting: usize,
 }
@@ -47,7 +47,7 @@ struct Strict<'s> {
 impl<'s> Strict<'s> {
     fn new(root: &'s Value) -> Self {
         Self {
-            reader: Reader::exact(root),
+            flattener: Flattener::exact(root),
             changes: Vec::new(),
             names: HashMap::new(),
             taken: HashSet::new(),
@@ -57,26 +57,26 @@ impl<'s> Strict<'s> {
     }
 
     fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
-        let mut flat = self.reader.followed("", root)?;
-        let mut told = Told::default();
-        if let Some((union, _)) = self.union(&mut flat, &mut told)? {
+        let mut flat = self.flattener.resolve("", root)?;
+        let mut notes = DescriptionNotes::default();
+        if let Some((union, _)) = self.union(&mut flat, &mut notes)? {
             return Err(SchemaChange::not_strict(&union.at, union.name, "the root must be one object"));
         }
         let Types { names, is_assumed } = types(&flat)?;
         if names != ["object"] {
-            return Err(SchemaChange::not_strict("", "type", "its root is no object"));
+            return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
         }
         self.note_assumed(&flat, is_assumed);
-        self.plain(&flat, &names, told, true)
+        self.plain(&flat, &names, notes, true)
     }
 
     fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
-        let flat = self.reader.flat(at, schema)?;
+        let flat = self.flattener.flatten(at, schema)?;
         self.emit(flat)
     }
 
-    fn emit(&mut self, flat: Flat<'s>) -> Result<Map<String, Value>, SchemaChange> {
-        if self.nesting == NESTING {
+    fn emit(&mut self, flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
+        if self.nesting == MAX_NESTING {
             return Err(SchemaChange::not_strict(&flat.at, "properties", "it is nested too deep"));
         }
         self.nesting += 1;
@@ -85,35 +85,40 @@ impl<'s> Strict<'s> {
         emitted
     }
 
-    fn emit_nested(&mut self, mut flat: Flat<'s>) -> Result<Map<String, Value>, SchemaChange> {
+    fn emit_nested(&mut self, mut flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
         if let Some(reference) = flat.reference {
             return self.reference(&flat, reference);
         }
-        let mut told = Told::default();
-        if let Some((union, alternatives)) = self.union(&mut flat, &mut told)? {
+        let mut notes = DescriptionNotes::default();
+        if let Some((union, alternatives)) = self.union(&mut flat, &mut notes)? {
             return self.alternatives(&flat, &union, alternatives);
         }
         let Types { names, is_assumed } = types(&flat)?;
         self.note_assumed(&flat, is_assumed);
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
-            return self.plain(&flat, &names, told, false);
+            return self.plain(&flat, &names, notes, false);
         }
-        // Each keyword is about values of one type, so that the types can be told apart without a loss.
-        let mut sent = head(&flat, told, &mut self.changes);
-        let bare = flat.bare();
-        let alternatives = names.iter().map(|name| self.plain(&bare, &[*name], Told::default(), false));
+        // Each keyword constrains one type, so splitting by type is exact.
+        let mut sent = annotations(&flat, notes, &mut self.changes);
+        let bare = flat.assertions_only();
+        let alternatives =
+            names.iter().map(|name| self.plain(&bare, &[*name], DescriptionNotes::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
         sent.insert("anyOf".to_owned(), json!(alternatives));
         Ok(sent)
     }
 
-    /// A reference stands alone; what describes it goes around it.
-    fn reference(&mut self, flat: &Flat<'s>, reference: &str) -> Result<Map<String, Value>, SchemaChange> {
-        let (pointer, target) = self.reader.target(&flat.at, reference)?;
+    /// A reference. It must have no siblings, so annotations go around it.
+    fn reference(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        reference: &str,
+    ) -> Result<Map<String, Value>, SchemaChange> {
+        let (pointer, target) = self.flattener.target(&flat.at, reference)?;
         let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
-        let mut sent = head(flat, Told::default(), &mut self.changes);
+        let mut sent = annotations(flat, DescriptionNotes::default(), &mut self.changes);
         if sent.is_empty() {
             return Ok(reference);
         }
@@ -121,7 +126,7 @@ impl<'s> Strict<'s> {
         Ok(sent)
     }
 
-    /// The name of a definition, which is the last one of its pointer where it can be.
+    /// The name of a definition: the last token of its pointer, made unique.
     fn definition(&mut self, pointer: String, target: &'s Value) -> String {
         if let Some(name) = self.names.get(&pointer) {
             return name.clone();
@@ -141,12 +146,14 @@ impl<'s> Strict<'s> {
         name
     }
 
-    /// Takes out `anyOf` or `oneOf` with its alternatives. Where these only require properties, they cannot be told
-    /// apart strictly, as every property is there: then `anyOf` becomes a rule that is told.
+    /// Removes and returns `anyOf` or `oneOf` with its alternatives.
+    ///
+    /// If the alternatives differ only in `required`, `anyOf` becomes a note in the description:
+    /// all properties of a strict schema are required.
     fn union(
         &mut self,
-        flat: &mut Flat<'s>,
-        told: &mut Told,
+        flat: &mut FlatSchema<'s>,
+        notes: &mut DescriptionNotes,
     ) -> Result<Option<(Entry<'s>, &'s [Value])>, SchemaChange> {
         let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) else { return Ok(None) };
         if flat.keyword("oneOf").is_some() {
@@ -159,30 +166,30 @@ impl<'s> Strict<'s> {
         if union.name == "oneOf" {
             return Err(SchemaChange::not_strict(&union.at, "oneOf", "null counts as given there"));
         }
-        self.tell(&union, told);
+        self.describe(&union, notes);
         Ok(None)
     }
 
-    /// Alternatives, each with what is said of all of them.
+    /// Derives the alternatives, each merged with the common keywords.
     fn alternatives(
         &mut self,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         union: &Entry<'s>,
         alternatives: &'s [Value],
     ) -> Result<Map<String, Value>, SchemaChange> {
         if union.name == "oneOf" {
             self.changes.push(SchemaChange::new(&union.at, "oneOf", SchemaChangeKind::AnyOf));
         }
-        let mut sent = head(flat, Told::default(), &mut self.changes);
-        let common = flat.bare();
+        let mut sent = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        let common = flat.assertions_only();
         let mut any_of = Vec::new();
         for (index, alternative) in alternatives.iter().enumerate() {
             let at = format!("{}/{}/{index}", union.at, union.name);
-            any_of.push(if common.is_silent() {
+            any_of.push(if common.has_no_assertions() {
                 self.schema(&at, alternative)?
             } else {
-                let mut merged = self.reader.followed(&at, alternative)?;
-                self.reader.merge(&mut merged, common.clone(), union.name)?;
+                let mut merged = self.flattener.resolve(&at, alternative)?;
+                self.flattener.merge(&mut merged, common.clone(), union.name)?;
                 self.emit(merged)?
             });
         }
@@ -190,11 +197,11 @@ impl<'s> Strict<'s> {
         Ok(sent)
     }
 
-    fn tell(&mut self, entry: &Entry<'s>, told: &mut Told) {
-        self.changes.push(told.tell(&entry.at, entry.name, entry.value));
+    fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
+        self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }
 
-    fn note_assumed(&mut self, flat: &Flat<'s>, is_assumed: bool) {
+    fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
             self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));
         }

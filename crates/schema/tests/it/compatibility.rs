@@ -1,11 +1,11 @@
-//! What an incompatibility means.
+//! Soundness of the static comparison of schemas.
 
 use serde_json::{Value, json};
 
 use haft_schema::Schema;
 use haft_testing::example;
 
-/// Schemas of many kinds, of which each has values.
+/// Various satisfiable schemas.
 fn schemas() -> Vec<Value> {
     let object = |properties: Value| {
         let required: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
@@ -47,9 +47,10 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// What is said never to fit does not, and a schema fits itself.
+/// A value of a schema is invalid for each incompatible schema. Each schema is compatible with
+/// itself.
 #[test]
-fn a_value_of_a_misfit_does_not_fit() {
+fn values_of_incompatible_schemas_are_invalid() {
     let schemas: Vec<_> = schemas().into_iter().map(|value| Schema::new(value).unwrap()).collect();
     let mut incompatibilities = 0;
     let both = |mut value: Value, more: &Value| {
@@ -60,18 +61,18 @@ fn a_value_of_a_misfit_does_not_fit() {
         }
         value
     };
-    for given in &schemas {
-        assert_eq!(given.incompatibility(given, None), None, "{given:?}");
-        let Ok(value) = example(given) else { continue };
-        for asked in &schemas {
-            if let Some(incompatibility) = given.incompatibility(asked, None) {
+    for produced in &schemas {
+        assert_eq!(produced.incompatibility(produced, None), None, "{produced:?}");
+        let Ok(value) = example(produced) else { continue };
+        for consumed in &schemas {
+            if let Some(incompatibility) = produced.incompatibility(consumed, None) {
                 incompatibilities += 1;
-                // Nor one with more members, where these are allowed.
-                let more = example(asked).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
-                for value in [&value, &more].into_iter().filter(|it| given.is_valid(it)) {
+                // The same with additional members, if they are allowed.
+                let more = example(consumed).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
+                for value in [&value, &more].into_iter().filter(|it| produced.is_valid(it)) {
                     assert!(
-                        !asked.is_valid(value),
-                        "{value} of {given:?} fits {asked:?}, but {incompatibility:?}"
+                        !consumed.is_valid(value),
+                        "{value} of {produced:?} fits {consumed:?}, but {incompatibility:?}"
                     );
                 }
             }

@@ -1,4 +1,4 @@
-//! The engine from outside.
+//! Tests of the public API.
 
 #[cfg(test)]
 mod compatibility;

@@ -1,4 +1,4 @@
-//! What a provider is sent of a schema.
+//! Schemas for providers.
 
 mod laws;
 mod subsets;
@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// What is sent strictly, and what that loses.
+/// Compares the strict schema and its changes.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
@@ -29,9 +29,9 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     Schema::new(derived.value).unwrap();
 }
 
-/// Behaviour S4: what may be absent may be `null` instead.
+/// Behaviour S4: in strict mode, `null` stands for an absent property.
 #[test]
-fn optional_properties_are_required_and_take_null() {
+fn optional_properties_become_required_and_nullable() {
     check(
         json!({"properties": {
             "a": {"type": "integer", "minimum": 1, "description": "How many."},
@@ -48,9 +48,10 @@ fn optional_properties_are_required_and_take_null() {
     );
 }
 
-/// Behaviour S4: the alternatives of a root cannot be sent strictly. The properties of all are listed.
+/// Behaviour S4: alternatives at the root are not strict. They become one object with all
+/// properties.
 #[test]
-fn a_root_with_alternatives_is_one_object() {
+fn root_with_alternatives_becomes_one_object() {
     check(
         json!({"anyOf": [
             {"type": "object", "properties": {"a": {"type": "integer"}, "c": {"type": "string"}}, "required": ["a"]},
@@ -72,9 +73,9 @@ fn a_root_with_alternatives_is_one_object() {
     );
 }
 
-/// The commonest alternatives of a root: at least one of some properties.
+/// The most common alternatives at the root require at least one of several properties.
 #[test]
-fn alternatives_that_only_require_are_told() {
+fn alternatives_of_required_become_a_note() {
     check(
         json!({
             "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -82,7 +83,7 @@ fn alternatives_that_only_require_are_told() {
         }),
         expect![[r#"
             {"description":"anyOf: [{\"required\":[\"a\"]},{\"required\":[\"b\"]}]","type":"object","properties":{"a":{"type":["integer","null"]},"b":{"type":["integer","null"]}},"required":["a","b"],"additionalProperties":false}, strict
-            `anyOf` at /: only told in the description"#]],
+            `anyOf` at /: stated only in the description"#]],
     );
     check(
         json!({
@@ -98,7 +99,7 @@ fn alternatives_that_only_require_are_told() {
 
 /// Behaviour S4.
 #[test]
-fn all_of_is_merged_where_that_is_exact() {
+fn all_of_is_merged_if_that_is_exact() {
     check(
         json!({
             "properties": {"x": {"description": "The x.", "allOf": [{"$ref": "#/$defs/x"}]}},
@@ -136,7 +137,7 @@ fn all_of_is_merged_where_that_is_exact() {
 
 /// Behaviour S4.
 #[test]
-fn one_of_is_any_of() {
+fn one_of_becomes_any_of() {
     check(
         json!({"properties": {"shape": {"description": "What.", "oneOf": [
             {"type": "object", "properties": {"kind": {"const": "dot"}}, "required": ["kind"]},
@@ -160,7 +161,7 @@ fn one_of_is_any_of() {
 
 /// Behaviour S4.
 #[test]
-fn what_may_have_any_property_or_value_is_not_strict() {
+fn maps_and_untyped_values_are_not_strict() {
     check(
         json!({"properties": {"x": {"type": "object"}}}),
         expect![[r#"
@@ -208,12 +209,12 @@ fn what_may_have_any_property_or_value_is_not_strict() {
         expect![[r#"
             {"type":"object","properties":{"x":{"type":"integer"}},"description":"not: {\"required\":[\"x\"]}"}, not strict
             `not` at /: not strict, since it has no strict form
-            `not` at /: only told in the description"#]],
+            `not` at /: stated only in the description"#]],
     );
 }
 
 #[test]
-fn a_tool_without_arguments_is_strict() {
+fn tool_without_arguments_is_strict() {
     check(
         json!({"type": "object"}),
         expect![[r#"{"type":"object","properties":{},"required":[],"additionalProperties":false}, strict"#]],
@@ -221,7 +222,7 @@ fn a_tool_without_arguments_is_strict() {
 }
 
 #[test]
-fn what_the_subset_does_not_have_is_told_in_words() {
+fn unsupported_keywords_move_to_the_description() {
     check(
         json!({
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -241,18 +242,18 @@ fn what_the_subset_does_not_have_is_told_in_words() {
         }),
         expect![[r##"
             {"title":"Find","type":"object","properties":{"query":{"description":"What. (minLength: 1; pattern: \"^(?!x)\"; default: \"a\")","type":"string"},"at":{"type":"string","format":"date","pattern":"^2"},"page":{"description":"format: \"uri\"","type":"string"},"tags":{"description":"uniqueItems: true","type":"array","items":{"type":"string"}},"any":{"anyOf":[{"type":"object","properties":{"x":{"type":["integer","null"]}},"required":["x"],"additionalProperties":false},{"type":"string","pattern":"x"}]},"kind":{"type":["string","integer","null"],"enum":["a",1,null]},"size":{"type":"number","minimum":1},"less":{"$ref":"#/$defs/less_than"}},"required":["query","at","page","tags","any","kind","size","less"],"additionalProperties":false,"$defs":{"less_than":{"type":"number"}}}, strict
-            `minLength` at /properties/query: only told in the description
-            `pattern` at /properties/query: only told in the description
-            `default` at /properties/query: only told in the description
-            `format` at /properties/page: only told in the description
+            `minLength` at /properties/query: stated only in the description
+            `pattern` at /properties/query: stated only in the description
+            `default` at /properties/query: stated only in the description
+            `format` at /properties/page: stated only in the description
             `examples` at /properties/page: left out
-            `uniqueItems` at /properties/tags: only told in the description
+            `uniqueItems` at /properties/tags: stated only in the description
             `type` at /properties/size: taken from the other keywords"##]],
     );
 }
 
 #[test]
-fn recursion_stays() {
+fn recursive_references_are_kept() {
     check(
         json!({
             "properties": {"tree": {"$ref": "#/$defs/tree"}, "again": {"$ref": "#/properties/tree"}, "all": {"$ref": "#"}},
@@ -267,9 +268,9 @@ fn recursion_stays() {
     );
 }
 
-/// Behaviour S4: just within the limits, and just beyond.
+/// Behaviour S4: schemas at the limits are strict, and schemas beyond are not.
 #[test]
-fn limits_are_kept() {
+fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
         let limits = SchemaLimits { nodes: 100_000, bytes: 1 << 24, depth: 300, ..SchemaLimits::default() };
         let derived = Schema::with_limits(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
@@ -306,9 +307,9 @@ fn limits_are_kept() {
     );
 }
 
-/// Each level has twice the level below. Only what it is made of is small.
+/// A small schema that doubles with each level when it is expanded.
 #[test]
-fn a_bomb_is_not_strict() {
+fn schema_bomb_is_not_strict() {
     let level = |level: usize| {
         let next = json!({"allOf": [{"$ref": format!("#/$defs/a{}", level + 1)}, {"minProperties": 1}]});
         json!({"type": "object", "properties": {"x": next, "y": next}, "required": ["x", "y"]})
@@ -321,9 +322,9 @@ fn a_bomb_is_not_strict() {
         .assert_eq(&derived.obstacle().unwrap().to_string());
 }
 
-/// Without `strict`, only the root is bound by rules.
+/// Without `strict`, OpenAI restricts the root only.
 #[test]
-fn without_strict_only_the_root_changes() {
+fn only_the_root_changes_without_strict() {
     let target = SchemaTarget::OpenAi;
     let nested = json!({"properties": {"x": {"oneOf": [{"type": "integer", "not": {"const": 1}}, {}]}}, "required": ["x"]});
     check_target(target, nested, &expect!["as given, not strict"]);
@@ -333,7 +334,7 @@ fn without_strict_only_the_root_changes() {
         &expect![[r#"
             {"type":"object","maxProperties":4,"properties":{"a":{}},"required":["a"],"description":"not: {\"required\":[\"b\"]}"}, not strict
             `minProperties` at /allOf/1: left out
-            `not` at /: only told in the description"#]],
+            `not` at /: stated only in the description"#]],
     );
     check_target(
         target,
@@ -352,9 +353,8 @@ fn without_strict_only_the_root_changes() {
     );
 }
 
-/// A report is data.
 #[test]
-fn losses_can_be_stored() {
+fn changes_can_be_serialized() {
     let schema = Schema::arguments(
         json!({"properties": {"x": {"type": "string", "minLength": 1}}, "additionalProperties": {}}),
     );

@@ -1,45 +1,49 @@
-//! Which keywords the strict subset has.
+//! The keywords of the strict subset.
 
 use super::super::super::preflight::pattern::backtracks;
-use super::super::flat::Entry;
-use super::super::kinds::subject;
+use super::super::flatten::Entry;
+use super::super::json_types::subject;
 
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// What becomes of a keyword.
+/// The treatment of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Kept,
-    /// It says nothing here, or it is handled elsewhere.
-    Skipped,
-    /// It may be left out: the model can then say more, and nothing that it should say is refused.
-    Told,
-    /// Without it the schema would mean something else.
-    Refused,
+pub(super) enum KeywordAction {
+    Keep,
+    /// The keyword has no effect here, or is handled elsewhere.
+    Skip,
+    /// The keyword moves to the description. The schema then allows more values, never fewer.
+    Describe,
+    /// The keyword cannot be dropped without changing the meaning of the schema.
+    Reject,
 }
 
-/// What becomes of a keyword in a schema of these types. `has_optional` says that properties may be `null` for absent:
-/// a rule that a further property can break would be broken by what was meant to be absent.
-pub(super) fn fate(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> Fate {
+/// Returns the treatment of a keyword in a schema of the given types.
+///
+/// With `has_optional`, absent properties are sent as `null`. Constraints on the number of
+/// properties would then count properties that are meant to be absent.
+pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if subject(entry.name).is_some_and(|name| !is_about(name)) {
-        return Fate::Skipped;
+        return KeywordAction::Skip;
     }
     let text = entry.value.as_str().unwrap_or_default();
     match entry.name {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
-        | "maxItems" => Fate::Kept,
-        // The expressions of the subset do not look around.
-        "pattern" if !backtracks(text) => Fate::Kept,
-        "format" if FORMATS.contains(&text) => Fate::Kept,
-        "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => Fate::Refused,
-        "maxProperties" | "dependentRequired" if has_optional => Fate::Refused,
+        | "maxItems" => KeywordAction::Keep,
+        // The subset has no look-around.
+        "pattern" if !backtracks(text) => KeywordAction::Keep,
+        "format" if FORMATS.contains(&text) => KeywordAction::Keep,
+        "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => KeywordAction::Reject,
+        "maxProperties" | "dependentRequired" if has_optional => KeywordAction::Reject,
         "$dynamicRef" | "if" | "then" | "else" | "dependentSchemas" | "dependencies"
-        | "patternProperties" | "prefixItems" | "additionalItems" | "unevaluatedItems" => Fate::Refused,
-        "type" | "enum" | "const" | "items" | "additionalProperties" | "unevaluatedProperties" => {
-            Fate::Skipped
+        | "patternProperties" | "prefixItems" | "additionalItems" | "unevaluatedItems" => {
+            KeywordAction::Reject
         }
-        _ => Fate::Told,
+        "type" | "enum" | "const" | "items" | "additionalProperties" | "unevaluatedProperties" => {
+            KeywordAction::Skip
+        }
+        _ => KeywordAction::Describe,
     }
 }

@@ -1,37 +1,37 @@
-//! Strict schemas of values of known types.
+//! Strict schemas for values of known types.
 
 use serde_json::{Map, Value, json};
 
 use super::super::super::reference::join;
 use super::super::change::{SchemaChange, SchemaChangeKind};
-use super::super::flat::{Flat, is_assertion};
-use super::super::kinds::{constants, is_of};
-use super::super::told::{Told, head};
+use super::super::description_notes::{DescriptionNotes, annotations};
+use super::super::flatten::{FlatSchema, is_assertion};
+use super::super::json_types::{constants, is_of};
 use super::Strict;
-use super::keywords::{Fate, fate};
+use super::keywords::{KeywordAction, keyword_action};
 
 impl<'s> Strict<'s> {
-    /// A schema without alternatives, of one type or several simple ones.
+    /// Derives a schema without alternatives, for one type or several scalar types.
     pub(super) fn plain(
         &mut self,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         types: &[&str],
-        mut told: Told,
+        mut notes: DescriptionNotes,
         is_root: bool,
     ) -> Result<Map<String, Value>, SchemaChange> {
         let has_optional = flat.properties.iter().any(|it| !flat.required.contains(&it.name));
         let mut rules = Map::new();
         for entry in flat.keywords.iter().filter(|it| is_assertion(it.name)) {
-            match fate(entry, types, has_optional) {
-                Fate::Kept => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
-                Fate::Skipped => {}
-                Fate::Told => self.tell(entry, &mut told),
-                Fate::Refused => {
+            match keyword_action(entry, types, has_optional) {
+                KeywordAction::Keep => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
+                KeywordAction::Skip => {}
+                KeywordAction::Describe => self.describe(entry, &mut notes),
+                KeywordAction::Reject => {
                     return Err(SchemaChange::not_strict(&entry.at, entry.name, "it has no strict form"));
                 }
             }
         }
-        let mut sent = head(flat, told, &mut self.changes);
+        let mut sent = annotations(flat, notes, &mut self.changes);
         sent.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
         fix_values(flat, types, &mut sent)?;
         sent.append(&mut rules);
@@ -44,7 +44,11 @@ impl<'s> Strict<'s> {
         Ok(sent)
     }
 
-    fn fill_array(&mut self, flat: &Flat<'s>, sent: &mut Map<String, Value>) -> Result<(), SchemaChange> {
+    fn fill_array(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        sent: &mut Map<String, Value>,
+    ) -> Result<(), SchemaChange> {
         let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
             return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
         };
@@ -53,14 +57,14 @@ impl<'s> Strict<'s> {
         Ok(())
     }
 
-    /// Properties that are all there, and no others.
+    /// Adds closed properties that are all required.
     fn fill_object(
         &mut self,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         is_root: bool,
         sent: &mut Map<String, Value>,
     ) -> Result<(), SchemaChange> {
-        refuse_undeclared(flat, is_root)?;
+        reject_undeclared(flat, is_root)?;
         let mut properties = Map::new();
         for property in &flat.properties {
             let is_required = flat.required.contains(&property.name);
@@ -83,9 +87,9 @@ impl<'s> Strict<'s> {
     }
 }
 
-/// Refuses an object that is meant to have properties which it does not declare. One that declares none is a free map,
-/// but at the root it is what a tool without arguments has.
-fn refuse_undeclared(flat: &Flat<'_>, is_root: bool) -> Result<(), SchemaChange> {
+/// Rejects an object that allows undeclared properties on purpose. An object without declared
+/// properties is a map, except at the root, where it is a tool without arguments.
+fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
     let mut others = others.into_iter().flatten().peekable();
@@ -106,12 +110,17 @@ fn refuse_undeclared(flat: &Flat<'_>, is_root: bool) -> Result<(), SchemaChange>
     Ok(())
 }
 
-/// `enum` and `const`, of which only values of these types are kept: no others could fit.
-fn fix_values(flat: &Flat<'_>, types: &[&str], sent: &mut Map<String, Value>) -> Result<(), SchemaChange> {
+/// Adds `enum` and `const`, restricted to values of the given types. Other values are invalid
+/// anyway.
+fn fix_values(
+    flat: &FlatSchema<'_>,
+    types: &[&str],
+    sent: &mut Map<String, Value>,
+) -> Result<(), SchemaChange> {
     let Some(mut values) = constants(flat) else { return Ok(()) };
     values.retain(|value| types.iter().any(|name| is_of(value, name)));
     if values.iter().any(|value| value.is_object() || value.is_array()) {
-        return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are no simple ones"));
+        return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are not scalars"));
     }
     match values.as_slice() {
         [only] if flat.keyword("const").is_some() => sent.insert("const".to_owned(), (*only).clone()),
@@ -120,8 +129,8 @@ fn fix_values(flat: &Flat<'_>, types: &[&str], sent: &mut Map<String, Value>) ->
     Ok(())
 }
 
-/// Whether a strict schema takes `null`. What is behind a reference is not looked at: there it does no harm to be
-/// allowed twice.
+/// Returns `true` if a strict schema accepts `null`. References are not followed: allowing `null`
+/// twice does no harm.
 fn takes_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().filter_map(Value::as_object).any(takes_null);
@@ -139,7 +148,7 @@ fn takes_null(schema: &Map<String, Value>) -> bool {
     is_typed && is_option
 }
 
-/// The same schema, which also takes `null`.
+/// Makes a schema nullable.
 fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     let nothing = json!({"type": "null"});
     if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {

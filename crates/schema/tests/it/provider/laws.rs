@@ -1,4 +1,4 @@
-//! What holds for any schema.
+//! Properties of provider schemas.
 
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 const CASES: u32 = 200;
 
-/// A schema of which most can be sent strictly.
+/// A schema that usually has a strict form.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -49,7 +49,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Rules for which it matters that a property is there, though it is `null`.
+/// Keywords whose result changes if a property is `null` and not absent.
 fn rules() -> Vec<(&'static str, Value)> {
     vec![
         ("anyOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
@@ -74,7 +74,7 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
         let properties: Map<_, _> =
             properties.into_iter().map(|(name, part, _)| (name.to_owned(), part)).collect();
         let mut schema = json!({"type": "object", "properties": properties, "required": required});
-        // Mostly left open, as in most schemas.
+        // Usually absent, as in most schemas.
         if others == Some(false) {
             schema["additionalProperties"] = json!(false);
         }
@@ -82,7 +82,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// Writes a value by a schema, as a model would. By one with `allOf` or `not`, it may not fit.
+/// Generates a value for a schema, as a model would. The value may be invalid for `allOf` and
+/// `not`.
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -148,7 +149,7 @@ impl Writer<'_> {
     }
 }
 
-/// The ways to write a value by a strict schema, with `null` for what is absent. There may be several, or none.
+/// All forms of a value in a strict schema, with `null` for absent properties. There may be none.
 fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return written(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -163,14 +164,14 @@ fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
                 return Vec::new();
             }
             properties.iter().fold(vec![json!({})], |objects, (name, property)| {
-                let ways = written(root, property, members.get(name).unwrap_or(&Value::Null));
-                combined(&objects, &ways, |object, way| object[name] = way)
+                let forms = written(root, property, members.get(name).unwrap_or(&Value::Null));
+                combined(&objects, &forms, |object, form| object[name] = form)
             })
         }
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
-                combined(&lists, &written(root, &schema["items"], item), |list, way| {
-                    list.as_array_mut().unwrap().push(way);
+                combined(&lists, &written(root, &schema["items"], item), |list, form| {
+                    list.as_array_mut().unwrap().push(form);
                 })
             })
         }
@@ -178,7 +179,7 @@ fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     }
 }
 
-/// The schema with each object closed that lists its properties, apart from the parts of an `allOf`.
+/// Closes all objects with declared properties, except the parts of an `allOf`.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -196,12 +197,13 @@ fn closed(schema: &Value) -> Value {
     }
 }
 
-/// Each of some values with each of the ways to go on.
-fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
+/// The combinations of values and forms, at most 50.
+fn combined(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
-    for (value, way) in values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(50) {
+    for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
+    {
         let mut value = value.clone();
-        add(&mut value, way.clone());
+        add(&mut value, form.clone());
         all.push(value);
     }
     all
@@ -211,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, max_global_rejects: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_fits_a_strict_schema_fits_the_original(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn values_of_the_strict_schema_are_valid(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assume!(derived.strict);
@@ -223,24 +225,24 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_the_original_can_be_written_strictly(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn valid_values_have_a_strict_form(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given.clone()).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         let value = Writer { root: &given, choices: choices.iter().cycle(), left: 40 }.write(&given);
-        // A value that fits only since an alternative leaves its objects open cannot be written: strict ones are closed.
+        // Strict objects are closed, so values with undeclared properties have no strict form.
         let closed = Schema::new(closed(&given)).unwrap();
         prop_assume!(derived.strict && schema.is_valid(&value) && closed.is_valid(&value));
         let sent = Schema::new(derived.value.clone()).unwrap();
-        let ways = written(&derived.value, &derived.value, &value);
-        let arrives = |way: &Value| {
-            let (arrived, _) = repair(&schema, way.clone(), RepairPolicy::Default);
-            sent.is_valid(way) && schema.is_valid(&arrived)
+        let forms = written(&derived.value, &derived.value, &value);
+        let arrives = |form: &Value| {
+            let (arrived, _) = repair(&schema, form.clone(), RepairPolicy::Default);
+            sent.is_valid(form) && schema.is_valid(&arrived)
         };
-        prop_assert!(ways.iter().any(arrives), "{} {}", sent.as_value(), value);
+        prop_assert!(forms.iter().any(arrives), "{} {}", sent.as_value(), value);
     }
 
     #[test]
-    fn deriving_is_deterministic_and_a_strict_schema_stays(given in schema()) {
+    fn derivation_is_deterministic_and_idempotent(given in schema()) {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).value.to_string(), derived.value.to_string());
@@ -252,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn the_root_without_strict_is_one_object(given in schema(), parts in prop::collection::vec(schema(), 1..3)) {
+    fn root_without_strict_has_no_combinators(given in schema(), parts in prop::collection::vec(schema(), 1..3)) {
         let given = json!({"type": "object", "anyOf": parts, "allOf": [given], "$defs": given["$defs"]});
         let derived = Schema::new(given).unwrap().for_provider(SchemaTarget::OpenAi);
         prop_assert!(Schema::new(derived.value.clone()).is_ok(), "{}", derived.value);
@@ -262,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_a_subset_fits_the_original_unless_something_is_lost(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+    fn values_of_a_subset_are_valid_unless_changes_are_reported(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
         for target in [SchemaTarget::Gemini, SchemaTarget::Small] {
             let derived = schema.for_provider(target);
@@ -276,10 +278,10 @@ proptest! {
     }
 
     #[test]
-    fn a_subset_says_nothing_that_its_reader_does_not_know(given in schema()) {
+    fn subsets_have_supported_keywords_only(given in schema()) {
         let schema = Schema::new(given).unwrap();
         let gemini = schema.for_provider(SchemaTarget::Gemini).value;
-        prop_assert_eq!(refused_by_gemini(&gemini), None, "{}", gemini);
+        prop_assert_eq!(gemini_error(&gemini), None, "{}", gemini);
         let small = schema.for_provider(SchemaTarget::Small).value;
         prop_assert!(!small.to_string().contains("$ref"), "{}", small);
         let again = Schema::new(small.clone()).unwrap().for_provider(SchemaTarget::Small);
@@ -288,8 +290,8 @@ proptest! {
     }
 }
 
-/// What Gemini holds against a schema.
-fn refused_by_gemini(schema: &Value) -> Option<String> {
+/// Returns the reason why Gemini would reject a schema.
+fn gemini_error(schema: &Value) -> Option<String> {
     const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
     let about = |name: &str| match name {
         "minLength" | "maxLength" | "pattern" | "enum" => vec!["string"],
@@ -340,5 +342,5 @@ fn refused_by_gemini(schema: &Value) -> Option<String> {
         return Some("alternatives within alternatives".to_owned());
     }
     let properties = schema["properties"].as_object().into_iter().flatten().map(|(_, it)| it);
-    parts.chain(properties).chain(members.get("items")).find_map(refused_by_gemini)
+    parts.chain(properties).chain(members.get("items")).find_map(gemini_error)
 }

@@ -1,4 +1,4 @@
-//! Profiles that keep a part of a schema and never refuse it: for Gemini and for small models.
+//! Targets that reduce any schema: Gemini and small models.
 
 use expect_test::expect;
 use haft_schema::{
@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 
 use super::check_target;
 
-/// What a Pydantic model or an `Option` makes of an order.
+/// The schema of an order, as derived from a Pydantic model or from Rust types with `Option`.
 fn order() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -41,16 +41,16 @@ fn order() -> serde_json::Value {
 }
 
 #[test]
-fn an_order() {
+fn schema_of_a_typical_order() {
     check_target(
         Gemini,
         order(),
         &expect![[r#"
             {"title":"OrderArguments","type":"object","properties":{"items":{"description":"What is ordered.","type":"array","minItems":1,"items":{"type":"object","properties":{"sku":{"type":"string","minLength":1},"count":{"type":"integer","format":"int64"}},"required":["sku"]}},"note":{"title":"Note","description":"default: null","type":"string","nullable":true},"priority":{"description":"How soon.","type":"string","format":"enum","enum":["low","high"]},"when":{"description":"format: \"date\"","type":"string","nullable":true},"price":{"description":"exclusiveMinimum: 0","type":"number"}},"required":["items"]}, not strict
             `additionalProperties` at /: left out
-            `default` at /properties/note: only told in the description
-            `format` at /properties/when: only told in the description
-            `exclusiveMinimum` at /properties/price: only told in the description"#]],
+            `default` at /properties/note: stated only in the description
+            `format` at /properties/when: stated only in the description
+            `exclusiveMinimum` at /properties/price: stated only in the description"#]],
     );
     check_target(
         Small,
@@ -66,9 +66,9 @@ fn an_order() {
     );
 }
 
-/// What refers to itself is written out once.
+/// A recursive schema is inlined once.
 #[test]
-fn a_tree_ends() {
+fn recursive_tree_is_inlined_once() {
     let tree = json!({
         "properties": {"root": {"$ref": "#/$defs/node"}},
         "$defs": {"node": {
@@ -110,9 +110,9 @@ fn a_tree_ends() {
     );
 }
 
-/// Alternatives of objects that are told apart by a constant.
+/// Objects with a constant as tag.
 #[test]
-fn alternatives() {
+fn tagged_alternatives_are_kept() {
     let shape = json!({
         "properties": {"shape": {"oneOf": [
             {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]},
@@ -149,9 +149,9 @@ fn alternatives() {
     check_target(Small, root, &expect!["as given, not strict"]);
 }
 
-/// What fails a request to Gemini where it stands in a schema as it is.
+/// Keywords that fail a request to Gemini.
 #[test]
-fn what_gemini_refuses() {
+fn keywords_rejected_by_gemini_are_replaced() {
     let refused = json!({"properties": {
         "any": {},
         "anything": true,
@@ -180,14 +180,14 @@ fn what_gemini_refuses() {
             `type` at /properties/list: only some of the values that fit are offered
             `items` at /properties/pair: left out
             `prefixItems` at /properties/pair: sent as `anyOf`, so that several alternatives may fit
-            `enum` at /properties/level: only told in the description
+            `enum` at /properties/level: stated only in the description
             `enum` at /properties/empty: only some of the values that fit are offered
-            `enum` at /properties/mixed: only told in the description
-            `format` at /properties/url: only told in the description
-            `additionalProperties` at /properties/map: only told in the description
-            `multipleOf` at /properties/step: only told in the description
-            `exclusiveMaximum` at /properties/step: only told in the description
-            `pattern` at /properties/code: only told in the description
+            `enum` at /properties/mixed: stated only in the description
+            `format` at /properties/url: stated only in the description
+            `additionalProperties` at /properties/map: stated only in the description
+            `multipleOf` at /properties/step: stated only in the description
+            `exclusiveMaximum` at /properties/step: stated only in the description
+            `pattern` at /properties/code: stated only in the description
             `required` at /properties/object: only some of the values that fit are offered"#]],
     );
     let tuple = json!({
@@ -203,9 +203,9 @@ fn what_gemini_refuses() {
     );
 }
 
-/// Parts that say different things of the same value: what was said first is sent.
+/// Parts of `allOf` with conflicting keywords.
 #[test]
-fn parts_that_cannot_be_put_together() {
+fn first_of_conflicting_keywords_is_kept() {
     let parts = json!({
         "allOf": [
             {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]},
@@ -223,7 +223,7 @@ fn parts_that_cannot_be_put_together() {
         `type` at /allOf/1/properties/a: left out
         `maxProperties` at /$defs/more: left out
         `type` at /$defs/more/properties/d: only some of the values that fit are offered
-        `not` at /$defs/more/properties/d: only told in the description
+        `not` at /$defs/more/properties/d: stated only in the description
         `$ref` at /$defs/more/properties/e: left out
         `type` at /$defs/more/properties/e: only some of the values that fit are offered"#]],
     );
@@ -241,9 +241,9 @@ fn parts_that_cannot_be_put_together() {
     );
 }
 
-/// What would mean something else in its new place is left out, and that is told.
+/// Keywords whose meaning depends on their siblings, such as `additionalProperties`.
 #[test]
-fn what_depends_on_its_place() {
+fn keywords_that_depend_on_siblings_are_dropped() {
     let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
     check_target(
         OpenAi,
@@ -269,9 +269,9 @@ fn what_depends_on_its_place() {
     );
 }
 
-/// What no value fits is nothing that can be sent.
+/// Schemas without valid values.
 #[test]
-fn contradictions() {
+fn contradictions_are_dropped_or_replaced() {
     let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
     check_target(
         Gemini,
@@ -292,7 +292,7 @@ fn contradictions() {
         json!({"const": 2}),
         &expect![[r#"
             {"description":"const: 2","type":"object"}, not strict
-            `const` at /: only told in the description"#]],
+            `const` at /: stated only in the description"#]],
     );
     check_target(
         OpenAi,
@@ -304,9 +304,9 @@ fn contradictions() {
     );
 }
 
-/// What else is said of a `null` is not said with it.
+/// Assertions beside the type `null` have no effect.
 #[test]
-fn rules_about_null() {
+fn assertions_about_null_are_dropped() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
     check_target(
         Gemini,
@@ -317,9 +317,9 @@ fn rules_about_null() {
     );
 }
 
-/// A property that two parts require is required once: twice it would be no schema.
+/// Duplicate names in `required` are invalid.
 #[test]
-fn required_by_several_parts() {
+fn property_required_by_several_parts_is_listed_once() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
     check_target(
         OpenAi,
@@ -328,9 +328,9 @@ fn required_by_several_parts() {
     );
 }
 
-/// Behaviour S2: what is small as it is written stays small where each part is written out.
+/// Behaviour S2: inlining does not expand a small schema without bound.
 #[test]
-fn what_is_written_out_is_bounded() {
+fn size_of_inlined_schemas_is_bounded() {
     let mut doubled = json!({"type": "string"});
     for _ in 0..8 {
         let rules: Vec<_> = (0..10).map(|number| json!({"minProperties": number})).collect();
@@ -354,9 +354,9 @@ fn what_is_written_out_is_bounded() {
     }
 }
 
-/// A long description ends with a sentence.
+/// A long description is cut after a sentence.
 #[test]
-fn descriptions_for_small_models() {
+fn descriptions_for_small_models_are_shortened() {
     let long = format!(
         "Finds pages, e.g. of a wiki. {}",
         "It looks at the titles first, then at the text. ".repeat(8)

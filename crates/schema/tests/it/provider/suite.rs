@@ -1,4 +1,4 @@
-//! The schemas of the official JSON-Schema-Test-Suite, as an argument of a tool.
+//! The schemas of the official JSON-Schema-Test-Suite, as arguments of tools.
 
 use std::{fs, path::Path};
 
@@ -6,8 +6,8 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// How many schemas are sent strictly, and how many of these without a loss.
-#[derive(Debug, Default)]
+/// The number of schemas, of strict ones, and of strict ones without changes.
+#[derive(Default)]
 struct Count {
     all: usize,
     strict: usize,
@@ -17,7 +17,7 @@ struct Count {
 impl Count {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
-        // A reference counts from the root, which is another one here.
+        // References are relative to the root, and the argument is not the root.
         if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
             return;
         }
@@ -42,7 +42,7 @@ impl Count {
 }
 
 #[test]
-fn what_fits_a_strict_schema_of_the_suite_fits_the_original() {
+fn values_of_strict_schemas_of_the_suite_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-schema-test-suite/draft2020-12");
     let mut count = Count::default();
     for entry in fs::read_dir(folder).unwrap() {
@@ -52,5 +52,7 @@ fn what_fits_a_strict_schema_of_the_suite_fits_the_original() {
             cases.iter().for_each(|case| count.add(case));
         }
     }
-    expect!["Count { all: 280, strict: 89, exact: 32 }"].assert_eq(&format!("{count:?}"));
+    let Count { all, strict, exact } = count;
+    expect!["280 schemas, 89 strict, 32 without changes"]
+        .assert_eq(&format!("{all} schemas, {strict} strict, {exact} without changes"));
 }

@@ -1,4 +1,4 @@
-//! Descriptions of properties, replaced from outside.
+//! Replacement of property descriptions.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use super::error::SchemaError;
 use super::{Schema, reference};
 
 impl Schema {
-    /// Replaces the description of a property of the root. Returns `None` if the root declares no such
-    /// property.
+    /// Replaces the description of a property of the root. Returns `None` if the root does not
+    /// declare the property.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ impl Schema {
         description: &str,
     ) -> Option<Result<Self, SchemaError>> {
         let mut value = self.as_value().clone();
-        let properties = reference::join(&reference::place(&value), "properties");
+        let properties = reference::join(&reference::root_target(&value), "properties");
         let property = value.pointer_mut(&reference::join(&properties, name))?;
         if let Value::Bool(allows) = property {
             *property = if *allows { Value::Object(Map::new()) } else { json!({"not": {}}) };

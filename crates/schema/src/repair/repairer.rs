@@ -1,55 +1,55 @@
-//! Repairs inside a value, driven by what the validator holds against it.
+//! Repairs inside a value, derived from its validation errors.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
-use super::super::check::LISTING;
-use super::super::{Schema, describe};
+use super::super::validator::ERROR_BUDGET;
+use super::super::{Schema, text};
 use super::{Repair, RepairKind};
 
-/// How often one value is validated to find its repairs. Each alternative of a union that is tried counts.
-const ATTEMPTS: usize = 100;
+/// Maximum number of validations per value. Each tried alternative of a union counts.
+const MAX_ATTEMPTS: usize = 100;
 
-/// Looks for the repairs of one value.
-pub(super) struct Mender<'s> {
+/// A search for the repairs of one value.
+pub(super) struct Repairer<'s> {
     schema: &'s Schema,
     attempts: usize,
-    /// What is left for all of them together.
-    effort: u64,
+    /// Remaining budget of all validations.
+    budget: u64,
 }
 
-/// One change that might help.
+/// A change that may make the value valid.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// Puts what the string spells in its place.
-    Read { pointer: String, spelled: Value },
-    /// Drops a property whose value is `null`.
+    /// Replaces a string by the JSON value in it.
+    Read { pointer: String, parsed: Value },
+    /// Removes a property with the value `null`.
     Drop { pointer: String },
 }
 
-/// What could make the errors of one value go away.
+/// A possible solution for an error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// The errors of each alternative of a union: it is enough to mend one.
-    Choice {
+    /// The errors of each alternative of a union, of which one must be repaired.
+    Union {
         pointer: &'e str,
         alternatives: &'e [Vec<ValidationError<'static>>],
     },
 }
 
-impl<'s> Mender<'s> {
+impl<'s> Repairer<'s> {
     pub(super) fn new(schema: &'s Schema) -> Self {
-        Self { schema, attempts: ATTEMPTS, effort: LISTING }
+        Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
     }
 
-    /// The value without errors at `scope` and below, or `None` if one of them has no remedy.
-    pub(super) fn mend(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
+    /// Repairs all errors at or below `scope`. Returns `None` if an error has no remedy.
+    pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
         self.attempts = self.attempts.checked_sub(1)?;
         if self.schema.is_too_deep(&value) {
             return None;
         }
-        let errors = self.schema.errors(&value, &mut self.effort)?.errors;
+        let errors = self.schema.errors(&value, &mut self.budget)?.errors;
         let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
         let remedies: Vec<_> = errors.map(|error| remedy(&value, error)).collect::<Option<_>>()?;
         if remedies.is_empty() {
@@ -57,41 +57,47 @@ impl<'s> Mender<'s> {
         }
         let fixes: Vec<_> = remedies.iter().filter_map(Remedy::fix).collect();
         if fixes.is_empty() {
-            return self.mend_choice(&value, scope, &remedies);
+            return self.repair_union(&value, scope, &remedies);
         }
-        self.mend_after(value.clone(), scope, fixes)
+        self.apply_and_repair(value.clone(), scope, fixes)
     }
 
-    /// Mends the first union in the scope by the first alternative that can be mended, and then the rest.
-    fn mend_choice(
+    /// Repairs the first union in the scope for the first possible alternative, then the other
+    /// errors.
+    fn repair_union(
         &mut self,
         value: &Value,
         scope: &str,
         remedies: &[Remedy<'_>],
     ) -> Option<(Value, Vec<Repair>)> {
-        let (pointer, alternatives) = remedies.iter().find_map(Remedy::choice)?;
+        let (pointer, alternatives) = remedies.iter().find_map(Remedy::union)?;
         for errors in alternatives {
             let Some(fixes) = fixes(value, errors) else { continue };
-            let Some((mended, mut repairs)) = self.mend_after(value.clone(), pointer, fixes) else {
+            let Some((repaired, mut repairs)) = self.apply_and_repair(value.clone(), pointer, fixes) else {
                 continue;
             };
-            if let Some((mended, more)) = self.mend(mended, scope) {
+            if let Some((repaired, more)) = self.repair(repaired, scope) {
                 repairs.extend(more);
-                return Some((mended, repairs));
+                return Some((repaired, repairs));
             }
         }
         None
     }
 
-    /// Applies some fixes, and mends what they leave.
-    fn mend_after(&mut self, mut value: Value, scope: &str, fixes: Vec<Fix>) -> Option<(Value, Vec<Repair>)> {
+    /// Applies fixes, then repairs the remaining errors.
+    fn apply_and_repair(
+        &mut self,
+        mut value: Value,
+        scope: &str,
+        fixes: Vec<Fix>,
+    ) -> Option<(Value, Vec<Repair>)> {
         let mut repairs: Vec<_> = fixes.into_iter().filter_map(|fix| apply(&mut value, fix)).collect();
         if repairs.is_empty() {
             return None;
         }
-        let (mended, more) = self.mend(value, scope)?;
+        let (repaired, more) = self.repair(value, scope)?;
         repairs.extend(more);
-        Some((mended, repairs))
+        Some((repaired, repairs))
     }
 }
 
@@ -99,19 +105,19 @@ impl<'e> Remedy<'e> {
     fn fix(&self) -> Option<Fix> {
         match self {
             Self::Fix(fix) => Some(fix.clone()),
-            Self::Choice { .. } => None,
+            Self::Union { .. } => None,
         }
     }
 
-    fn choice(&self) -> Option<(&'e str, &'e [Vec<ValidationError<'static>>])> {
+    fn union(&self) -> Option<(&'e str, &'e [Vec<ValidationError<'static>>])> {
         match self {
             Self::Fix(_) => None,
-            Self::Choice { pointer, alternatives } => Some((pointer, alternatives)),
+            Self::Union { pointer, alternatives } => Some((pointer, alternatives)),
         }
     }
 }
 
-/// What could make an error go away.
+/// The remedy for an error.
 fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
@@ -119,23 +125,24 @@ fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e
             is_member(value, pointer).then(|| Remedy::Fix(Fix::Drop { pointer: pointer.to_owned() }))
         }
         (_, Kind::AnyOf { context } | Kind::OneOfNotValid { context }) => {
-            Some(Remedy::Choice { pointer, alternatives: context })
+            Some(Remedy::Union { pointer, alternatives: context })
         }
         (Value::String(text), kind) => {
-            let spelled = spelled(text).filter(|spelled| is_wanted(spelled, kind))?;
-            Some(Remedy::Fix(Fix::Read { pointer: pointer.to_owned(), spelled }))
+            let parsed = parsed(text).filter(|parsed| resolves(parsed, kind))?;
+            Some(Remedy::Fix(Fix::Read { pointer: pointer.to_owned(), parsed }))
         }
         _ => None,
     }
 }
 
-/// The fixes for all errors of one alternative. Of a union within it, the first alternative that has fixes.
+/// The fixes for all errors of an alternative. A nested union contributes the fixes of its first
+/// repairable alternative.
 fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
         match remedy(value, error)? {
             Remedy::Fix(fix) => all.push(fix),
-            Remedy::Choice { alternatives, .. } => {
+            Remedy::Union { alternatives, .. } => {
                 all.extend(alternatives.iter().find_map(|errors| fixes(value, errors))?);
             }
         }
@@ -143,13 +150,13 @@ fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     Some(all)
 }
 
-/// Makes one change. The same fix may be there twice, where two keywords ask for it.
+/// Applies a fix. Returns `None` for a duplicate, which occurs if two keywords need the same fix.
 fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
-        Fix::Read { pointer, spelled } => {
+        Fix::Read { pointer, parsed } => {
             let place = value.pointer_mut(&pointer).filter(|place| place.is_string())?;
-            let spells = describe::kind(&spelled).to_owned();
-            *place = spelled;
+            let spells = text::kind(&parsed).to_owned();
+            *place = parsed;
             Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
         }
         Fix::Drop { pointer } => {
@@ -161,16 +168,16 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// The JSON that a string spells, if that is something else than a string and nothing of it is lost.
-fn spelled(text: &str) -> Option<Value> {
+/// Parses a string as JSON. Returns `None` for JSON strings, and for integers that lose precision.
+fn parsed(text: &str) -> Option<Value> {
     let text = text.trim();
-    let spelled = serde_json::from_str(text).ok().filter(|spelled: &Value| !spelled.is_string())?;
+    let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
     let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    (!(is_whole && spelled.is_f64())).then_some(spelled)
+    (!(is_whole && parsed.is_f64())).then_some(parsed)
 }
 
-/// Whether a value is what an error asks for.
-fn is_wanted(value: &Value, kind: &Kind) -> bool {
+/// Returns `true` if a value resolves an error.
+fn resolves(value: &Value, kind: &Kind) -> bool {
     match kind {
         Kind::Type { kind: TypeKind::Single(wanted) } => is_of(value, JsonTypeSet::from(*wanted)),
         Kind::Type { kind: TypeKind::Multiple(wanted) } => is_of(value, *wanted),
@@ -190,7 +197,7 @@ fn is_member(value: &Value, pointer: &str) -> bool {
     parent.is_some_and(Value::is_object)
 }
 
-/// Whether a JSON pointer is another one or leads on from there.
+/// Returns `true` if a JSON pointer is at or below `scope`.
 fn is_within(scope: &str, pointer: &str) -> bool {
     pointer.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,9 +1,9 @@
-//! Alternatives that fail fast.
+//! Guards for the alternatives of unions, so that they fail early.
 //!
-//! The validator lists the errors of every alternative of a union, and of the unions inside each of them. For a tree
-//! of tagged alternatives that is their number to the power of the depth: eight levels of five take half a minute.
-//! Here an alternative is looked into only by a value with its signature, such as its tag. Which values fit stays
-//! the same.
+//! The validator lists the errors of every alternative of a union, and of nested unions. For a tree
+//! of tagged alternatives the number of errors is exponential in the depth: eight levels of five
+//! alternatives take half a minute. A guard evaluates an alternative only if the value has its
+//! signature, for example its tag. The set of valid values does not change.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::preflight::subschemas;
 use super::reference::{self, Reference, join};
 
-/// The schema with its alternatives guarded, or `None` if it has none to guard.
+/// Adds guards to the alternatives of a schema. Returns `None` if there are no alternatives.
 pub(super) fn guarded(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();
@@ -37,12 +37,12 @@ pub(super) fn guarded(root: &Value) -> Option<Value> {
     (!alternatives.is_empty()).then(|| guard(root.clone(), &alternatives, &references))
 }
 
-/// The alternative that a guarded one stands for.
+/// The original of a guarded alternative.
 pub(super) fn alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
-/// Where the alternative is whose signature failed at a pointer.
+/// The pointer of the alternative, given the pointer of its failed guard.
 pub(super) fn alternative_at(pointer: &str) -> Option<String> {
     Some(format!("{}/then", pointer.strip_suffix("/else")?))
 }
@@ -54,10 +54,10 @@ fn guard(
 ) -> Value {
     for (pointer, reference) in references {
         if let Some(place) = schema.pointer_mut(pointer) {
-            *place = Value::from(moved(reference, alternatives));
+            *place = Value::from(rewritten(reference, alternatives));
         }
     }
-    // Backwards, so that what is inside an alternative is guarded before that moves it.
+    // In reverse order: nested alternatives are guarded before their parent moves them.
     for (pointer, signature) in alternatives.iter().rev() {
         if let Some(place) = schema.pointer_mut(pointer) {
             *place = json!({"if": signature, "then": place.take(), "else": signature});
@@ -66,7 +66,7 @@ fn guard(
     schema
 }
 
-/// What tells each alternative from the others at first sight, by pointer. It follows from the alternative itself.
+/// The signature of each alternative, by pointer: a simple schema that the alternative implies.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();
@@ -89,7 +89,7 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// The schema of a property that has one value.
+/// The schema of a property with a single allowed value.
 fn tag(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
@@ -97,8 +97,8 @@ fn tag(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// A reference to where its target goes.
-fn moved(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
+/// Rewrites a reference to the new location of its target.
+fn rewritten(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();
     let mut moved = "#".to_owned();

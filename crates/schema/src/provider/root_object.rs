@@ -1,4 +1,4 @@
-//! The root that OpenAI takes without `strict`: one object, without alternatives.
+//! The root that OpenAI accepts without `strict`: an object without alternatives.
 
 use serde_json::{Map, Value, json};
 
@@ -6,27 +6,32 @@ use super::super::preflight;
 use super::super::reference::{Reference, join};
 use super::ProviderSchema;
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::flat::is_assertion;
-use super::told::Told;
+use super::description_notes::DescriptionNotes;
+use super::flatten::is_assertion;
 
-/// What the root must not have.
-const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+/// Keywords that are rejected at the root.
+const REJECTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
-/// What is sent of a schema whose root is an object. Any other stays as it is.
-pub(super) fn wire(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
+/// Derives the schema. A root that is not an object is unchanged.
+pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
-    if !REFUSED.iter().any(|keyword| members.contains_key(*keyword)) {
+    if !REJECTED.iter().any(|keyword| members.contains_key(*keyword)) {
         return as_given(changes);
     }
-    let mut union =
-        Union { root, changes, properties: Vec::new(), required: Vec::new(), told: Told::default() };
+    let mut union = Union {
+        root,
+        changes,
+        properties: Vec::new(),
+        required: Vec::new(),
+        notes: DescriptionNotes::default(),
+    };
     union.add("", members, true);
     let mut value = union.object(members);
-    union.free_remainder(members, &mut value);
-    std::mem::take(&mut union.told).describe(&mut value);
+    union.drop_additional_properties(members, &mut value);
+    std::mem::take(&mut union.notes).describe(&mut value);
     let value = Value::Object(value);
-    // A reference into what was given up leads nowhere now.
+    // A reference into a removed keyword has no target now.
     if preflight::graph(&value).is_some() {
         return ProviderSchema { value, strict: false, changes: union.changes };
     }
@@ -38,18 +43,19 @@ pub(super) fn wire(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     }
 }
 
-/// The properties of an object, whichever alternative they are from.
+/// The union of the properties of all alternatives.
 struct Union<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
-    /// The schemas that each may have.
+    /// The schemas of each property.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
-    told: Told,
+    notes: DescriptionNotes,
 }
 
 impl<'s> Union<'s> {
-    /// Adds a subschema of the root. What it requires counts if there is no alternative to it.
+    /// Adds a subschema of the root. Its `required` applies only if `is_certain`, that is, outside
+    /// of alternatives.
     fn add(&mut self, at: &str, schema: &'s Map<String, Value>, is_certain: bool) {
         for (keyword, value) in schema {
             match (keyword.as_str(), value) {
@@ -70,17 +76,17 @@ impl<'s> Union<'s> {
                 ("anyOf" | "oneOf", Value::Array(alternatives)) => {
                     self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Flattened));
                     if at.is_empty() {
-                        self.told.tell(at, keyword, value);
+                        self.notes.add(at, keyword, value);
                     }
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
-                // What the root says besides is sent, and that it is an object.
+                // Other keywords of the root are kept, and its type is `object`.
                 ("type", types) if !is_object(types) => {
                     self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
                 }
                 ("type" | "required", _) => {}
-                (name, _) if at.is_empty() && REFUSED.contains(&name) => {
-                    self.changes.push(self.told.tell(at, name, value));
+                (name, _) if at.is_empty() && REJECTED.contains(&name) => {
+                    self.changes.push(self.notes.add(at, name, value));
                 }
                 (name, _) if !at.is_empty() && is_assertion(name) => {
                     self.changes.push(SchemaChange::new(at, name, SchemaChangeKind::Dropped));
@@ -96,7 +102,7 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// The preflight has refused references that lead nowhere, to themselves or too far.
+    /// Adds the target of a reference. The preflight rejected unresolved and recursive references.
     fn add_target(&mut self, reference: &str, is_certain: bool) {
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
             self.changes.push(SchemaChange::new("", "$ref", SchemaChangeKind::Dropped));
@@ -126,8 +132,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Drops what the root says of all properties but its own, where there are others now.
-    fn free_remainder(&mut self, root: &Map<String, Value>, sent: &mut Map<String, Value>) {
+    /// Drops `additionalProperties` if the root has properties from alternatives now.
+    fn drop_additional_properties(&mut self, root: &Map<String, Value>, sent: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
         let is_exact = root.get("additionalProperties").is_none_or(|it| it == &Value::Bool(true));
@@ -137,7 +143,7 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// The root with the properties that were found.
+    /// The root with the collected properties.
     fn object(&self, root: &Map<String, Value>) -> Map<String, Value> {
         let property = |(name, schemas): &(&str, Vec<&Value>)| {
             let schema =
@@ -145,7 +151,7 @@ impl<'s> Union<'s> {
             ((*name).to_owned(), schema)
         };
         let mut object = Map::from_iter([("type".to_owned(), json!("object"))]);
-        let is_kept = |name: &str| !REFUSED.contains(&name) && name != "required" && name != "type";
+        let is_kept = |name: &str| !REJECTED.contains(&name) && name != "required" && name != "type";
         object.extend(
             root.iter().filter(|(name, _)| is_kept(name)).map(|(name, it)| (name.clone(), it.clone())),
         );
@@ -157,7 +163,7 @@ impl<'s> Union<'s> {
     }
 }
 
-/// Whether an object is of a type, or of one of several.
+/// Returns `true` if a `type` allows objects.
 fn is_object(types: &Value) -> bool {
     types == "object" || types.as_array().is_some_and(|types| types.iter().any(|it| it == "object"))
 }

@@ -1,7 +1,7 @@
-//! What it takes to hold a value against a schema, told before or counted while it is done.
+//! The cost of validation: estimated before a check, or subtracted from a budget during it.
 //!
-//! Effort is counted in steps of some nanoseconds. The figures are upper bounds for what may grow without a bound,
-//! and rough for the rest.
+//! The unit is a step of some nanoseconds. The figures are upper bounds for work that grows with
+//! the input, and rough estimates for the rest.
 
 use std::cell::Cell;
 
@@ -9,31 +9,32 @@ use serde_json::Value;
 
 use super::preflight::pattern;
 
-/// What the visit of one subschema takes at least.
+/// Minimum cost of one subschema visit.
 const VISIT: u64 = 100;
-/// What a character takes where the text is read at all.
+/// Cost per character of a text that is read.
 const READ: u64 = 8;
-/// How often an expression with lookaround or references to groups may backtrack in one text.
-pub(super) const BACKTRACKS: usize = 10_000;
-/// What one time takes.
+/// Maximum backtracks per text of an expression with look-around or back-references.
+pub(super) const MAX_BACKTRACKS: usize = 10_000;
+/// Cost of one backtrack.
 const BACKTRACK: u64 = 20;
 
-/// Keywords that read the whole of a value, which may be long.
+/// Keywords that read the complete value.
 const READERS: [&str; 7] =
     ["const", "enum", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"];
 
-/// What one visit of a subschema takes, apart from the subschemas in it.
+/// The cost of one subschema visit, without nested subschemas.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// For any value.
+    /// Constant part.
     visit: u64,
-    /// For each part and character of the value.
+    /// Cost per part and character of the value.
     part: u64,
-    /// Expressions that backtrack.
+    /// Number of regular expressions that backtrack.
     backtracking: u64,
+    /// Set for `uniqueItems`.
     compares_items: bool,
-    /// Looks into its own subschemas more than once.
-    looks_again: bool,
+    /// Set for `unevaluatedProperties` and `unevaluatedItems`, which evaluate subschemas again.
+    reevaluates: bool,
 }
 
 impl Cost {
@@ -47,7 +48,7 @@ impl Cost {
                     cost.matches(value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
                 }
                 "uniqueItems" => cost.compares_items = value == &Value::Bool(true),
-                "unevaluatedProperties" | "unevaluatedItems" => cost.looks_again = true,
+                "unevaluatedProperties" | "unevaluatedItems" => cost.reevaluates = true,
                 _ if READERS.contains(&keyword.as_str()) => cost.part += READ + width(value),
                 _ => {}
             }
@@ -62,55 +63,55 @@ impl Cost {
         }
     }
 
-    /// What a visit takes per part and character of any value; `None` if that has no bound.
+    /// The cost per part and character of a value. `None` if the cost is not linear.
     pub(super) fn linear(&self) -> Option<u64> {
-        let is_linear = self.backtracking == 0 && !self.compares_items && !self.looks_again;
+        let is_linear = self.backtracking == 0 && !self.compares_items && !self.reevaluates;
         is_linear.then(|| self.visit.saturating_add(self.part))
     }
 
-    /// What a visit with that value takes.
+    /// The cost of a visit with a value.
     pub(super) fn with(&self, value: &Value) -> u64 {
         let reads = self.part > 0 || self.compares_items;
         let size = if reads { extent(value) } else { 0 };
         let mut cost = self.visit + width(value) + self.part.saturating_mul(size);
         if self.backtracking > 0 && size > 0 {
-            // Each time may read the whole text, once from each of its characters.
-            let text = size.saturating_mul(size).max(BACKTRACKS as u64 * BACKTRACK);
+            // Each attempt may read the whole text, and there is an attempt per character.
+            let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK);
             cost = cost.saturating_add(self.backtracking.saturating_mul(text));
         }
         if let (true, Value::Array(items)) = (self.compares_items, value) {
-            // Arrays inside items have the same hash as others of the same leaves.
+            // Nested arrays with the same leaves have the same hash, so all pairs are compared.
             let nested = items.iter().any(holds_array);
             cost = cost.saturating_add(if nested { size.saturating_mul(items.len() as u64) } else { size });
         }
         cost
     }
 
-    /// Whether the subschemas that apply to the same value are gone through for more than whether it fits.
-    pub(super) fn looks_again(&self) -> bool {
-        self.looks_again
+    /// Returns `true` if subschemas for the same value are evaluated more than once.
+    pub(super) fn reevaluates(&self) -> bool {
+        self.reevaluates
     }
 }
 
 thread_local! {
-    /// What is left for the check that runs on this thread.
+    /// Remaining budget of the check on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs a check that [`spend`]s, and returns `None` if it took more than it may.
-pub(super) fn metered<T>(effort: u64, check: impl FnOnce() -> T) -> Option<T> {
-    LEFT.set(effort);
+/// Runs a check that calls [`spend`]. Returns `None` if the check used up the budget.
+pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
+    LEFT.set(budget);
     let result = check();
     (LEFT.get() > 0).then_some(result)
 }
 
-/// Whether there is effort left for a step.
-pub(super) fn spend(effort: u64) -> bool {
-    LEFT.set(LEFT.get().saturating_sub(effort));
+/// Subtracts a cost from the budget. Returns `false` if the budget is used up.
+pub(super) fn spend(cost: u64) -> bool {
+    LEFT.set(LEFT.get().saturating_sub(cost));
     LEFT.get() > 0
 }
 
-/// How many parts and characters a value has, in all. Its depth is bounded.
+/// The number of parts and characters of a value. Recursion is bounded by the depth limit.
 pub(super) fn extent(value: &Value) -> u64 {
     1 + match value {
         Value::String(text) => text.len() as u64,

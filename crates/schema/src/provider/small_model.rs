@@ -1,20 +1,20 @@
-//! A schema for small models: everything in its place, and no more of it than they can use.
+//! Reduced schemas for small models: inlined references, and useful keywords only.
 
 use serde_json::{Map, Value, json};
 
 use super::super::reference::join;
 use super::change::{SchemaChange, SchemaChangeKind};
-use super::flat::{Entry, Flat};
-use super::inline::Inline;
-use super::told::is_plumbing;
+use super::description_notes::is_schema_metadata;
+use super::flatten::{Entry, FlatSchema};
+use super::inline::Inliner;
 
-/// How long a description may be, in bytes.
-const DESCRIPTION: usize = 300;
+/// Maximum length of a description, in bytes.
+const MAX_DESCRIPTION: usize = 300;
 
-/// What ends a description that is cut within a sentence.
-const MORE: &str = "…";
+/// The end of a description that is cut within a sentence.
+const ELLIPSIS: &str = "…";
 
-/// The keywords that small models can use, or that constrain what they write.
+/// The keywords that help small models, or that constrained decoding enforces.
 const KEPT: [&str; 17] = [
     "type",
     "enum",
@@ -35,22 +35,22 @@ const KEPT: [&str; 17] = [
     "uniqueItems",
 ];
 
-/// What is sent of a schema, and what is lost.
+/// Derives the schema and the report of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
-    let mut inline = Inline::new(root, form);
+    let mut inline = Inliner::new(root, derive_flat);
     let mut sent = inline.schema("", root);
-    // A tool without arguments says so.
+    // A tool without arguments has explicit empty properties.
     if !["anyOf", "oneOf"].iter().any(|union| sent.contains_key(*union)) {
         sent.entry("properties").or_insert_with(|| json!({}));
     }
     (Value::Object(sent), inline.into_changes())
 }
 
-fn form<'s>(inline: &mut Inline<'s>, flat: Flat<'s>) -> Map<String, Value> {
+fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String, Value> {
     let mut sent = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = keyword(inline, entry) {
-            // A tuple of draft-07 has another name in what is sent, which declares no draft.
+            // The derived schema has no `$schema`, so the tuple keyword of draft-07 is renamed.
             let is_tuple = entry.name == "items" && value.is_array();
             sent.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
@@ -65,8 +65,8 @@ fn form<'s>(inline: &mut Inline<'s>, flat: Flat<'s>) -> Map<String, Value> {
     sent
 }
 
-/// What is sent of a keyword, if anything.
-fn keyword<'s>(inline: &mut Inline<'s>, entry: &Entry<'s>) -> Option<Value> {
+/// Derives a keyword. Returns `None` if it is dropped.
+fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     let at = join(&entry.at, entry.name);
     match (entry.name, entry.value) {
         ("description", Value::String(text)) => Some(description(inline, entry, text)),
@@ -79,59 +79,59 @@ fn keyword<'s>(inline: &mut Inline<'s>, entry: &Entry<'s>) -> Option<Value> {
             )
         }
         ("items" | "additionalProperties", Value::Object(_)) => {
-            // That any value fits need not be said.
+            // An empty schema is redundant.
             Some(inline.schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
         }
         ("items" | "additionalProperties", Value::Bool(true)) => None,
-        (name, _) if is_plumbing(name) => None,
+        (name, _) if is_schema_metadata(name) => None,
         (name, value) if KEPT.contains(&name) && !is_machine_format(entry) => Some(value.clone()),
         (name, _) => {
-            inline.lose(&entry.at, name, SchemaChangeKind::Dropped);
+            inline.report(&entry.at, name, SchemaChangeKind::Dropped);
             None
         }
     }
 }
 
-/// Whether it says how a program keeps a number, such as `int64`.
+/// Returns `true` for a `format` with the width of a number, such as `int64`.
 fn is_machine_format(entry: &Entry<'_>) -> bool {
     let kinds = ["int", "uint", "float", "double"];
     entry.name == "format"
         && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
 }
 
-/// The first sentences of a description, as many as there is room for.
-fn description(inline: &mut Inline<'_>, entry: &Entry<'_>, text: &str) -> Value {
-    if text.len() <= DESCRIPTION {
+/// Shortens a description to the first sentences within the limit.
+fn description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
+    if text.len() <= MAX_DESCRIPTION {
         return Value::from(text);
     }
-    inline.lose(&entry.at, entry.name, SchemaChangeKind::Shortened);
-    let start = text.get(..text.floor_char_boundary(DESCRIPTION - MORE.len())).unwrap_or_default();
+    inline.report(&entry.at, entry.name, SchemaChangeKind::Shortened);
+    let start = text.get(..text.floor_char_boundary(MAX_DESCRIPTION - ELLIPSIS.len())).unwrap_or_default();
     let ends = [". ", ".\n", "\n\n"].map(|end| start.rfind(end).map(|at| at + 1));
-    // A full stop near the beginning ends an abbreviation more often than what there is to say.
-    let end = ends.into_iter().flatten().max().filter(|end| *end > DESCRIPTION / 3);
+    // A full stop near the beginning is usually an abbreviation.
+    let end = ends.into_iter().flatten().max().filter(|end| *end > MAX_DESCRIPTION / 3);
     let whole = end.and_then(|end| start.get(..end)).map(str::trim_end);
-    Value::from(whole.map_or_else(|| format!("{start}{MORE}"), str::to_owned))
+    Value::from(whole.map_or_else(|| format!("{start}{ELLIPSIS}"), str::to_owned))
 }
 
-fn properties<'s>(inline: &mut Inline<'s>, flat: &Flat<'s>) -> Map<String, Value> {
+fn properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map<String, Value> {
     let mut properties = Map::new();
     for property in &flat.properties {
         let is_required = flat.required.contains(&property.name);
         if property.value == &Value::Bool(false) && !is_required {
-            inline.lose(&property.at, "type", SchemaChangeKind::Dropped);
+            inline.report(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
         let mut schema = inline.schema(&property.at, property.value);
-        if !is_required && refuse_null(&mut schema) {
-            inline.lose(&property.at, "type", SchemaChangeKind::AbsentForNull);
+        if !is_required && remove_null(&mut schema) {
+            inline.report(&property.at, "type", SchemaChangeKind::AbsentForNull);
         }
         properties.insert(property.name.to_owned(), Value::Object(schema));
     }
     properties
 }
 
-/// Takes `null` out of what fits, if anything is left; whether there was one.
-fn refuse_null(schema: &mut Map<String, Value>) -> bool {
+/// Removes `null` from the valid values, unless it is the only one. Returns `true` if it did.
+fn remove_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
     let options = schema.get("enum").and_then(Value::as_array);
     if options.is_some_and(|options| options.iter().all(Value::is_null)) {
@@ -153,13 +153,13 @@ fn refuse_null(schema: &mut Map<String, Value>) -> bool {
     list.retain(|it| !is_null(it));
     if let [only] = list.as_slice() {
         let only = only.clone();
-        stand_alone(schema, key, only);
+        replace_list(schema, key, only);
     }
     true
 }
 
-/// Puts the only one of a list in the place of the list.
-fn stand_alone(schema: &mut Map<String, Value>, key: &str, only: Value) {
+/// Replaces a list by its only element.
+fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {
             let is_free = |name: &String| name == "description" || !schema.contains_key(name);

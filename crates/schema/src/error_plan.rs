@@ -1,53 +1,56 @@
-//! How many errors a value may have, counted before they are listed.
+//! An upper bound for the number of errors of a value, computed before they are listed.
 //!
-//! The validator lists errors without an end in sight: it goes into every subschema of `allOf` and every alternative of
-//! a union, and again where references meet. So its way is walked first, which is cheap and can be stopped.
+//! The validator lists the errors of every subschema of `allOf` and of every alternative of a
+//! union, and again for each reference to the same subschema. It cannot be interrupted, so a
+//! cheaper walk with a budget visits the same subschemas first.
 
 use serde_json::{Map, Value};
 
-use super::effort::Cost;
-use super::preflight::{self, Graph, Place};
+use super::cost::Cost;
+use super::preflight::{self, Graph, InstanceLocation};
 
-/// How many visits of a subschema may lead to an error for all to be listed. An error takes a hundred times the memory
-/// of a value.
-const VISITS: usize = 50_000;
+/// Maximum number of subschema visits for a complete list. Each visit may add an error, which takes
+/// a hundred times the memory of a value.
+const MAX_VISITS: usize = 50_000;
 
-/// How the errors of one value can be told.
+/// The errors of a value that can be listed within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listing {
-    /// All of them.
-    Whole,
-    /// The first one, found without listing others.
+pub(super) enum ErrorPlan {
+    /// All errors.
+    All,
+    /// The first error only.
     First,
-    /// Not at all: it would take too much.
+    /// No errors: listing exceeds the budget.
     None,
 }
 
-/// Tells how the errors of a value can be listed, and takes what that costs from the effort that is left.
-pub(super) fn plan(schema: &Value, value: &Value, effort: &mut u64) -> Listing {
-    let Some(graph) = preflight::graph(schema) else { return Listing::None };
+/// Determines the errors that can be listed, and subtracts the cost from `budget`.
+pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
+    let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];
-    let mut walk = Walk { graph: &graph, costs, visits: 0, has_union: false, effort };
+    let mut walk = Walk { graph: &graph, costs, visits: 0, has_union: false, budget };
     match walk.visit_all(0, value) {
-        None => Listing::None,
-        Some(()) if walk.visits <= VISITS => Listing::Whole,
-        Some(()) if walk.has_union => Listing::None,
-        Some(()) => Listing::First,
+        None => ErrorPlan::None,
+        Some(()) if walk.visits <= MAX_VISITS => ErrorPlan::All,
+        Some(()) if walk.has_union => ErrorPlan::None,
+        Some(()) => ErrorPlan::First,
     }
 }
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// What each subschema costs, once that is known.
+    /// The cost of each subschema, computed at the first visit.
     costs: Vec<Option<Cost>>,
     visits: usize,
-    /// Whether there was a union, the one error that holds others.
+    /// Set if a union was visited. Its error contains the errors of all alternatives, so a single
+    /// error may be large.
     has_union: bool,
-    effort: &'g mut u64,
+    budget: &'g mut u64,
 }
 
 impl Walk<'_, '_> {
-    /// Visits a subschema with a value and whatever follows from that; `None` when the effort is spent.
+    /// Visits a subschema with a value, and nested subschemas. Returns `None` if the budget is used
+    /// up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {
@@ -58,14 +61,15 @@ impl Walk<'_, '_> {
             let skipped = keywords.and_then(|keywords| skipped(keywords, value));
             for edge in &node.edges {
                 let target = self.graph.node_at(edge.node)?.schema;
-                if edge.place == Place::Names {
+                if edge.location == InstanceLocation::Names {
                     self.visit_names(edge.node, value)?;
                 } else if !skipped.is_some_and(|skipped| std::ptr::eq(skipped, target)) {
-                    let times = if cost.looks_again() && edge.place == Place::Here { 3 } else { 1 };
+                    let times =
+                        if cost.reevaluates() && edge.location == InstanceLocation::Current { 3 } else { 1 };
                     for _ in 0..times {
                         let before = open.len();
-                        open.extend(parts(edge.place, value).map(|part| (edge.node, part)));
-                        *self.effort = self.effort.checked_sub((open.len() - before) as u64)?;
+                        open.extend(parts(edge.location, value).map(|part| (edge.node, part)));
+                        *self.budget = self.budget.checked_sub((open.len() - before) as u64)?;
                     }
                 }
             }
@@ -81,35 +85,36 @@ impl Walk<'_, '_> {
     fn pay(&mut self, node: usize, value: &Value) -> Option<Cost> {
         let schema = self.graph.node_at(node)?.schema;
         let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| Cost::of(schema));
-        *self.effort = self.effort.checked_sub(cost.with(value))?;
+        *self.budget = self.budget.checked_sub(cost.with(value))?;
         self.visits += 1;
         Some(cost)
     }
 }
 
-/// The parts of a value that a subschema applies to.
-fn parts<'v>(place: Place<'_>, value: &'v Value) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
+/// The parts of a value at an instance location.
+fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
     let items = || value.as_array().into_iter().flatten();
-    match place {
-        Place::Here => Box::new(std::iter::once(value)),
-        Place::Member(name) => Box::new(value.get(name).into_iter()),
-        Place::Members => Box::new(value.as_object().into_iter().flat_map(Map::values)),
-        Place::Item(index) => Box::new(value.get(index).into_iter()),
-        Place::Items => Box::new(items()),
-        Place::Names | Place::Nowhere => Box::new(std::iter::empty()),
+    match location {
+        InstanceLocation::Current => Box::new(std::iter::once(value)),
+        InstanceLocation::Member(name) => Box::new(value.get(name).into_iter()),
+        InstanceLocation::Members => Box::new(value.as_object().into_iter().flat_map(Map::values)),
+        InstanceLocation::Item(index) => Box::new(value.get(index).into_iter()),
+        InstanceLocation::Items => Box::new(items()),
+        InstanceLocation::Names | InstanceLocation::None => Box::new(std::iter::empty()),
     }
 }
 
-/// The `then` that does not apply, where that can be seen at once. It is what guards an alternative.
+/// Returns the `then` branch if a simple `if` fails, as in the guards of
+/// [`union_guards`](super::union_guards).
 fn skipped<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     refuses(condition, value).then_some(then)
 }
 
-/// Whether a value surely does not fit a simple schema.
+/// Returns `true` if a value is certainly invalid for a simple schema.
 fn refuses(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
-    // Draft-07 ignores what stands beside a reference.
+    // Draft-07 ignores the siblings of `$ref`.
     if keywords.contains_key("$ref") {
         return false;
     }
@@ -129,7 +134,7 @@ fn refuses(schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// Whether a value may be of a type. A number is taken for an integer too.
+/// Returns `true` if a value may be of a type. Every number may be an integer.
 fn is_of(value: &Value, wanted: &Value) -> bool {
     let is = |wanted: &Value| match (wanted.as_str(), value) {
         (Some("null"), it) => it.is_null(),

@@ -1,25 +1,25 @@
-//! Schemas and values in a few words.
+//! Short text for schemas and values, used in violations.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::{guarded, reference};
+use super::{reference, union_guards};
 
-/// How many members of a list are named.
-const NAMED: usize = 20;
-/// How long a value may be to be shown whole, in characters of JSON.
-const SHOWN: usize = 80;
-/// How far a description follows what a schema consists of.
-const LEVELS: usize = 3;
+/// Maximum number of list members in a text.
+const MAX_NAMED: usize = 20;
+/// Maximum length of a complete value, in characters of JSON.
+const MAX_VALUE: usize = 80;
+/// Maximum nesting of the subschemas in a text.
+const MAX_LEVELS: usize = 3;
 
-/// What a schema asks for, such as `integer or null`.
+/// Describes the values of a schema: `integer or null`.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
-    to_level(root, schema, LEVELS)
+    to_level(root, schema, MAX_LEVELS)
 }
 
-/// What a value is, such as `string "abc"`.
+/// Describes a value with its type: `string "abc"`.
 pub(super) fn received(value: &Value) -> String {
     let kind = kind(value);
     match value {
@@ -37,7 +37,7 @@ pub(super) fn received(value: &Value) -> String {
     }
 }
 
-/// One of some values, such as `one of "a", "b"`.
+/// Describes an enum: `one of "a", "b"`.
 pub(super) fn one_of(values: &[Value]) -> String {
     match values {
         [only] => literal(only),
@@ -50,15 +50,15 @@ pub(super) fn literal(value: &Value) -> String {
     short(value).unwrap_or_else(|| received(value))
 }
 
-/// Names in quotes, such as `"a", "b"`.
+/// A list of quoted names: `"a", "b"`.
 pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let total = names.len();
     list(names.map(|name| quoted(name)), total)
 }
 
-/// A text in quotes, such as `"a"`, shortened.
+/// A quoted text, shortened: `"a"`.
 pub(super) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_VALUE) {
         None => Value::from(text).to_string(),
         Some((end, _)) => {
             let start = Value::from(text.get(..end).unwrap_or_default());
@@ -67,7 +67,7 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// A text of at most so many bytes, and an ellipsis where it was longer.
+/// Truncates a text to `bytes` and appends an ellipsis if it is longer.
 pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
@@ -76,7 +76,7 @@ pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// A number of things, such as `1 item` or `3 items`.
+/// A number with a noun in singular or plural: `1 item`, `3 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let things = match (number, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
@@ -86,7 +86,7 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {things}")
 }
 
-/// A format with an example, since its name says little to some models.
+/// A format with an example, for models that do not know the name of the format.
 pub(super) fn format(name: &str) -> String {
     let example = match name {
         "date-time" => "2026-01-31T12:00:00Z",
@@ -104,10 +104,10 @@ pub(super) fn format(name: &str) -> String {
     format!("string of format {name}, such as {example}")
 }
 
-/// Some alternatives, such as `integer or null`.
+/// Joins distinct alternatives: `integer or null`.
 pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
-    for alternative in alternatives.take(NAMED) {
+    for alternative in alternatives.take(MAX_NAMED) {
         if !distinct.contains(&alternative) {
             distinct.push(alternative);
         }
@@ -133,7 +133,7 @@ fn to_level(root: &Value, schema: &Value, level: usize) -> String {
             either(types.iter().filter_map(Value::as_str).map(|name| of_type(root, keywords, name, level)))
         }
         (_, Some(parts)) if level > 0 => {
-            either(parts.iter().map(|part| to_level(root, guarded::alternative(part), level - 1)))
+            either(parts.iter().map(|part| to_level(root, union_guards::alternative(part), level - 1)))
         }
         _ if keywords.contains_key("properties") => of_type(root, keywords, "object", level),
         _ => "value".to_owned(),
@@ -157,7 +157,7 @@ fn of_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize
     }
 }
 
-/// The type of a value.
+/// The JSON Schema type of a value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -171,12 +171,12 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 fn list(shown: impl Iterator<Item = String>, total: usize) -> String {
-    let shown: Vec<_> = shown.take(NAMED).collect();
+    let shown: Vec<_> = shown.take(MAX_NAMED).collect();
     let rest = if total > shown.len() { format!(", … ({total} in all)") } else { String::new() };
     shown.join(", ") + &rest
 }
 
-/// A value as JSON if that is short; a long one is not written out to find that out.
+/// A value as JSON, or `None` if that is long. Serialization stops at the limit.
 fn short(value: &Value) -> Option<String> {
     let mut bytes = Short(Vec::new());
     serde_json::to_writer(&mut bytes, value).ok()?;
@@ -187,7 +187,7 @@ struct Short(Vec<u8>);
 
 impl Write for Short {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > SHOWN {
+        if self.0.len() + bytes.len() > MAX_VALUE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);

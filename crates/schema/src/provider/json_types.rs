@@ -1,19 +1,19 @@
-//! Which types the values have that a schema is about.
+//! The types of the values of a schema.
 
 use serde_json::Value;
 
 use super::change::SchemaChange;
-use super::flat::Flat;
+use super::flatten::FlatSchema;
 
-/// The types of the values that a schema is about.
+/// The types of a schema.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
-    /// Whether none is given, so that they follow from the other keywords.
+    /// Set if the types are not declared but derived from other keywords.
     pub(super) is_assumed: bool,
 }
 
-/// The types of the values that fit.
-pub(super) fn types<'s>(flat: &Flat<'s>) -> Result<Types<'s>, SchemaChange> {
+/// Returns the types of the valid values.
+pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
     let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
@@ -38,8 +38,8 @@ pub(super) fn types<'s>(flat: &Flat<'s>) -> Result<Types<'s>, SchemaChange> {
     Ok(Types { names, is_assumed: false })
 }
 
-/// The values of `enum` or `const`.
-pub(super) fn constants<'s>(flat: &Flat<'s>) -> Option<Vec<&'s Value>> {
+/// The values of `enum` and `const`.
+pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {
         Some(only) => {
@@ -50,7 +50,7 @@ pub(super) fn constants<'s>(flat: &Flat<'s>) -> Option<Vec<&'s Value>> {
     }
 }
 
-/// Whether a value is of a type.
+/// Returns `true` if a value has a type.
 pub(super) fn is_of(value: &Value, name: &str) -> bool {
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     match name {
@@ -60,7 +60,7 @@ pub(super) fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// The types of some values, each once. Among numbers that are not all whole, all are numbers.
+/// The distinct types of values. All numbers are `number` if one of them has a fraction.
 fn kinds(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
@@ -87,15 +87,15 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The one type that all keywords are about.
-fn assumed(flat: &Flat<'_>) -> Option<&'static str> {
+/// The type that all keywords constrain, if it is unique.
+fn assumed(flat: &FlatSchema<'_>) -> Option<&'static str> {
     let is_object = !flat.properties.is_empty() || !flat.required.is_empty();
     let mut subjects = flat.keywords.iter().filter_map(|it| subject(it.name));
     let first = if is_object { "object" } else { subjects.next()? };
     subjects.all(|it| it == first).then_some(first)
 }
 
-/// The type that a keyword is about. It says nothing of values of others.
+/// The type that a keyword constrains. Values of other types are not affected.
 pub(super) fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

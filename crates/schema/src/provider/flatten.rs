@@ -1,4 +1,4 @@
-//! A subschema with what it refers to and what its `allOf` says put together.
+//! Merging of a subschema with its `allOf` and the target of its `$ref`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::super::reference::{Reference, join};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// How many subschemas are read for one wire schema. Each is read as often as it is referred to.
-const EFFORT: usize = 20_000;
+/// Maximum number of subschemas read for a provider schema. A subschema counts once per reference.
+const MAX_READ: usize = 20_000;
 
-/// How many are read before references are left out, where each is written out.
-const WRITTEN_OUT: usize = 12_000;
+/// Maximum number of subschemas read for a provider schema without references. Further references
+/// are dropped.
+const MAX_INLINED: usize = 12_000;
 
-/// The keywords that say which values fit. All others describe.
+/// Assertions: keywords that restrict the valid values. All other keywords are annotations.
 const ASSERTIONS: [&str; 42] = [
     "$dynamicRef",
     "$ref",
@@ -60,99 +61,99 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// The keywords that say something of the properties which others declare.
+/// Keywords that depend on the declared properties.
 const REMAINDERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// The keywords that say something of the items behind those which others declare.
+/// Keywords that depend on the declared tuple items.
 const REMAINING_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// A keyword or a property.
+/// A keyword or a property, with its value.
 #[derive(Clone)]
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// Of a keyword, where the schema is that has it; of a property, where its own is.
+    /// The pointer of the schema with the keyword, or of the property's own schema.
     pub(super) at: Rc<str>,
 }
 
-/// A subschema that is a reference and nothing else, or has none.
+/// A merged subschema: either a reference with annotations only, or a schema without a reference.
 #[derive(Clone, Default)]
-pub(super) struct Flat<'s> {
+pub(super) struct FlatSchema<'s> {
     pub(super) at: Rc<str>,
     pub(super) reference: Option<&'s str>,
     pub(super) keywords: Vec<Entry<'s>>,
     pub(super) properties: Vec<Entry<'s>>,
     pub(super) required: Vec<&'s str>,
-    /// The places of what it referred to and now holds, by JSON pointer.
+    /// The pointers of the merged reference targets.
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// Reads the subschemas of one document.
-pub(super) struct Reader<'s> {
+/// Merges the subschemas of one document.
+pub(super) struct Flattener<'s> {
     root: &'s Value,
-    /// What stands beside `$ref` does not count in draft-07.
+    /// Draft-07 ignores the siblings of `$ref`.
     is_draft_7: bool,
-    effort: Cell<usize>,
-    /// What was given up since parts cannot be put together exactly. Without a place for that, it is an error.
-    given_up: Option<RefCell<Vec<SchemaChange>>>,
+    budget: Cell<usize>,
+    /// Keywords dropped because they cannot be merged exactly. `None` if that is an error.
+    dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 
-/// Whether a keyword says which values fit.
+/// Returns `true` for keywords that restrict the valid values.
 pub(crate) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
-/// Whether a schema only says which properties must be there.
+/// Returns `true` if `required` is the only assertion of a schema.
 pub(super) fn is_requirement(schema: &Value) -> bool {
     let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
 }
 
-impl<'s> Reader<'s> {
-    /// A reader that puts parts together only where that says exactly the same.
+impl<'s> Flattener<'s> {
+    /// A flattener that fails if parts cannot be merged exactly.
     pub(super) fn exact(root: &'s Value) -> Self {
         let dialect = root.get("$schema").and_then(Value::as_str);
         let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
-        Self { root, is_draft_7, effort: Cell::new(EFFORT), given_up: None }
+        Self { root, is_draft_7, budget: Cell::new(MAX_READ), dropped: None }
     }
 
-    /// A reader that gives up what cannot be put together: what was said first stays.
+    /// A flattener that drops parts that cannot be merged. The first occurrence wins.
     pub(super) fn lossy(root: &'s Value) -> Self {
-        Self { effort: Cell::new(WRITTEN_OUT), given_up: Some(RefCell::default()), ..Self::exact(root) }
+        Self { budget: Cell::new(MAX_INLINED), dropped: Some(RefCell::default()), ..Self::exact(root) }
     }
 
-    /// What was given up since this was asked last.
+    /// Takes the keywords dropped since the last call.
     pub(super) fn changes(&self) -> Vec<SchemaChange> {
-        self.given_up.as_ref().map(RefCell::take).unwrap_or_default()
+        self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// A subschema. A mere reference is left as it is.
-    pub(super) fn flat(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, SchemaChange> {
+    /// Merges a subschema with its `allOf`. A reference with annotations only is kept.
+    pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
-        self.spend(at, 1 + properties / 8).or_else(|change| self.give_up(|| change, None))?;
+        self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
         let Some(members) = schema.as_object() else {
             let is_none = schema == &Value::Bool(false);
             let what = if is_none { "no value fits" } else { "any value fits" };
             let lost = is_none.then_some((at, "type"));
-            self.give_up(|| SchemaChange::not_strict(at, "type", what), lost)?;
-            return Ok(Flat { at: at.into(), ..Flat::default() });
+            self.drop_or_fail(|| SchemaChange::not_strict(at, "type", what), lost)?;
+            return Ok(FlatSchema { at: at.into(), ..FlatSchema::default() });
         };
         let reference = members.get("$ref").and_then(Value::as_str);
         let counts = |name: &str| !(self.is_draft_7 && reference.is_some() && is_assertion(name));
-        let mut flat = Flat { at: at.into(), ..Flat::default() };
+        let mut flat = FlatSchema { at: at.into(), ..FlatSchema::default() };
         for (name, value) in members.iter().filter(|(name, _)| counts(name)) {
             flat.add(name, value);
         }
         let all_of = members.get("allOf").and_then(Value::as_array).filter(|_| counts("allOf"));
         let mut parts = Vec::new();
         for (index, part) in all_of.into_iter().flatten().enumerate() {
-            parts.push(self.flat(&format!("{at}/allOf/{index}"), part)?);
+            parts.push(self.flatten(&format!("{at}/allOf/{index}"), part)?);
         }
         if let Some(reference) = reference {
-            parts.push(Flat { at: at.into(), reference: Some(reference), ..Flat::default() });
+            parts.push(FlatSchema { at: at.into(), reference: Some(reference), ..FlatSchema::default() });
         }
-        if let [Flat { reference: Some(reference), .. }] = parts.as_slice()
-            && flat.is_silent()
+        if let [FlatSchema { reference: Some(reference), .. }] = parts.as_slice()
+            && flat.has_no_assertions()
         {
             flat.reference = Some(reference);
             let described = parts.pop().map(|part| part.keywords).unwrap_or_default();
@@ -160,35 +161,35 @@ impl<'s> Reader<'s> {
             return Ok(flat);
         }
         for part in parts {
-            self.merge(&mut flat, self.behind(part)?, "allOf")?;
+            self.merge(&mut flat, self.resolve_reference(part)?, "allOf")?;
         }
         Ok(flat)
     }
 
-    /// Adds what another schema says of the same value.
+    /// Merges another schema for the same value.
     pub(super) fn merge(
         &self,
-        flat: &mut Flat<'s>,
-        mut other: Flat<'s>,
+        flat: &mut FlatSchema<'s>,
+        mut other: FlatSchema<'s>,
         keyword: &str,
     ) -> Result<(), SchemaChange> {
         let at = flat.at.clone();
-        let refuse = |lost: Option<(&str, &str)>| {
-            self.give_up(
+        let conflict = |lost: Option<(&str, &str)>| {
+            self.drop_or_fail(
                 || SchemaChange::not_strict(&at, keyword, "its parts cannot be merged exactly"),
                 lost,
             )
         };
-        // What is said of the remaining properties or items would be about others now.
+        // "All other properties" and "all other items" would mean a different set after the merge.
         let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
         for entry in outside.iter().chain(&inside) {
-            refuse(Some((&entry.at, entry.name)))?;
+            conflict(Some((&entry.at, entry.name)))?;
         }
         flat.keywords.retain(|it| outside.iter().all(|lost| lost.name != it.name));
         other.keywords.retain(|it| inside.iter().all(|lost| lost.name != it.name));
         for entry in other.properties {
             match flat.property(entry.name) {
-                Some(known) if known.value != entry.value => refuse(Some((&entry.at, "type")))?,
+                Some(known) if known.value != entry.value => conflict(Some((&entry.at, "type")))?,
                 Some(_) => {}
                 None => flat.properties.push(entry),
             }
@@ -196,7 +197,7 @@ impl<'s> Reader<'s> {
         for entry in other.keywords {
             match flat.keyword(entry.name) {
                 Some(known) if is_assertion(entry.name) && known.value != entry.value => {
-                    refuse(Some((&entry.at, entry.name)))?;
+                    conflict(Some((&entry.at, entry.name)))?;
                 }
                 Some(_) => {}
                 None => flat.keywords.push(entry),
@@ -209,12 +210,12 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// A subschema that is no reference.
-    pub(super) fn followed(&self, at: &str, schema: &'s Value) -> Result<Flat<'s>, SchemaChange> {
-        self.behind(self.flat(at, schema)?)
+    /// Merges a subschema with its `allOf` and its reference.
+    pub(super) fn resolve(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
+        self.resolve_reference(self.flatten(at, schema)?)
     }
 
-    /// Where a reference leads in the end, by JSON pointer.
+    /// The final target of a reference, with its pointer.
     pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
@@ -228,44 +229,44 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn behind(&self, flat: Flat<'s>) -> Result<Flat<'s>, SchemaChange> {
+    fn resolve_reference(&self, flat: FlatSchema<'s>) -> Result<FlatSchema<'s>, SchemaChange> {
         let Some(reference) = flat.reference else { return Ok(flat) };
-        let mut described = Flat { reference: None, ..flat };
+        let mut described = FlatSchema { reference: None, ..flat };
         let target = self.spend(&described.at, 1).and_then(|()| self.target(&described.at, reference));
         let (pointer, target) = match target {
             Ok(target) => target,
             Err(change) => {
-                self.give_up(|| change, Some((&described.at, "$ref")))?;
+                self.drop_or_fail(|| change, Some((&described.at, "$ref")))?;
                 return Ok(described);
             }
         };
-        self.merge(&mut described, self.followed(&pointer, target)?, "$ref")?;
+        self.merge(&mut described, self.resolve(&pointer, target)?, "$ref")?;
         described.targets.push(pointer.into());
         Ok(described)
     }
 
     fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
-        let left = self.effort.get().checked_sub(cost);
-        self.effort.set(
-            left.ok_or_else(|| SchemaChange::not_strict(at, "$ref", "its references stand for too much"))?,
-        );
+        let left = self.budget.get().checked_sub(cost);
+        self.budget.set(left.ok_or_else(|| {
+            SchemaChange::not_strict(at, "$ref", "its references expand to too many subschemas")
+        })?);
         Ok(())
     }
 
-    /// Fails with the obstacle, or notes what is lost and goes on.
-    fn give_up(
+    /// Fails with the obstacle, or records the dropped keyword.
+    fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,
         lost: Option<(&str, &str)>,
     ) -> Result<(), SchemaChange> {
-        let Some(given_up) = &self.given_up else { return Err(obstacle()) };
+        let Some(dropped) = &self.dropped else { return Err(obstacle()) };
         let lost = lost.map(|(at, keyword)| SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
-        given_up.borrow_mut().extend(lost);
+        dropped.borrow_mut().extend(lost);
         Ok(())
     }
 }
 
-impl<'s> Flat<'s> {
+impl<'s> FlatSchema<'s> {
     fn add(&mut self, name: &'s str, value: &'s Value) {
         match name {
             "$ref" | "allOf" | "$defs" | "definitions" => {}
@@ -290,21 +291,21 @@ impl<'s> Flat<'s> {
         self.keywords.iter().find(|it| it.name == name)
     }
 
-    /// Takes a keyword out.
+    /// Removes and returns a keyword.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
         let index = self.keywords.iter().position(|it| it.name == name)?;
         Some(self.keywords.remove(index))
     }
 
-    /// This schema without what describes it.
-    pub(super) fn bare(&self) -> Self {
+    /// A copy without annotations.
+    pub(super) fn assertions_only(&self) -> Self {
         let mut bare = self.clone();
         bare.keywords.retain(|it| is_assertion(it.name));
         bare
     }
 
-    /// Whether it says nothing of which values fit.
-    pub(super) fn is_silent(&self) -> bool {
+    /// Returns `true` if every value is valid.
+    pub(super) fn has_no_assertions(&self) -> bool {
         let says_nothing = self.keywords.iter().all(|it| !is_assertion(it.name));
         says_nothing && self.properties.is_empty() && self.required.is_empty()
     }
@@ -313,7 +314,8 @@ impl<'s> Flat<'s> {
         self.properties.iter().find(|it| it.name == name)
     }
 
-    /// The keywords that mean something else beside what another schema declares.
+    /// The keywords that change their meaning when they are merged with the declarations of
+    /// another schema.
     fn remainders(&self, other: &Self) -> Vec<Entry<'s>> {
         let mut names = Vec::new();
         if other.properties.iter().any(|it| self.property(it.name).is_none()) {
