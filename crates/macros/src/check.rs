@@ -1,4 +1,4 @@
-//! What a tool must be, beyond its grammar.
+//! Checks of the typed model.
 
 mod constraints;
 
@@ -15,7 +15,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Adds every mistake.
+/// Adds all errors of a tool.
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     signature(tool, errors);
     name(tool, errors);
@@ -34,7 +34,7 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// What a method may take its value as.
+/// Checks the `self` parameter.
 fn receiver(tool: &Tool, errors: &mut Errors) {
     let Some(receiver) = tool.function.signature.receiver() else { return };
     if tool.owner.is_none() {
@@ -42,7 +42,7 @@ fn receiver(tool: &Tool, errors: &mut Errors) {
             receiver,
             "a function with `self` is a tool of its `impl` block: put `#[tools]` on the block",
         );
-    } else if tool.shared().is_none() {
+    } else if tool.receiver().is_none() {
         errors.at(
             receiver,
             "calls share the value, and may run at once: take `&self`, and keep what changes in a `Mutex`",
@@ -54,7 +54,7 @@ fn signature(tool: &Tool, errors: &mut Errors) {
     receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    // A lifetime may name that of the context.
+    // Lifetimes are allowed for the context.
     if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
@@ -116,16 +116,16 @@ fn output(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Whether a type is, or is made of, `impl Trait`.
+/// Returns `true` if a type contains `impl Trait`.
 fn has_impl(ty: &Type) -> bool {
     mentions(ty.to_token_stream(), "impl")
 }
 
-/// Two arguments of one name, and names in the list of arguments that there are not.
+/// Checks for duplicate argument names, and for unknown names in the list of arguments.
 fn names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (parameter, argument) in tool.arguments() {
-        let name = parameter.given_name(argument);
+        let name = parameter.model_name(argument);
         if !seen.insert(name.clone()) {
             errors.at(&parameter.name, format!("two arguments are named `{name}`: rename one of them"));
         }
@@ -186,7 +186,7 @@ fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut E
     }
 }
 
-/// What a reference leads to, if that looks like a value of the host program's.
+/// The target of a reference that is probably meant to be state of the host program.
 fn shared_by_host(ty: &Type) -> Option<String> {
     let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
     let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));
