@@ -3,7 +3,7 @@
 use std::{error::Error, io, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
-use haft_core::text::WithCauses;
+use haft_core::text::ErrorChain;
 use serde_json::json;
 
 use crate::terminal::{self, paint};
@@ -46,7 +46,7 @@ impl Failure {
 
     /// Something went wrong: the error, and what caused it.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Self {
-        Self::new(WithCauses(error).to_string())
+        Self::new(ErrorChain(error).to_string())
     }
 
     /// Adds what to do about it.

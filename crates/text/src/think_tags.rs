@@ -9,7 +9,7 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag after the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// Limit for whitespace that is held back, in bytes.
+/// Maximum length of buffered whitespace, in bytes.
 const MAX_HELD_SPACE: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
@@ -36,7 +36,7 @@ const MAX_HELD_SPACE: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text that may be part of a tag.
+    /// Buffered text that may be part of a tag.
     held: String,
 }
 
@@ -70,7 +70,7 @@ impl ThinkTagParser {
         self.state = State::Text;
     }
 
-    /// Takes the next piece of the text.
+    /// Splits the next piece of the text.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {
@@ -87,7 +87,7 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns what was held back.
+    /// Ends the text. Returns the buffered rest.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.held);
         match self.state {
@@ -99,7 +99,7 @@ impl ThinkTagParser {
         }
     }
 
-    /// Goes to the next state if the held text leads there.
+    /// Changes the state if the buffered text completes it.
     fn advance(&mut self, split: &mut ThinkSplit) -> bool {
         let begun = self.held.trim_start();
         match self.state {
