@@ -1,4 +1,4 @@
-//! A collection of errors, so that the user sees all of them at once.
+//! A collection of errors. The user sees all of them at once.
 
 use std::fmt::Display;
 

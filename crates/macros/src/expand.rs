@@ -34,7 +34,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The unit struct that implements `Tool`.
+/// The generated unit struct.
 pub(crate) fn marker(tool: &Tool) -> TokenStream {
     let conditions = tool.function.conditions();
     let visibility = &tool.function.visibility;
@@ -150,7 +150,7 @@ fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// The expression that describes a parameter to the core.
+/// The description of a parameter, an expression of the core's builder.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -225,7 +225,7 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// The method that calls the function with arguments, context and state.
+/// The `call` method: calls the function with arguments, context and state.
 fn call(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     // The span of the compiler error for a future that is not `Send`.

@@ -1,5 +1,5 @@
-//! The expansion of a tool with errors. It defines the same names, so that there are no follow-up
-//! errors and code completion works.
+//! The expansion of a tool with errors. It defines the same names. This avoids follow-up errors and
+//! keeps code completion working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -12,7 +12,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Expands the errors, the function, and a tool that panics when it is called.
+/// Expands the errors, the function, and a tool without an implementation.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;

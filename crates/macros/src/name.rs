@@ -1,6 +1,6 @@
 //! Names of tools and of their Rust types.
 
-/// Returns `true` for a valid tool name. The rule is that of `haft_core::ToolName`.
+/// Returns `true` for a valid tool name, by the rule of `haft_core::ToolName`.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))

@@ -31,7 +31,7 @@ pub(crate) enum Role {
     State,
 }
 
-/// The attributes of a parameter whose value comes from the model.
+/// The attributes of an argument from the model.
 #[derive(Default)]
 pub(crate) struct Argument {
     /// `description`: replaces the doc comment.
@@ -78,7 +78,7 @@ pub(crate) enum DefaultValue {
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option that is valid for arguments of the model only.
+    /// The first option for arguments of the model.
     argument_option: Option<Ident>,
     argument: Argument,
 }

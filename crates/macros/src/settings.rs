@@ -40,7 +40,7 @@ impl Setting {
         self.value
     }
 
-    /// The value, which must be a string literal.
+    /// The value, a string literal.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// The value, which must be an identifier.
+    /// The value, an identifier.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// The value, which must be a path.
+    /// The value, a path.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -83,7 +83,7 @@ impl Setting {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// The bounds of a range such as `1..=10`, of which one may be missing.
+    /// The bounds of a range: `1..=10`, `1..` or `..10`.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
@@ -95,7 +95,7 @@ impl Setting {
         }
     }
 
-    /// The key of a setting that must not have a value.
+    /// The key of a setting without a value.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),

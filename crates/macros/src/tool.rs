@@ -85,7 +85,7 @@ impl Tool {
         }
     }
 
-    /// The parameters whose values come from the model.
+    /// The parameters with values from the model.
     pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
             Role::Argument(argument) => Some((parameter, &**argument)),
@@ -93,7 +93,7 @@ impl Tool {
         })
     }
 
-    /// The parameters whose values come from the state of the host program.
+    /// The parameters with values from the state of the host program.
     pub(crate) fn states(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }

@@ -10,7 +10,7 @@ use crate::{
     tool::Tool,
 };
 
-/// The expression that creates the definition.
+/// The initializer of the definition.
 pub(super) fn definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
