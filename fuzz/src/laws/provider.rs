@@ -9,12 +9,15 @@ use crate::Case;
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// What is sent of a schema to a provider is a schema, and always the same. Where nothing is reported as lost, what fits
-/// it fits the original. The arguments of a tool are sent as an object.
+/// Checks the schemas for providers:
+///
+/// - A derived schema compiles, and derivation is deterministic.
+/// - Without reported changes, a valid value of the derived schema is valid for the original.
+/// - The derived schema of a tool's arguments is an object.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// Panics if the law is violated.
 pub fn provider(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let values = case.values();
@@ -47,8 +50,11 @@ fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     derived.value
 }
 
-/// What is sent may be larger than what was given: an optional property is written with its `null`. `None` where a
-/// name is there twice, since what has it was written out twice: in data, such as an `enum`, where it names nothing.
+/// Compiles a derived schema, which may be larger than the original, for example because optional
+/// properties become nullable.
+///
+/// Returns `None` for a duplicate anchor: inlining copies data, such as an `enum`, with an
+/// `$anchor` in it.
 fn compiled(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {

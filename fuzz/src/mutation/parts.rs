@@ -1,20 +1,20 @@
-//! Parts of a document.
+//! Selection of random parts of a document.
 
 use fastrand::Rng;
 use serde_json::Value;
 
-/// Any part of a document.
-pub(super) fn any_place<'v>(root: &'v Value, rng: &mut Rng) -> &'v Value {
+/// Returns a random part of a document.
+pub(super) fn random_part<'v>(root: &'v Value, rng: &mut Rng) -> &'v Value {
     root.pointer(&pointer(root, rng)).unwrap_or(root)
 }
 
-/// Any part of a document, to be changed.
-pub(super) fn place<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
+/// Returns a random part of a document as mutable.
+pub(super) fn random_part_mut<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
     let pointer = pointer(root, rng);
-    root.pointer_mut(&pointer).expect("a pointer to a part that is there")
+    root.pointer_mut(&pointer).expect("the pointer is from this document")
 }
 
-/// A reference to any part of a document.
+/// Returns a reference to a random part of a document.
 pub(super) fn reference(root: &Value, rng: &mut Rng) -> String {
     format!("#{}", pointer(root, rng).replace('%', "%25"))
 }

@@ -1,12 +1,12 @@
-//! Values by a schema, as a model writes them: they mostly fit.
+//! Generation of values for a schema, as a model would write them. Most are valid.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// How many subschemas one value takes at most. A recursive schema has no end of its own.
-const STEPS: u32 = 60;
+/// Maximum number of subschemas per value, which bounds recursive schemas.
+const MAX_STEPS: u32 = 60;
 
 pub(super) struct Writer<'s> {
     root: &'s Value,
@@ -16,10 +16,10 @@ pub(super) struct Writer<'s> {
 
 impl<'s> Writer<'s> {
     pub(super) fn new(root: &'s Value, rng: &'s mut Rng) -> Self {
-        Self { root, rng, left: STEPS }
+        Self { root, rng, left: MAX_STEPS }
     }
 
-    /// A value by the whole schema.
+    /// Generates a value for the root.
     pub(super) fn write(mut self) -> Value {
         self.value(self.root)
     }
@@ -49,7 +49,7 @@ impl<'s> Writer<'s> {
         })
     }
 
-    /// What else the value is to fit.
+    /// The parts of `allOf`, and a random alternative of `anyOf` and `oneOf`.
     fn parts(&mut self, schema: &'s Value) -> Vec<&'s Value> {
         let mut parts: Vec<_> = schema["allOf"].as_array().into_iter().flatten().collect();
         for keyword in ["anyOf", "oneOf"] {
