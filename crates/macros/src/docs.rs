@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, ext::IdentExt};
 
-use crate::settings::ungrouped;
+use crate::settings::without_group;
 use arguments::ListedArgument;
 
 /// The doc comments of an item.
@@ -22,7 +22,7 @@ pub(crate) struct Docs {
 impl Docs {
     /// Reads the doc comments among some attributes.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
-        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(ungrouped).collect();
+        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(without_group).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(literal).collect();
         let Some(texts) = literals else { return Self { pieces, ..Self::default() } };
         let lines = texts

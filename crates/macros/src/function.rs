@@ -24,7 +24,7 @@ impl Function {
 }
 
 impl Function {
-    /// The note of Rust's `#[deprecated]` attribute. `None` if the function has no such attribute.
+    /// Rust's `#[deprecated]` attribute, with its optional note.
     pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
         let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
         Some(match &attribute.meta {

@@ -20,9 +20,9 @@ pub(crate) fn is_reference(ty: &Type) -> bool {
 }
 
 /// Removes the invisible group around a type from a `macro_rules!` fragment.
-pub(crate) fn ungrouped(ty: Type) -> Type {
+pub(crate) fn without_group(ty: Type) -> Type {
     match ty {
-        Type::Group(group) => ungrouped(*group.elem),
+        Type::Group(group) => without_group(*group.elem),
         other => other,
     }
 }
@@ -86,11 +86,11 @@ fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
 
 /// The owned form of a type, as source text.
 pub(crate) fn owned(ty: &Type) -> String {
-    written(&without_references(ty.clone()))
+    source_text(&without_references(ty.clone()))
 }
 
 /// A type as source text, with the usual spaces.
-pub(crate) fn written(ty: &Type) -> String {
+pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]
         .iter()

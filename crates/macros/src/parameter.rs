@@ -8,7 +8,7 @@ use syn::{
 use crate::{
     docs::{Docs, is_doc},
     errors::Errors,
-    ownership::{mentions, ungrouped},
+    ownership::{mentions, without_group},
     settings::{Bounds, Setting, Settings, put},
 };
 
@@ -27,7 +27,7 @@ pub(crate) enum Role {
     Argument(Box<Argument>),
     /// The context of the call.
     Context,
-    /// The host program's state of this type.
+    /// State of the host program, selected by the type of the parameter.
     State,
 }
 
@@ -113,7 +113,7 @@ impl Parameter {
                 let role = options.role(docs, errors);
                 let name = errors.ok(name(parameter))?;
                 let is_valid = errors.count() == before;
-                Some(Self { name, ty: ungrouped((*parameter.ty).clone()), role, is_valid })
+                Some(Self { name, ty: without_group((*parameter.ty).clone()), role, is_valid })
             }
             FnArg::Receiver(receiver) => {
                 take_attributes(&mut receiver.attrs, errors);

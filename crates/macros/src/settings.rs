@@ -116,7 +116,7 @@ impl Parse for Setting {
             Error::new(error.span(), "expected the name of an option, such as `name = \"…\"`")
         })?;
         let value = match input.parse::<Option<Token![=]>>()? {
-            Some(_) => Some(ungrouped(input.parse()?)),
+            Some(_) => Some(without_group(input.parse()?)),
             None => None,
         };
         Ok(Self { key, value })
@@ -124,9 +124,9 @@ impl Parse for Setting {
 }
 
 /// Removes the invisible group around an expression from a `macro_rules!` fragment.
-pub(crate) fn ungrouped(value: Expr) -> Expr {
+pub(crate) fn without_group(value: Expr) -> Expr {
     match value {
-        Expr::Group(group) => ungrouped(*group.expr),
+        Expr::Group(group) => without_group(*group.expr),
         other => other,
     }
 }

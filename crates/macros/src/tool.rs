@@ -12,7 +12,7 @@ use crate::{
     function::Function,
     name::pascal_case,
     options::Options,
-    ownership::{is_named, is_reference, mentions, ungrouped},
+    ownership::{is_named, is_reference, mentions, without_group},
     parameter::{Argument, Parameter, Role},
 };
 
@@ -141,7 +141,7 @@ impl Tool {
     pub(crate) fn output(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, output) => ungrouped((**output).clone()),
+            ReturnType::Type(_, output) => without_group((**output).clone()),
         }
     }
 }

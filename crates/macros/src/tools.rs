@@ -67,7 +67,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
             }
         }
     }
-    names(&tools, &mut errors);
+    check_unique_names(&tools, &mut errors);
     if tools.is_empty() {
         errors.at(&ty, "no function of this block is a tool: put `#[tool]` on those that are");
     }
@@ -114,7 +114,7 @@ fn krate(options: TokenStream, errors: &mut Errors) -> Path {
     Options::read(settings, &mut Errors::default()).krate.unwrap_or_else(|| parse_quote!(::haft_core))
 }
 
-fn names(tools: &[Tool], errors: &mut Errors) {
+fn check_unique_names(tools: &[Tool], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for tool in tools {
         let name = tool.name();
@@ -217,7 +217,7 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` by a type, in angle brackets before `::`, as in `<T<u8>>::NAME`.
+/// Replaces `Self` by a type. Before `::` the type needs angle brackets: `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut replaced = TokenStream::new();

@@ -22,10 +22,11 @@ pub struct EmbeddedSchema {
 }
 
 impl Schema {
-    /// Prepares the schema for a location in a larger document, such as `#/$defs/tree`.
+    /// Rewrites the references of the schema for a location in a larger document, such as
+    /// `#/$defs/tree`.
     ///
     /// References by JSON pointer are relative to the root of the document (JSON Schema Core
-    /// 2020-12, section 8.2.3), so they are rewritten.
+    /// 2020-12, section 8.2.3).
     ///
     /// # Examples
     ///

@@ -108,11 +108,11 @@ fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterat
 /// [`union_guards`](super::union_guards).
 fn skipped<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
-    refuses(condition, value).then_some(then)
+    rejects(condition, value).then_some(then)
 }
 
 /// Returns `true` if a value is certainly invalid for a simple schema.
-fn refuses(schema: &Value, value: &Value) -> bool {
+fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
     // Draft-07 ignores the siblings of `$ref`.
     if keywords.contains_key("$ref") {
@@ -128,7 +128,7 @@ fn refuses(schema: &Value, value: &Value) -> bool {
         }
         ("properties", Value::Object(members)) => {
             let mut declared = wanted.as_object().into_iter().flatten();
-            declared.any(|(name, schema)| members.get(name).is_some_and(|member| refuses(schema, member)))
+            declared.any(|(name, schema)| members.get(name).is_some_and(|member| rejects(schema, member)))
         }
         _ => false,
     })

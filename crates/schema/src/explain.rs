@@ -79,7 +79,7 @@ impl Explainer<'_> {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 unexpected.len()
             }
-            Kind::FalseSchema if self.refuses_names(error) => self.members(error).map_or(0, Map::len),
+            Kind::FalseSchema if self.rejects_names(error) => self.members(error).map_or(0, Map::len),
             _ => 1,
         }
     }
@@ -89,7 +89,7 @@ impl Explainer<'_> {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 self.unknown(error, unexpected.iter())
             }
-            Kind::FalseSchema if self.refuses_names(error) => {
+            Kind::FalseSchema if self.rejects_names(error) => {
                 self.unknown(error, self.members(error).into_iter().flat_map(Map::keys))
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
@@ -206,7 +206,7 @@ impl Explainer<'_> {
 
     /// Returns `true` if the failed `false` schema rejects undeclared properties and not a value.
     /// Behind a reference it rejects objects without properties too.
-    fn refuses_names(&self, error: &ValidationError<'_>) -> bool {
+    fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.parent(error).is_some_and(Value::is_object);
         owner

@@ -28,7 +28,7 @@ pub enum SchemaTarget {
     /// `oneOf`, `allOf`, `enum`, `const` and `not`. The rule is not documented; its source is the
     /// [error response](https://github.com/langchain-ai/langchainjs/issues/9804).
     OpenAi,
-    /// OpenAI's Structured Outputs (`strict: true`): the arguments are always valid for the sent
+    /// OpenAI's Structured Outputs (`strict: true`): the arguments are always valid for the derived
     /// schema.
     ///
     /// The rules are those of [Supported schemas][supported], as of 2026:
@@ -110,10 +110,10 @@ impl Schema {
     ///     },
     ///     "required": ["path"],
     /// }))?;
-    /// let sent = schema.for_provider(SchemaTarget::OpenAiStrict);
-    /// assert!(sent.strict);
+    /// let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
+    /// assert!(derived.strict);
     /// assert_eq!(
-    ///     sent.value,
+    ///     derived.value,
     ///     json!({
     ///         "type": "object",
     ///         "properties": {
@@ -125,14 +125,14 @@ impl Schema {
     ///     })
     /// );
     /// assert_eq!(
-    ///     sent.changes[0].to_string(),
+    ///     derived.changes[0].to_string(),
     ///     "`minLength` at /properties/path: stated only in the description"
     /// );
     ///
     /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
-    /// let sent = map.for_provider(SchemaTarget::OpenAiStrict);
-    /// assert!(!sent.strict);
-    /// assert_eq!(&sent.value, map.as_value());
+    /// let derived = map.for_provider(SchemaTarget::OpenAiStrict);
+    /// assert!(!derived.strict);
+    /// assert_eq!(&derived.value, map.as_value());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {

@@ -114,7 +114,7 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
             repairs.extend(more);
             return (repaired, repairs);
         }
-        let Some((inner, kind)) = unwrap(schema, bare) else { break };
+        let Some((inner, kind)) = remove_wrapper(schema, bare) else { break };
         repairs.push(Repair { pointer: String::new(), kind });
         bare = inner;
     }
@@ -122,10 +122,10 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
 }
 
 /// Removes one wrapper from the arguments.
-fn unwrap(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
+fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),
-        Value::String(text) if text.trim().is_empty() => unwrap(schema, Value::Null),
+        Value::String(text) if text.trim().is_empty() => remove_wrapper(schema, Value::Null),
         Value::String(text) => {
             let spelled: Value = serde_json::from_str(&text).ok().filter(Value::is_object)?;
             Some((spelled, RepairKind::ReadString { spells: "object".to_owned() }))

@@ -20,25 +20,25 @@ pub struct SecretMembers {
 impl Schema {
     /// Returns the secret parts of a value of this schema. Computed once.
     pub fn secret_members(&self) -> &SecretMembers {
-        self.0.secret_members.get_or_init(|| of_schema(self.as_value()))
+        self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
     }
 }
 
-fn of_schema(schema: &Value) -> SecretMembers {
-    if !mentions(schema) {
+fn secrets_of_schema(schema: &Value) -> SecretMembers {
+    if !has_marker(schema) {
         return SecretMembers::default();
     }
     match preflight::graph(schema) {
-        Some(graph) => of_graph(&graph),
+        Some(graph) => secrets_of_graph(&graph),
         None => SecretMembers { all: true, names: BTreeSet::new() },
     }
 }
 
 /// Returns `true` if any object has a secret marker, also in data such as `default`.
-fn mentions(value: &Value) -> bool {
+fn has_marker(value: &Value) -> bool {
     match value {
-        Value::Object(members) => is_marked(value) || members.values().any(mentions),
-        Value::Array(items) => items.iter().any(mentions),
+        Value::Object(members) => is_marked(value) || members.values().any(has_marker),
+        Value::Array(items) => items.iter().any(has_marker),
         _ => false,
     }
 }
@@ -49,7 +49,7 @@ fn is_marked(schema: &Value) -> bool {
 }
 
 /// Propagates markers outwards to the next named member.
-fn of_graph(graph: &Graph<'_>) -> SecretMembers {
+fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
     };

@@ -170,10 +170,10 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn list(shown: impl Iterator<Item = String>, total: usize) -> String {
-    let shown: Vec<_> = shown.take(MAX_NAMED).collect();
-    let rest = if total > shown.len() { format!(", … ({total} in all)") } else { String::new() };
-    shown.join(", ") + &rest
+fn list(names: impl Iterator<Item = String>, total: usize) -> String {
+    let names: Vec<_> = names.take(MAX_NAMED).collect();
+    let rest = if total > names.len() { format!(", … ({total} in all)") } else { String::new() };
+    names.join(", ") + &rest
 }
 
 /// A value as JSON, or `None` if that is long. Serialization stops at the limit.

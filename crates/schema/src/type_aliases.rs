@@ -18,12 +18,12 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     if matches!(known.as_str(), "any" | "mixed" | "unknown") {
         return Some(format!("{quoted} is not a type of JSON Schema, omit `type` to allow any value"));
     }
-    let meant = meant(&known)?;
-    Some(format!("{quoted} is not a type of JSON Schema, expected \"{meant}\""))
+    let intended = intended_type(&known)?;
+    Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
 /// The intended type of a lower-case name.
-fn meant(name: &str) -> Option<&'static str> {
+fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",
         "list" | "tuple" | "set" | "arraylist" => "array",

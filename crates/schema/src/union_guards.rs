@@ -66,7 +66,8 @@ fn guard(
     schema
 }
 
-/// The signature of each alternative, by pointer: a simple schema that the alternative implies.
+/// The signature of each alternative, by pointer: a simple schema that accepts all values of the
+/// alternative.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();

@@ -45,9 +45,11 @@ impl Violation {
         }
     }
 
-    /// An undeclared property. `meant` is the most similar declared name.
-    pub(super) fn unknown(pointer: &str, name: &str, meant: Option<&str>, known: &str) -> Self {
-        let hint = meant.map(|meant| format!(", did you mean {}?", text::quoted(meant))).unwrap_or_default();
+    /// An undeclared property. `suggestion` is the most similar declared name.
+    pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
+        let hint = suggestion
+            .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
+            .unwrap_or_default();
         let name = text::quoted(name);
         let after = if hint.is_empty() { ";" } else { "" };
         Self {
@@ -117,16 +119,16 @@ impl<'a> IntoIterator for &'a Violations {
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut room = MAX_TEXT;
-        let mut shown = 0;
+        let mut lines = 0;
         for violation in self {
             let line = violation.to_string();
             let Some(left) = room.checked_sub(line.len() + 1) else { break };
-            let before = if shown == 0 { "" } else { "\n" };
+            let before = if lines == 0 { "" } else { "\n" };
             write!(f, "{before}{line}")?;
             room = left;
-            shown += 1;
+            lines += 1;
         }
-        match self.listed.len() - shown + self.omitted {
+        match self.listed.len() - lines + self.omitted {
             0 => Ok(()),
             more => write!(f, "\nand {more} more"),
         }

@@ -48,11 +48,11 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     let touches = touches.as_ref().map(
         |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::Access::new(#touches))),
     );
-    let given: Vec<TokenStream> =
+    let fields: Vec<TokenStream> =
         fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
-    (!given.is_empty()).then(|| {
+    (!fields.is_empty()).then(|| {
         quote! {
-            #krate::__private::Policy { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Policy { #(#fields,)* ..::core::default::Default::default() }
         }
     })
 }
@@ -66,11 +66,11 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
         ("idempotent", idempotent),
         ("open_world", open_world),
     ];
-    let given: Vec<TokenStream> =
+    let fields: Vec<TokenStream> =
         fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
-    (!given.is_empty()).then(|| {
+    (!fields.is_empty()).then(|| {
         quote! {
-            #krate::__private::Annotations { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Annotations { #(#fields,)* ..::core::default::Default::default() }
         }
     })
 }

@@ -70,14 +70,12 @@ impl fmt::Display for SchemaChange {
             SchemaChangeKind::Flattened => {
                 f.write_str("sent as one object with the properties of all alternatives")
             }
-            SchemaChangeKind::TypeAssumed => f.write_str("taken from the other keywords"),
-            SchemaChangeKind::NullForAbsent => f.write_str("must be given, with null for absent"),
-            SchemaChangeKind::AbsentForNull => f.write_str("left out instead of null"),
-            SchemaChangeKind::Narrowed => f.write_str("only some of the values that fit are offered"),
+            SchemaChangeKind::TypeAssumed => f.write_str("derived from the other keywords"),
+            SchemaChangeKind::NullForAbsent => f.write_str("required, with null for absent"),
+            SchemaChangeKind::AbsentForNull => f.write_str("absent instead of null"),
+            SchemaChangeKind::Narrowed => f.write_str("some valid values are removed"),
             SchemaChangeKind::Shortened => f.write_str("shortened"),
-            SchemaChangeKind::Unexpanded => {
-                f.write_str("not written out again, any value of its type is offered")
-            }
+            SchemaChangeKind::Unexpanded => f.write_str("not inlined, any value of its type is allowed"),
             SchemaChangeKind::NotStrict { reason } => write!(f, "not strict, since {reason}"),
         }
     }

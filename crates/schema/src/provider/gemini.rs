@@ -23,14 +23,14 @@ const FORMATS: [(&str, &str); 5] = [
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut flat = inline.read("", root);
-    make_one_object(&mut inline, &mut flat);
-    let sent = inline.emit(flat);
-    (Value::Object(sent), inline.into_changes())
+    flatten_root(&mut inline, &mut flat);
+    let output = inline.emit(flat);
+    (Value::Object(output), inline.into_changes())
 }
 
 /// Merges the alternatives of the root into one object with all of their properties. A property is
 /// required if all alternatives require it.
-fn make_one_object<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
+fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
         let alternatives = alternatives(&union);
@@ -42,7 +42,7 @@ fn make_one_object<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
         let mut required: Option<Vec<&str>> = None;
         for (at, alternative) in alternatives {
             let mut part = inline.read(&at, alternative);
-            make_one_object(inline, &mut part);
+            flatten_root(inline, &mut part);
             flat.targets.extend(part.targets);
             match &mut required {
                 Some(required) => required.retain(|name| part.required.contains(name)),
@@ -88,7 +88,9 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
             }
             types.names
         }
-        Err(_) if flat.properties.is_empty() && !is_object(&flat) => return anything(inline, &flat, notes),
+        Err(_) if flat.properties.is_empty() && !is_object(&flat) => {
+            return any_value_schema(inline, &flat, notes);
+        }
         Err(_) => {
             if !is_object(&flat) {
                 inline.report(&flat.at, "type", SchemaChangeKind::TypeAssumed);
@@ -98,23 +100,24 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     };
     // `number` includes `integer`, and `null` is sent as `nullable`.
     let is_sent = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
-    let names_sent: Vec<_> = names.iter().copied().filter(is_sent).collect();
-    let mut sent = match names_sent.as_slice() {
-        [] => return null(inline, &flat),
-        [name] => plain(inline, &flat, name, notes),
-        names_sent => {
+    let output_types: Vec<_> = names.iter().copied().filter(is_sent).collect();
+    let mut output = match output_types.as_slice() {
+        [] => return null_schema(inline, &flat),
+        [name] => single_type(inline, &flat, name, notes),
+        output_types => {
             let bare = flat.assertions_only();
-            let each = names_sent.iter().map(|name| plain(inline, &bare, name, DescriptionNotes::default()));
+            let each =
+                output_types.iter().map(|name| single_type(inline, &bare, name, DescriptionNotes::default()));
             let each: Vec<_> = each.collect();
-            let mut sent = annotations(&flat, notes, &mut inline.changes);
-            sent.insert("anyOf".to_owned(), json!(each));
-            sent
+            let mut output = annotations(&flat, notes, &mut inline.changes);
+            output.insert("anyOf".to_owned(), json!(each));
+            output
         }
     };
     if names.contains(&"null") {
-        sent.insert("nullable".to_owned(), json!(true));
+        output.insert("nullable".to_owned(), json!(true));
     }
-    sent
+    output
 }
 
 /// Returns `true` if the declared type is `object`.
@@ -133,7 +136,7 @@ fn any_of<'s>(
     // `false` accepts no value.
     others.retain(|(_, it)| *it != &Value::Bool(false));
     let mut is_nullable = !nulls.is_empty();
-    let mut sent = if others.len() > 1 {
+    let mut output = if others.len() > 1 {
         if union.name == "oneOf" {
             inline.report(&union.at, "oneOf", SchemaChangeKind::AnyOf);
         }
@@ -144,22 +147,22 @@ fn any_of<'s>(
             inline.merge(&mut part, common.clone(), union.name);
             let mut part = inline.emit(part);
             is_nullable |= part.shift_remove("nullable").is_some();
-            splice(part, &mut each);
+            push_alternative(part, &mut each);
         }
-        let mut sent = annotations(&flat, DescriptionNotes::default(), &mut inline.changes);
-        sent.insert("anyOf".to_owned(), Value::Array(each));
-        sent
+        let mut output = annotations(&flat, DescriptionNotes::default(), &mut inline.changes);
+        output.insert("anyOf".to_owned(), Value::Array(each));
+        output
     } else if let Some((at, only)) = others.pop() {
         let part = inline.read(&at, only);
         inline.merge(&mut flat, part, union.name);
         inline.emit(flat)
     } else {
-        return null(inline, &flat);
+        return null_schema(inline, &flat);
     };
     if is_nullable {
-        sent.insert("nullable".to_owned(), json!(true));
+        output.insert("nullable".to_owned(), json!(true));
     }
-    sent
+    output
 }
 
 /// Returns `true` if a schema accepts `null` only, without other assertions.
@@ -173,19 +176,19 @@ fn is_null(schema: &Value) -> bool {
     says_so && schema.as_object().is_some_and(|it| it.iter().all(is_silent))
 }
 
-fn null(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, Value> {
+fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, Value> {
     let is_rule = |name: &str| {
         is_assertion(name) && subject(name).is_none() && !matches!(name, "type" | "enum" | "const")
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
     inline.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
-    let mut sent = annotations(flat, DescriptionNotes::default(), &mut inline.changes);
-    sent.insert("type".to_owned(), json!("null"));
-    sent
+    let mut output = annotations(flat, DescriptionNotes::default(), &mut inline.changes);
+    output.insert("type".to_owned(), json!("null"));
+    output
 }
 
 /// Derives a schema for any value. Gemini requires a type, so it becomes `anyOf` several types.
-fn anything<'s>(
+fn any_value_schema<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
     mut notes: DescriptionNotes,
@@ -196,15 +199,15 @@ fn anything<'s>(
     if !flat.required.is_empty() {
         inline.report(&flat.at, "required", SchemaChangeKind::Dropped);
     }
-    let mut sent = annotations(flat, notes, &mut inline.changes);
+    let mut output = annotations(flat, notes, &mut inline.changes);
     if let Value::Object(any) = any_value() {
-        sent.extend(any);
+        output.extend(any);
     }
-    sent
+    output
 }
 
 /// Derives a schema of a single type.
-fn plain<'s>(
+fn single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
     name: &str,
@@ -223,16 +226,16 @@ fn plain<'s>(
             KeywordAction::Describe => inline.changes.push(notes.add(&entry.at, entry.name, entry.value)),
         }
     }
-    fix_values(inline, flat, name, &mut notes, &mut rules);
-    let mut sent = annotations(flat, notes, &mut inline.changes);
-    sent.insert("type".to_owned(), json!(name));
-    sent.append(&mut rules);
+    add_enum(inline, flat, name, &mut notes, &mut rules);
+    let mut output = annotations(flat, notes, &mut inline.changes);
+    output.insert("type".to_owned(), json!(name));
+    output.append(&mut rules);
     match name {
-        "array" => drop(sent.insert("items".to_owned(), items(inline, flat))),
-        "object" => fill_object(inline, flat, &mut sent),
+        "array" => drop(output.insert("items".to_owned(), items_schema(inline, flat))),
+        "object" => fill_object(inline, flat, &mut output),
         _ => {}
     }
-    sent
+    output
 }
 
 /// The treatment of a keyword in a schema of a single type.
@@ -265,7 +268,7 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
 }
 
 /// Adds `enum` and `const`, which are supported for non-empty strings only.
-fn fix_values(
+fn add_enum(
     inline: &mut Inliner<'_>,
     flat: &FlatSchema<'_>,
     name: &str,
@@ -291,7 +294,7 @@ fn fix_values(
 }
 
 /// Derives the required `items` of an array. The items of a tuple become alternatives.
-fn items<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
+fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
     let rest = flat.keyword("items").filter(|it| !it.value.is_array() && it.value != &Value::Bool(false));
@@ -308,9 +311,9 @@ fn items<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     if let Some(rest) = rest {
         each.push(inline.schema(&join(&rest.at, "items"), rest.value));
     }
-    each.into_iter().reduce(either).map_or_else(
+    each.into_iter().reduce(union_of).map_or_else(
         || {
-            Value::Object(anything(
+            Value::Object(any_value_schema(
                 inline,
                 &FlatSchema { at: flat.at.clone(), ..FlatSchema::default() },
                 DescriptionNotes::default(),
@@ -320,7 +323,7 @@ fn items<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     )
 }
 
-fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, sent: &mut Map<String, Value>) {
+fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut Map<String, Value>) {
     let mut properties: Map<String, Value> = Map::new();
     for property in &flat.properties {
         if property.value == &Value::Bool(false) && !flat.required.contains(&property.name) {
@@ -332,7 +335,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, sent: &mut M
             // Several alternatives of the root may have a property of this name.
             Some(Value::Object(known)) => {
                 inline.report(&property.at, "type", SchemaChangeKind::AnyOf);
-                *known = either(std::mem::take(known), schema);
+                *known = union_of(std::mem::take(known), schema);
             }
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
         }
@@ -345,16 +348,16 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, sent: &mut M
         }
     }
     if !properties.is_empty() {
-        sent.insert("properties".to_owned(), Value::Object(properties));
+        output.insert("properties".to_owned(), Value::Object(properties));
     }
     if !flat.required.is_empty() {
-        sent.insert("required".to_owned(), json!(flat.required));
+        output.insert("required".to_owned(), json!(flat.required));
     }
 }
 
 /// Appends an alternative. Alternatives must not be nested, so a nested `anyOf` is flattened and
 /// each of its parts gets the annotations.
-fn splice(mut part: Map<String, Value>, each: &mut Vec<Value>) {
+fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));
         return;
@@ -370,7 +373,7 @@ fn splice(mut part: Map<String, Value>, each: &mut Vec<Value>) {
 }
 
 /// Derives a schema for the values of either of two schemas. Two enums are merged.
-fn either(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
+fn union_of(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
     if one == other {
         return one;
     }
@@ -387,11 +390,11 @@ fn either(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<Str
     }
     let is_nullable = [&mut one, &mut other].map(|it| it.shift_remove("nullable").is_some()).contains(&true);
     let mut each = Vec::new();
-    splice(one, &mut each);
-    splice(other, &mut each);
-    let mut sent = Map::from_iter([("anyOf".to_owned(), Value::Array(each))]);
+    push_alternative(one, &mut each);
+    push_alternative(other, &mut each);
+    let mut output = Map::from_iter([("anyOf".to_owned(), Value::Array(each))]);
     if is_nullable {
-        sent.insert("nullable".to_owned(), json!(true));
+        output.insert("nullable".to_owned(), json!(true));
     }
-    sent
+    output
 }

@@ -63,10 +63,10 @@ impl<'s> Inliner<'s> {
         let outside = self.open.len();
         self.open.extend(targets);
         self.nesting += 1;
-        let sent = (self.derive)(self, flat);
+        let output = (self.derive)(self, flat);
         self.nesting -= 1;
         self.open.truncate(outside);
-        sent
+        output
     }
 
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
@@ -129,7 +129,7 @@ pub(super) fn any_value() -> Value {
 /// The replacement for a subschema that is not inlined.
 fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
-    let mut sent: Map<_, _> = described.into_iter().collect();
+    let mut output: Map<_, _> = described.into_iter().collect();
     let any = match types(flat).map(|types| types.names).as_deref() {
         Ok([name]) => any_of_type(name),
         Ok(names) => json!({"anyOf": names.iter().map(|name| any_of_type(name)).collect::<Vec<_>>()}),
@@ -137,9 +137,9 @@ fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
         Err(_) => any_of_type("object"),
     };
     if let Value::Object(any) = any {
-        sent.extend(any);
+        output.extend(any);
     }
-    sent
+    output
 }
 
 fn any_of_type(name: &str) -> Value {

@@ -133,12 +133,12 @@ impl<'s> Union<'s> {
     }
 
     /// Drops `additionalProperties` if the root has properties from alternatives now.
-    fn drop_additional_properties(&mut self, root: &Map<String, Value>, sent: &mut Map<String, Value>) {
+    fn drop_additional_properties(&mut self, root: &Map<String, Value>, output: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
         let is_exact = root.get("additionalProperties").is_none_or(|it| it == &Value::Bool(true));
         if !is_exact && !self.properties.iter().all(|(name, _)| is_own(name)) {
-            sent.shift_remove("additionalProperties");
+            output.shift_remove("additionalProperties");
             self.changes.push(SchemaChange::new("", "additionalProperties", SchemaChangeKind::Dropped));
         }
     }

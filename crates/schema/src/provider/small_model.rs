@@ -38,31 +38,31 @@ const KEPT: [&str; 17] = [
 /// Derives the schema and the report of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
-    let mut sent = inline.schema("", root);
+    let mut output = inline.schema("", root);
     // A tool without arguments has explicit empty properties.
-    if !["anyOf", "oneOf"].iter().any(|union| sent.contains_key(*union)) {
-        sent.entry("properties").or_insert_with(|| json!({}));
+    if !["anyOf", "oneOf"].iter().any(|union| output.contains_key(*union)) {
+        output.entry("properties").or_insert_with(|| json!({}));
     }
-    (Value::Object(sent), inline.into_changes())
+    (Value::Object(output), inline.into_changes())
 }
 
 fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String, Value> {
-    let mut sent = Map::new();
+    let mut output = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = keyword(inline, entry) {
             // The derived schema has no `$schema`, so the tuple keyword of draft-07 is renamed.
             let is_tuple = entry.name == "items" && value.is_array();
-            sent.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
+            output.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
     }
     if !flat.properties.is_empty() {
         let properties = properties(inline, &flat);
-        sent.insert("properties".to_owned(), Value::Object(properties));
+        output.insert("properties".to_owned(), Value::Object(properties));
     }
     if !flat.required.is_empty() {
-        sent.insert("required".to_owned(), json!(flat.required));
+        output.insert("required".to_owned(), json!(flat.required));
     }
-    sent
+    output
 }
 
 /// Derives a keyword. Returns `None` if it is dropped.

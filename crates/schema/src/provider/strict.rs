@@ -19,17 +19,17 @@ const MAX_NESTING: usize = 32;
 /// Derives the schema and the report of changes. Fails with the reason why it cannot be strict.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
-    let mut sent = strict.root(root)?;
+    let mut output = strict.root(root)?;
     let mut definitions = Map::new();
     while let Some((name, pointer, schema)) = strict.open.pop_front() {
         definitions.insert(name, Value::Object(strict.schema(&pointer, schema)?));
     }
     if !definitions.is_empty() {
-        sent.insert("$defs".to_owned(), Value::Object(definitions));
+        output.insert("$defs".to_owned(), Value::Object(definitions));
     }
-    let sent = Value::Object(sent);
-    limits::check(&sent)?;
-    Ok((sent, strict.changes))
+    let output = Value::Object(output);
+    limits::check(&output)?;
+    Ok((output, strict.changes))
 }
 
 /// Derives a strict schema. Each reference target becomes a definition.
@@ -99,13 +99,13 @@ impl<'s> Strict<'s> {
             return self.plain(&flat, &names, notes, false);
         }
         // Each keyword constrains one type, so splitting by type is exact.
-        let mut sent = annotations(&flat, notes, &mut self.changes);
+        let mut output = annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
         let alternatives =
             names.iter().map(|name| self.plain(&bare, &[*name], DescriptionNotes::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
-        sent.insert("anyOf".to_owned(), json!(alternatives));
-        Ok(sent)
+        output.insert("anyOf".to_owned(), json!(alternatives));
+        Ok(output)
     }
 
     /// A reference. It must have no siblings, so annotations go around it.
@@ -118,12 +118,12 @@ impl<'s> Strict<'s> {
         let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
-        let mut sent = annotations(flat, DescriptionNotes::default(), &mut self.changes);
-        if sent.is_empty() {
+        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        if output.is_empty() {
             return Ok(reference);
         }
-        sent.insert("anyOf".to_owned(), json!([reference]));
-        Ok(sent)
+        output.insert("anyOf".to_owned(), json!([reference]));
+        Ok(output)
     }
 
     /// The name of a definition: the last token of its pointer, made unique.
@@ -180,7 +180,7 @@ impl<'s> Strict<'s> {
         if union.name == "oneOf" {
             self.changes.push(SchemaChange::new(&union.at, "oneOf", SchemaChangeKind::AnyOf));
         }
-        let mut sent = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
         let common = flat.assertions_only();
         let mut any_of = Vec::new();
         for (index, alternative) in alternatives.iter().enumerate() {
@@ -193,8 +193,8 @@ impl<'s> Strict<'s> {
                 self.emit(merged)?
             });
         }
-        sent.insert("anyOf".to_owned(), json!(any_of));
-        Ok(sent)
+        output.insert("anyOf".to_owned(), json!(any_of));
+        Ok(output)
     }
 
     fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {

@@ -44,7 +44,7 @@ fn optional_properties_become_required_and_nullable() {
         }, "required": ["a"], "$defs": {"n": {"type": "number"}}}),
         expect![[r##"
             {"type":"object","properties":{"a":{"description":"How many.","type":"integer","minimum":1},"b":{"description":"Which.","anyOf":[{"type":"string","enum":["x","y"]},{"type":"null"}]},"c":{"anyOf":[{"type":"object","properties":{"d":{"type":"boolean"}},"required":["d"],"additionalProperties":false},{"type":"null"}]},"e":{"anyOf":[{"type":"array","maxItems":3,"items":{"type":"string"}},{"type":"null"}]},"f":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]},"g":{"type":["string","null"]},"h":{"anyOf":[{"type":"integer","const":1},{"type":"null"}]}},"required":["a","b","c","e","f","g","h"],"additionalProperties":false,"$defs":{"n":{"type":"number"}}}, strict
-            `type` at /properties/g: must be given, with null for absent"##]],
+            `type` at /properties/g: required, with null for absent"##]],
     );
 }
 
@@ -248,7 +248,7 @@ fn unsupported_keywords_move_to_the_description() {
             `format` at /properties/page: stated only in the description
             `examples` at /properties/page: left out
             `uniqueItems` at /properties/tags: stated only in the description
-            `type` at /properties/size: taken from the other keywords"##]],
+            `type` at /properties/size: derived from the other keywords"##]],
     );
 }
 

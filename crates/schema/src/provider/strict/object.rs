@@ -31,29 +31,29 @@ impl<'s> Strict<'s> {
                 }
             }
         }
-        let mut sent = annotations(flat, notes, &mut self.changes);
-        sent.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
-        fix_values(flat, types, &mut sent)?;
-        sent.append(&mut rules);
+        let mut output = annotations(flat, notes, &mut self.changes);
+        output.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
+        add_enum(flat, types, &mut output)?;
+        output.append(&mut rules);
         if types.contains(&"array") {
-            self.fill_array(flat, &mut sent)?;
+            self.fill_array(flat, &mut output)?;
         }
         if types.contains(&"object") {
-            self.fill_object(flat, is_root, &mut sent)?;
+            self.fill_object(flat, is_root, &mut output)?;
         }
-        Ok(sent)
+        Ok(output)
     }
 
     fn fill_array(
         &mut self,
         flat: &FlatSchema<'s>,
-        sent: &mut Map<String, Value>,
+        output: &mut Map<String, Value>,
     ) -> Result<(), SchemaChange> {
         let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
             return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
         };
         let items = self.schema(&join(&items.at, "items"), items.value)?;
-        sent.insert("items".to_owned(), Value::Object(items));
+        output.insert("items".to_owned(), Value::Object(items));
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl<'s> Strict<'s> {
         &mut self,
         flat: &FlatSchema<'s>,
         is_root: bool,
-        sent: &mut Map<String, Value>,
+        output: &mut Map<String, Value>,
     ) -> Result<(), SchemaChange> {
         reject_undeclared(flat, is_root)?;
         let mut properties = Map::new();
@@ -72,7 +72,7 @@ impl<'s> Strict<'s> {
                 continue;
             }
             let mut schema = self.schema(&property.at, property.value)?;
-            if !is_required && takes_null(&schema) {
+            if !is_required && accepts_null(&schema) {
                 self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
             } else if !is_required {
                 schema = nullable(schema);
@@ -80,9 +80,9 @@ impl<'s> Strict<'s> {
             properties.insert(property.name.to_owned(), Value::Object(schema));
         }
         let required: Vec<_> = properties.keys().cloned().collect();
-        sent.insert("properties".to_owned(), Value::Object(properties));
-        sent.insert("required".to_owned(), json!(required));
-        sent.insert("additionalProperties".to_owned(), Value::Bool(false));
+        output.insert("properties".to_owned(), Value::Object(properties));
+        output.insert("required".to_owned(), json!(required));
+        output.insert("additionalProperties".to_owned(), Value::Bool(false));
         Ok(())
     }
 }
@@ -112,10 +112,10 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
 
 /// Adds `enum` and `const`, restricted to values of the given types. Other values are invalid
 /// anyway.
-fn fix_values(
+fn add_enum(
     flat: &FlatSchema<'_>,
     types: &[&str],
-    sent: &mut Map<String, Value>,
+    output: &mut Map<String, Value>,
 ) -> Result<(), SchemaChange> {
     let Some(mut values) = constants(flat) else { return Ok(()) };
     values.retain(|value| types.iter().any(|name| is_of(value, name)));
@@ -123,17 +123,17 @@ fn fix_values(
         return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are not scalars"));
     }
     match values.as_slice() {
-        [only] if flat.keyword("const").is_some() => sent.insert("const".to_owned(), (*only).clone()),
-        _ => sent.insert("enum".to_owned(), json!(values)),
+        [only] if flat.keyword("const").is_some() => output.insert("const".to_owned(), (*only).clone()),
+        _ => output.insert("enum".to_owned(), json!(values)),
     };
     Ok(())
 }
 
 /// Returns `true` if a strict schema accepts `null`. References are not followed: allowing `null`
 /// twice does no harm.
-fn takes_null(schema: &Map<String, Value>) -> bool {
+fn accepts_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
-        return alternatives.iter().filter_map(Value::as_object).any(takes_null);
+        return alternatives.iter().filter_map(Value::as_object).any(accepts_null);
     }
     let is_typed = match schema.get("type") {
         Some(Value::Array(names)) => names.iter().any(|name| name == "null"),

@@ -61,8 +61,8 @@ fn schema_of_a_typical_order() {
             `additionalProperties` at /: left out
             `format` at /$defs/Item/properties/count: left out
             `title` at /properties/note: left out
-            `type` at /properties/note: left out instead of null
-            `type` at /properties/when: left out instead of null"#]],
+            `type` at /properties/note: absent instead of null
+            `type` at /properties/when: absent instead of null"#]],
     );
 }
 
@@ -82,14 +82,14 @@ fn recursive_tree_is_inlined_once() {
         tree.clone(),
         &expect![[r#"
         {"type":"object","properties":{"root":{"description":"A node.","type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
-        `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
+        `$ref` at /$defs/node/properties/children/items: not inlined, any value of its type is allowed"#]],
     );
     check_target(
         Small,
         tree,
         &expect![[r#"
         {"type":"object","properties":{"root":{"type":"object","description":"A node.","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"description":"A node.","type":"object"}}}}}}, not strict
-        `$ref` at /$defs/node/properties/children/items: not written out again, any value of its type is offered"#]],
+        `$ref` at /$defs/node/properties/children/items: not inlined, any value of its type is allowed"#]],
     );
     let root = json!({"properties": {"next": {"$ref": "#"}, "list": {"type": "array", "items": {"$ref": "#/properties/list"}}}});
     check_target(
@@ -97,16 +97,16 @@ fn recursive_tree_is_inlined_once() {
         root.clone(),
         &expect![[r#"
             {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
-            `$ref` at /properties/next: not written out again, any value of its type is offered
-            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+            `$ref` at /properties/next: not inlined, any value of its type is allowed
+            `$ref` at /properties/list/items: not inlined, any value of its type is allowed"#]],
     );
     check_target(
         Small,
         root,
         &expect![[r#"
             {"type":"object","properties":{"next":{"type":"object"},"list":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}}}}}}, not strict
-            `$ref` at /properties/next: not written out again, any value of its type is offered
-            `$ref` at /properties/list/items: not written out again, any value of its type is offered"#]],
+            `$ref` at /properties/next: not inlined, any value of its type is allowed
+            `$ref` at /properties/list/items: not inlined, any value of its type is allowed"#]],
     );
 }
 
@@ -132,7 +132,7 @@ fn tagged_alternatives_are_kept() {
         shape,
         &expect![[r#"
         {"type":"object","properties":{"shape":{"oneOf":[{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"]},{"type":"object","properties":{"kind":{"const":"square"},"side":{"type":"number"}},"required":["kind","side"]}],"description":"What to draw."}}}, not strict
-        `type` at /properties/shape: left out instead of null"#]],
+        `type` at /properties/shape: absent instead of null"#]],
     );
     let root = json!({"oneOf": [
         {"properties": {"action": {"const": "open"}, "path": {"type": "string"}}, "required": ["action", "path"]},
@@ -175,20 +175,20 @@ fn keywords_rejected_by_gemini_are_replaced() {
         refused,
         &expect![[r#"
             {"type":"object","properties":{"any":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"anything":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"pair":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"integer"}]}},"level":{"description":"enum: [1,2,3]","type":"integer"},"empty":{"type":"string","format":"enum","enum":["a"]},"mixed":{"anyOf":[{"type":"string","format":"enum","enum":["a"]},{"description":"enum: [\"a\",1,null]","type":"integer"}],"nullable":true},"url":{"description":"format: \"uri\"","type":"string"},"types":{"description":"A number, or its name.","anyOf":[{"type":"string"},{"type":"number"}],"nullable":true},"nested":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"boolean"}],"nullable":true},"map":{"description":"additionalProperties: {\"type\":\"integer\"}","type":"object"},"step":{"description":"multipleOf: 5; exclusiveMaximum: 100","type":"integer"},"code":{"description":"pattern: \"^(?!x)\"","type":"string"},"object":{"type":"object","properties":{"a":{"type":"string"},"b":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"required":["a","b"]},"nullable":{"type":"object","properties":{"a":{"type":"string"}},"nullable":true},"nothing":{"type":"null"}}}, not strict
-            `type` at /properties/any: only some of the values that fit are offered
-            `type` at /properties/anything: only some of the values that fit are offered
-            `type` at /properties/list: only some of the values that fit are offered
+            `type` at /properties/any: some valid values are removed
+            `type` at /properties/anything: some valid values are removed
+            `type` at /properties/list: some valid values are removed
             `items` at /properties/pair: left out
             `prefixItems` at /properties/pair: sent as `anyOf`, so that several alternatives may fit
             `enum` at /properties/level: stated only in the description
-            `enum` at /properties/empty: only some of the values that fit are offered
+            `enum` at /properties/empty: some valid values are removed
             `enum` at /properties/mixed: stated only in the description
             `format` at /properties/url: stated only in the description
             `additionalProperties` at /properties/map: stated only in the description
             `multipleOf` at /properties/step: stated only in the description
             `exclusiveMaximum` at /properties/step: stated only in the description
             `pattern` at /properties/code: stated only in the description
-            `required` at /properties/object: only some of the values that fit are offered"#]],
+            `required` at /properties/object: some valid values are removed"#]],
     );
     let tuple = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -222,10 +222,10 @@ fn first_of_conflicting_keywords_is_kept() {
         {"type":"object","maxProperties":3,"minProperties":2,"properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"integer"},"d":{"description":"not: {\"type\":\"string\"}","anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]},"e":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"object"}]}},"required":["a"]}, not strict
         `type` at /allOf/1/properties/a: left out
         `maxProperties` at /$defs/more: left out
-        `type` at /$defs/more/properties/d: only some of the values that fit are offered
+        `type` at /$defs/more/properties/d: some valid values are removed
         `not` at /$defs/more/properties/d: stated only in the description
         `$ref` at /$defs/more/properties/e: left out
-        `type` at /$defs/more/properties/e: only some of the values that fit are offered"#]],
+        `type` at /$defs/more/properties/e: some valid values are removed"#]],
     );
     check_target(
         Small,
