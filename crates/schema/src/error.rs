@@ -43,8 +43,8 @@ pub enum SchemaFault {
     /// A reference without a target.
     #[error("reference {0:?} leads nowhere")]
     UnresolvedReference(String),
-    /// A subschema has an `$id`, and the document has references. Implementations disagree about
-    /// the base of such references.
+    /// A subschema has an `$id`, and the document has references. Their targets would depend on the
+    /// implementation.
     #[error("`$id` {0:?} inside a document with references")]
     NestedId(String),
     /// Two subschemas have the same anchor.
