@@ -62,7 +62,7 @@ pub enum SchemaTarget {
     ///
     /// Other constraints are moved to the `description` if they are short.
     Gemini,
-    /// A reduced JSON Schema for small models, which long schemas distract.
+    /// A reduced JSON Schema for small models. Long schemas distract them.
     ///
     /// - No references: targets are inlined. A recursive reference becomes any value of its type.
     /// - No titles, no identifiers, and no keywords for validators only, such as `if`, `not` or

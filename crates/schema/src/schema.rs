@@ -100,7 +100,7 @@ impl Schema {
                 Ok(Self(Arc::new(Inner::new(value, validator))))
             }
             Err(error) => {
-                preflight::dismantle(value);
+                preflight::drop_iteratively(value);
                 Err(error)
             }
         }
@@ -171,7 +171,7 @@ impl Schema {
     /// Replaces the root without another preflight. The new root may only add a few keywords, so
     /// the checked limits still hold.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
-        let validator = self.0.validator.of_same_draft(&value)?;
+        let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
     }
 

@@ -77,7 +77,7 @@ impl SchemaValidator {
     }
 
     /// Compiles another schema in the dialect of this one.
-    pub(super) fn of_same_draft(&self, schema: &Value) -> Result<Self, SchemaError> {
+    pub(super) fn recompile(&self, schema: &Value) -> Result<Self, SchemaError> {
         Self::compile(schema, self.draft())
     }
 

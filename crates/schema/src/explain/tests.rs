@@ -7,7 +7,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Compares the violations of a value, as a model reads them.
+/// Checks the violations of a value, as a model reads them.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();

@@ -1,4 +1,4 @@
-//! Violations of unions: selection of the alternative that the value was probably written for.
+//! Violations of unions, for the alternative that the model probably intended.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -8,7 +8,7 @@ use super::super::violation::{LISTED, Violation, Violations};
 use super::super::{text, union_guards};
 use super::{Explainer, explain};
 
-/// The distance between a value and an alternative, derived from an error, from far to near.
+/// The similarity of a value to an alternative, derived from an error, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
     /// Another type.

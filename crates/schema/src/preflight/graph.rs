@@ -103,7 +103,7 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// All subschemas. Edges are indices into this list.
+    /// All subschemas. [`Edge::node`] is an index into this list.
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }

@@ -116,7 +116,7 @@ pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
 
 /// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts
 /// the stack.
-pub(crate) fn dismantle(value: Value) {
+pub(crate) fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {

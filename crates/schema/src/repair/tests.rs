@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
-/// Compares the repaired value and its repairs, under the default policy.
+/// Checks the repaired value and its repairs, under the default policy.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();

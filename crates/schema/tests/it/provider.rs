@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// Compares the strict schema and its changes.
+/// Checks the strict schema and its changes.
 #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);

@@ -150,12 +150,12 @@ impl Writer<'_> {
 }
 
 /// All forms of a value in a strict schema, with `null` for absent properties. There may be none.
-fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
+fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
-        return written(root, root.pointer(&reference[1..]).unwrap(), value);
+        return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
     }
     if let Some(parts) = schema["anyOf"].as_array() {
-        return parts.iter().flat_map(|part| written(root, part, value)).take(50).collect();
+        return parts.iter().flat_map(|part| strict_forms(root, part, value)).take(50).collect();
     }
     match value {
         Value::Object(members) if schema["type"] == "object" => {
@@ -164,13 +164,13 @@ fn written(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
                 return Vec::new();
             }
             properties.iter().fold(vec![json!({})], |objects, (name, property)| {
-                let forms = written(root, property, members.get(name).unwrap_or(&Value::Null));
+                let forms = strict_forms(root, property, members.get(name).unwrap_or(&Value::Null));
                 combined(&objects, &forms, |object, form| object[name] = form)
             })
         }
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
-                combined(&lists, &written(root, &schema["items"], item), |list, form| {
+                combined(&lists, &strict_forms(root, &schema["items"], item), |list, form| {
                     list.as_array_mut().unwrap().push(form);
                 })
             })
@@ -233,7 +233,7 @@ proptest! {
         let closed = Schema::new(closed(&given)).unwrap();
         prop_assume!(derived.strict && schema.is_valid(&value) && closed.is_valid(&value));
         let sent = Schema::new(derived.value.clone()).unwrap();
-        let forms = written(&derived.value, &derived.value, &value);
+        let forms = strict_forms(&derived.value, &derived.value, &value);
         let arrives = |form: &Value| {
             let (arrived, _) = repair(&schema, form.clone(), RepairPolicy::Default);
             sent.is_valid(form) && schema.is_valid(&arrived)
