@@ -41,7 +41,7 @@ pub enum SchemaFault {
     #[error("reference {0:?} leaves the document: only `#`, `#/...` and `#name` are followed")]
     RemoteReference(String),
     /// A reference without a target.
-    #[error("reference {0:?} leads nowhere")]
+    #[error("reference {0:?} has no target")]
     UnresolvedReference(String),
     /// A subschema has an `$id`, and the document has references. Their targets would depend on the
     /// implementation.

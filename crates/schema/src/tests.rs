@@ -11,7 +11,7 @@ fn schema(value: Value) -> Schema {
 }
 
 /// Checks the violations of a value, as a model reads them.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
     expected.assert_eq(&violations.to_string());

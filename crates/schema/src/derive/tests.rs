@@ -1,6 +1,6 @@
 //! Behaviour A1, A6, A8.
 
-#![allow(dead_code, reason = "the types are only described")]
+#![allow(dead_code, reason = "only the schemas of the types are used")]
 
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::Schema;
 
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check<T: JsonSchema>(expected: Expect) {
     expected.assert_eq(&format!("{:#}", Schema::from_type::<T>().unwrap().as_value()));
 }

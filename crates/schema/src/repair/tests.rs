@@ -5,7 +5,7 @@ use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
 /// Checks the repaired value and its repairs, under the default policy.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();
     let (strict, none) = repair(&schema, value.clone(), RepairPolicy::Strict);
@@ -31,7 +31,7 @@ fn check_valid(schema: &Value, value: Value) {
 }
 
 /// An object with one required property.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn of(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }

@@ -11,7 +11,7 @@ use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
 /// Checks the strict schema and its changes.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
 }
