@@ -187,22 +187,22 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
         let value = value(it);
         quote!(schema.keyword(#name, #value);)
     };
-    let range = range.iter().flat_map(|(_, Bounds { start, end, is_open })| {
+    let range = range.iter().flat_map(|(_, Bounds { start, end, is_end_exclusive })| {
         let least = start.iter().map(|start| {
             let start = value(start);
             quote!(schema.at_least(#start);)
         });
         let most = end.iter().map(|end| {
             let most = value(end);
-            if *is_open { keyword("exclusiveMaximum", end) } else { quote!(schema.at_most(#most);) }
+            if *is_end_exclusive { keyword("exclusiveMaximum", end) } else { quote!(schema.at_most(#most);) }
         });
         least.chain(most).collect::<Vec<_>>()
     });
-    let length = length.iter().map(|(_, Bounds { start, end, is_open })| {
+    let length = length.iter().map(|(_, Bounds { start, end, is_end_exclusive })| {
         let least = start.as_ref().map_or_else(|| quote!(0), ToTokens::to_token_stream);
         let most = match end {
             None => quote!(::core::option::Option::None),
-            Some(end) if *is_open => quote!(::core::option::Option::Some((#end) - 1)),
+            Some(end) if *is_end_exclusive => quote!(::core::option::Option::Some((#end) - 1)),
             Some(end) => quote!(::core::option::Option::Some(#end)),
         };
         quote!(schema.length(#least, #most);)
@@ -258,8 +258,8 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let shared = Ident::new("shared", Span::mixed_site());
     let value = match tool.receiver() {
         None => None,
-        Some(Receiver::Borrowed) => Some(quote!(&**#shared)),
-        Some(Receiver::Counted) => Some(quote!(::core::clone::Clone::clone(#shared))),
+        Some(Receiver::Ref) => Some(quote!(&**#shared)),
+        Some(Receiver::Arc) => Some(quote!(::core::clone::Clone::clone(#shared))),
     };
     let arguments = value.into_iter().chain(values);
     let call = match &tool.owner {

@@ -37,8 +37,8 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     }
 }
 
-/// Checks the trait bounds of a tool without errors, so that the compiler reports them at the same
-/// time.
+/// Generates the trait bounds on parameters and output. The compiler then reports unmet bounds
+/// together with the errors of the macro.
 pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;

@@ -21,7 +21,7 @@ pub(crate) struct Bounds {
     pub(crate) start: Option<Expr>,
     pub(crate) end: Option<Expr>,
     /// Set if the end is exclusive.
-    pub(crate) is_open: bool,
+    pub(crate) is_end_exclusive: bool,
 }
 
 /// The content of the attribute's parentheses.
@@ -88,8 +88,8 @@ impl Setting {
         let key = self.key.clone();
         match self.value()? {
             Expr::Range(ExprRange { start, limits, end, .. }) if start.is_some() || end.is_some() => {
-                let is_open = matches!(limits, RangeLimits::HalfOpen(_));
-                Ok(Bounds { start: start.map(|it| *it), end: end.map(|it| *it), is_open })
+                let is_end_exclusive = matches!(limits, RangeLimits::HalfOpen(_));
+                Ok(Bounds { start: start.map(|it| *it), end: end.map(|it| *it), is_end_exclusive })
             }
             other => Err(Error::new_spanned(other, format!("`{key}` needs a range: `{key} = 1..=10`"))),
         }

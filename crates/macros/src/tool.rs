@@ -38,9 +38,9 @@ pub(crate) struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// `&self`
-    Borrowed,
+    Ref,
     /// `self: Arc<Self>`
-    Counted,
+    Arc,
 }
 
 /// Expands the function and its tool, or the errors with a fallback.
@@ -79,8 +79,8 @@ impl Tool {
     /// The receiver of the method. `None` if there is none, or if it is not supported.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
-            ReceiverKind::Reference(_, _, None) => Some(Receiver::Borrowed),
-            ReceiverKind::Typed(_, ty) if is_named(ty, "Arc") && !is_reference(ty) => Some(Receiver::Counted),
+            ReceiverKind::Reference(_, _, None) => Some(Receiver::Ref),
+            ReceiverKind::Typed(_, ty) if is_named(ty, "Arc") && !is_reference(ty) => Some(Receiver::Arc),
             _ => None,
         }
     }

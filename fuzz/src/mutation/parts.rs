@@ -14,7 +14,7 @@ pub(super) fn random_part_mut<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut
     root.pointer_mut(&pointer).expect("the pointer is from this document")
 }
 
-/// Returns a reference to a random part of a document.
+/// Returns the value of a `$ref` to a random part of a document.
 pub(super) fn reference(root: &Value, rng: &mut Rng) -> String {
     format!("#{}", pointer(root, rng).replace('%', "%25"))
 }

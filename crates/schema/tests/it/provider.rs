@@ -34,8 +34,8 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
 fn optional_properties_become_required_and_nullable() {
     check(
         json!({"properties": {
-            "a": {"type": "integer", "minimum": 1, "description": "How many."},
-            "b": {"type": "string", "enum": ["x", "y"], "description": "Which."},
+            "a": {"type": "integer", "minimum": 1, "description": "Number of results."},
+            "b": {"type": "string", "enum": ["x", "y"], "description": "Sort order."},
             "c": {"type": "object", "properties": {"d": {"type": "boolean"}}, "required": ["d"]},
             "e": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
             "f": {"$ref": "#/$defs/n"},
@@ -43,7 +43,7 @@ fn optional_properties_become_required_and_nullable() {
             "h": {"const": 1},
         }, "required": ["a"], "$defs": {"n": {"type": "number"}}}),
         expect![[r##"
-            {"type":"object","properties":{"a":{"description":"How many.","type":"integer","minimum":1},"b":{"description":"Which.","anyOf":[{"type":"string","enum":["x","y"]},{"type":"null"}]},"c":{"anyOf":[{"type":"object","properties":{"d":{"type":"boolean"}},"required":["d"],"additionalProperties":false},{"type":"null"}]},"e":{"anyOf":[{"type":"array","maxItems":3,"items":{"type":"string"}},{"type":"null"}]},"f":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]},"g":{"type":["string","null"]},"h":{"anyOf":[{"type":"integer","const":1},{"type":"null"}]}},"required":["a","b","c","e","f","g","h"],"additionalProperties":false,"$defs":{"n":{"type":"number"}}}, strict
+            {"type":"object","properties":{"a":{"description":"Number of results.","type":"integer","minimum":1},"b":{"description":"Sort order.","anyOf":[{"type":"string","enum":["x","y"]},{"type":"null"}]},"c":{"anyOf":[{"type":"object","properties":{"d":{"type":"boolean"}},"required":["d"],"additionalProperties":false},{"type":"null"}]},"e":{"anyOf":[{"type":"array","maxItems":3,"items":{"type":"string"}},{"type":"null"}]},"f":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]},"g":{"type":["string","null"]},"h":{"anyOf":[{"type":"integer","const":1},{"type":"null"}]}},"required":["a","b","c","e","f","g","h"],"additionalProperties":false,"$defs":{"n":{"type":"number"}}}, strict
             `type` at /properties/g: required, with null for absent"##]],
     );
 }
@@ -139,12 +139,12 @@ fn all_of_is_merged_if_that_is_exact() {
 #[test]
 fn one_of_becomes_any_of() {
     check(
-        json!({"properties": {"shape": {"description": "What.", "oneOf": [
+        json!({"properties": {"shape": {"description": "The shape.", "oneOf": [
             {"type": "object", "properties": {"kind": {"const": "dot"}}, "required": ["kind"]},
             {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
         ]}}, "required": ["shape"]}),
         expect![[r#"
-            {"type":"object","properties":{"shape":{"description":"What.","anyOf":[{"type":"object","properties":{"kind":{"type":"string","const":"dot"}},"required":["kind"],"additionalProperties":false},{"type":"object","properties":{"kind":{"type":"string","const":"circle"},"r":{"type":"number"}},"required":["kind","r"],"additionalProperties":false}]}},"required":["shape"],"additionalProperties":false}, strict
+            {"type":"object","properties":{"shape":{"description":"The shape.","anyOf":[{"type":"object","properties":{"kind":{"type":"string","const":"dot"}},"required":["kind"],"additionalProperties":false},{"type":"object","properties":{"kind":{"type":"string","const":"circle"},"r":{"type":"number"}},"required":["kind","r"],"additionalProperties":false}]}},"required":["shape"],"additionalProperties":false}, strict
             `oneOf` at /properties/shape: sent as `anyOf`, so that several alternatives may fit"#]],
     );
     check(
@@ -228,7 +228,7 @@ fn unsupported_keywords_move_to_the_description() {
             "$schema": "http://json-schema.org/draft-07/schema#",
             "title": "Find",
             "properties": {
-                "query": {"type": "string", "description": "What.", "minLength": 1, "default": "a", "pattern": "^(?!x)"},
+                "query": {"type": "string", "description": "The query.", "minLength": 1, "default": "a", "pattern": "^(?!x)"},
                 "at": {"type": "string", "format": "date", "pattern": "^2"},
                 "page": {"type": "string", "format": "uri", "examples": ["x".repeat(200)]},
                 "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": true, "minLength": 7},
@@ -241,7 +241,7 @@ fn unsupported_keywords_move_to_the_description() {
             "definitions": {"less than": {"type": "number"}},
         }),
         expect![[r##"
-            {"title":"Find","type":"object","properties":{"query":{"description":"What. (minLength: 1; pattern: \"^(?!x)\"; default: \"a\")","type":"string"},"at":{"type":"string","format":"date","pattern":"^2"},"page":{"description":"format: \"uri\"","type":"string"},"tags":{"description":"uniqueItems: true","type":"array","items":{"type":"string"}},"any":{"anyOf":[{"type":"object","properties":{"x":{"type":["integer","null"]}},"required":["x"],"additionalProperties":false},{"type":"string","pattern":"x"}]},"kind":{"type":["string","integer","null"],"enum":["a",1,null]},"size":{"type":"number","minimum":1},"less":{"$ref":"#/$defs/less_than"}},"required":["query","at","page","tags","any","kind","size","less"],"additionalProperties":false,"$defs":{"less_than":{"type":"number"}}}, strict
+            {"title":"Find","type":"object","properties":{"query":{"description":"The query. (minLength: 1; pattern: \"^(?!x)\"; default: \"a\")","type":"string"},"at":{"type":"string","format":"date","pattern":"^2"},"page":{"description":"format: \"uri\"","type":"string"},"tags":{"description":"uniqueItems: true","type":"array","items":{"type":"string"}},"any":{"anyOf":[{"type":"object","properties":{"x":{"type":["integer","null"]}},"required":["x"],"additionalProperties":false},{"type":"string","pattern":"x"}]},"kind":{"type":["string","integer","null"],"enum":["a",1,null]},"size":{"type":"number","minimum":1},"less":{"$ref":"#/$defs/less_than"}},"required":["query","at","page","tags","any","kind","size","less"],"additionalProperties":false,"$defs":{"less_than":{"type":"number"}}}, strict
             `minLength` at /properties/query: stated only in the description
             `pattern` at /properties/query: stated only in the description
             `default` at /properties/query: stated only in the description
