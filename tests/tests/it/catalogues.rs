@@ -15,7 +15,7 @@ use std::thread;
 use expect_test::expect;
 use haft_core::{
     Schema, ToolDefinition, ToolName, Toolset,
-    schema::{LossKind, RepairPolicy, Wire, WireProfile, repair},
+    schema::{ProviderSchema, RepairPolicy, SchemaChangeKind, SchemaTarget, repair},
     toolset::Diagnostic,
 };
 use haft_testing::example;
@@ -25,8 +25,8 @@ use self::fixture::Catalogue;
 use self::report::Report;
 use self::writer::{Texts, Writer};
 
-const PROFILES: [WireProfile; 4] =
-    [WireProfile::OpenAi, WireProfile::OpenAiStrict, WireProfile::Gemini, WireProfile::Small];
+const PROFILES: [SchemaTarget; 4] =
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
 /// In which ways arguments are made of each schema: with what is required and the first of several alternatives, and with
 /// everything and the second.
@@ -42,7 +42,7 @@ fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
         refused: 0
 
         Gemini: 363 as given, 0 strict, 709 without a loss, 2223 called
-            lost: $ref: Cut: 1
+            lost: $ref: Unexpanded: 1
             lost: additionalProperties: Described: 118
             lost: additionalProperties: Dropped: 949
             lost: const: Described: 17
@@ -85,7 +85,7 @@ fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
             lost: type: NullForAbsent: 843
 
         Small: 311 as given, 0 strict, 618 without a loss, 2223 called
-            lost: $ref: Cut: 1
+            lost: $ref: Unexpanded: 1
             lost: additionalProperties: Dropped: 945
             lost: description: Shortened: 143
             lost: discriminator: Dropped: 1
@@ -221,12 +221,12 @@ fn came_back(listed: &Value, served: &Value) -> Vec<&'static str> {
 /// What is wrong with what a profile is sent of a tool's schema.
 fn convert(
     definition: &ToolDefinition,
-    profile: WireProfile,
+    profile: SchemaTarget,
     report: &mut Report,
     texts: &mut Texts,
 ) -> Vec<String> {
     let schema = definition.input_schema();
-    let wire = schema.wire(profile);
+    let wire = schema.for_provider(profile);
     let counts = report.profiles.entry(format!("{profile:?}")).or_default();
     let is_as_given = &wire.value == schema.as_value();
     counts.count(&wire, is_as_given);
@@ -259,9 +259,9 @@ fn convert(
 }
 
 /// A wire schema as JSON Schema.
-fn understood(profile: WireProfile, schema: &Value) -> Value {
+fn understood(profile: SchemaTarget, schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
-    if profile != WireProfile::Gemini {
+    if profile != SchemaTarget::Gemini {
         return schema.clone();
     }
     let mut plain: Map<_, _> =
@@ -276,21 +276,25 @@ fn understood(profile: WireProfile, schema: &Value) -> Value {
 }
 
 /// What becomes of arguments that fit what is sent, if that is wrong.
-fn arrives(schema: &Schema, wire: &Wire, arguments: &Value) -> Option<String> {
+fn arrives(schema: &Schema, wire: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
-    if schema.is_valid(&repaired) || !wire.losses.is_empty() {
+    if schema.is_valid(&repaired) || !wire.changes.is_empty() {
         return None;
     }
     Some(format!("nothing is lost, and {arguments} does not fit"))
 }
 
 /// Whether arguments that fit the original can be written by what is sent.
-fn can_be_said(wire: &Wire, sent: &Schema, arguments: &Value) -> bool {
+fn can_be_said(wire: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
     // What a profile cannot say at all, or offers only in part.
-    let is_narrower =
-        |kind: &LossKind| matches!(kind, LossKind::Narrowed | LossKind::AbsentForNull | LossKind::Cut);
+    let is_narrower = |kind: &SchemaChangeKind| {
+        matches!(
+            kind,
+            SchemaChangeKind::Narrowed | SchemaChangeKind::AbsentForNull | SchemaChangeKind::Unexpanded
+        )
+    };
     if !wire.strict {
-        return sent.is_valid(arguments) || wire.losses.iter().any(|loss| is_narrower(&loss.kind));
+        return sent.is_valid(arguments) || wire.changes.iter().any(|loss| is_narrower(&loss.kind));
     }
     writer::strictly(&wire.value, &wire.value, arguments).iter().any(|way| sent.is_valid(way))
 }

@@ -2,7 +2,7 @@
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
 };
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// The formats that do not send a definition as its profile wants it.
 pub(super) fn wrong(
     definition: &ToolDefinition,
-    profile: WireProfile,
-    wire: &Wire,
+    profile: SchemaTarget,
+    wire: &ProviderSchema,
     sent: &Schema,
 ) -> Vec<String> {
     let function = described(definition, json!({"parameters": wire.value}));
@@ -25,7 +25,7 @@ pub(super) fn wrong(
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
     let checks = match profile {
-        WireProfile::OpenAi => vec![
+        SchemaTarget::OpenAi => vec![
             ("chat", tool(definition) == chat && tool(&back) == chat),
             ("responses", responses::tool(definition) == response && responses::tool(&back) == response),
             (
@@ -38,14 +38,14 @@ pub(super) fn wrong(
                     == with_schema(definition, "parametersJsonSchema", definition.input_schema().as_value()),
             ),
         ],
-        WireProfile::OpenAiStrict => vec![
+        SchemaTarget::OpenAiStrict => vec![
             ("chat", strict_tool(definition) == chat && strict_tool(&back) == chat),
             (
                 "responses",
                 responses::strict_tool(definition) == response && responses::strict_tool(&back) == response,
             ),
         ],
-        WireProfile::Gemini => {
+        SchemaTarget::Gemini => {
             let subset = with_schema(definition, "parameters", &wire.value);
             vec![
                 ("chat", tool_as(definition, profile) == chat),

@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
-use haft_core::schema::{Loss, LossKind, Wire};
+use haft_core::schema::{ProviderSchema, SchemaChange, SchemaChangeKind};
 use serde_json::{Value, json};
 
 use super::place::{Document, Part, Parts};
 
 /// What is wrong with the losses that are told.
-pub(super) fn wrong(original: &Value, wire: &Wire) -> Vec<String> {
+pub(super) fn wrong(original: &Value, wire: &ProviderSchema) -> Vec<String> {
     if &wire.value == original {
-        let only_obstacle = wire.losses.iter().all(|loss| matches!(loss.kind, LossKind::NotStrict { .. }));
+        let only_obstacle =
+            wire.changes.iter().all(|loss| matches!(loss.kind, SchemaChangeKind::NotStrict { .. }));
         return if only_obstacle {
             Vec::new()
         } else {
@@ -20,22 +21,24 @@ pub(super) fn wrong(original: &Value, wire: &Wire) -> Vec<String> {
     let mut comparison = Comparison {
         original: Document::new(original),
         sent: Document::new(&wire.value),
-        losses: &wire.losses,
+        losses: &wire.changes,
         seen: HashSet::new(),
         wrong: Vec::new(),
     };
     comparison.compare(&comparison.original.root(), &comparison.sent.root());
-    let invented = wire.losses.iter().filter(|loss| !is_there(original, loss));
+    let invented = wire.changes.iter().filter(|loss| !is_there(original, loss));
     comparison.wrong.extend(invented.map(|loss| format!("nothing is there: {loss}")));
     comparison.wrong
 }
 
 /// Whether a loss is about something that the original says.
-fn is_there(original: &Value, loss: &Loss) -> bool {
+fn is_there(original: &Value, loss: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&loss.pointer) else { return false };
     match loss.kind {
-        LossKind::Dropped | LossKind::Described | LossKind::Flattened => place.get(&loss.keyword).is_some(),
-        LossKind::TypeAssumed => place.get("type").is_none(),
+        SchemaChangeKind::Dropped | SchemaChangeKind::Described | SchemaChangeKind::Flattened => {
+            place.get(&loss.keyword).is_some()
+        }
+        SchemaChangeKind::TypeAssumed => place.get("type").is_none(),
         _ => true,
     }
 }
@@ -44,7 +47,7 @@ fn is_there(original: &Value, loss: &Loss) -> bool {
 struct Comparison<'v> {
     original: Document<'v>,
     sent: Document<'v>,
-    losses: &'v [Loss],
+    losses: &'v [SchemaChange],
     seen: HashSet<(Vec<*const Value>, Vec<*const Value>)>,
     wrong: Vec<String>,
 }
@@ -65,8 +68,9 @@ impl<'v> Comparison<'v> {
             }
         }
         // What is not written out again says nothing of what is inside.
-        let is_cut = |loss: &Loss| {
-            loss.kind == LossKind::Cut && original.0.iter().any(|part| part.pointer == loss.pointer)
+        let is_cut = |loss: &SchemaChange| {
+            loss.kind == SchemaChangeKind::Unexpanded
+                && original.0.iter().any(|part| part.pointer == loss.pointer)
         };
         if self.losses.iter().any(is_cut) {
             return;
@@ -86,8 +90,9 @@ impl<'v> Comparison<'v> {
     /// Whether only `null` is missing, of which it is said elsewhere that it is.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
-        let is_told = |loss: &Loss| {
-            loss.kind == LossKind::AbsentForNull && original.0.iter().any(|part| part.pointer == loss.pointer)
+        let is_told = |loss: &SchemaChange| {
+            loss.kind == SchemaChangeKind::AbsentForNull
+                && original.0.iter().any(|part| part.pointer == loss.pointer)
         };
         if !is_nullable && !self.losses.iter().any(is_told) {
             return false;

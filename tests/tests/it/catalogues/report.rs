@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use haft_core::schema::{LossKind, Wire};
+use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
 #[derive(Default)]
 pub(super) struct Report {
@@ -48,13 +48,13 @@ impl Report {
 }
 
 impl Profile {
-    pub(super) fn count(&mut self, wire: &Wire, is_as_given: bool) {
+    pub(super) fn count(&mut self, wire: &ProviderSchema, is_as_given: bool) {
         self.as_given += usize::from(is_as_given);
         self.strict += usize::from(wire.strict);
-        self.exact += usize::from(wire.losses.is_empty());
-        for loss in &wire.losses {
+        self.exact += usize::from(wire.changes.is_empty());
+        for loss in &wire.changes {
             let (counts, what) = match &loss.kind {
-                LossKind::NotStrict { reason } => (&mut self.obstacles, reason.clone()),
+                SchemaChangeKind::NotStrict { reason } => (&mut self.obstacles, reason.clone()),
                 kind => (&mut self.losses, format!("{kind:?}")),
             };
             *counts.entry(format!("{}: {what}", loss.keyword)).or_default() += 1;

@@ -1,6 +1,6 @@
 //! The rules of each profile, as its provider tells them and not as they are implemented.
 
-use haft_core::schema::{Wire, WireProfile};
+use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
 /// The keywords of OpenAI's strict subset.
@@ -55,22 +55,22 @@ const GEMINI: [&str; 19] = [
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
 /// What of a wire schema breaks the rules of its profile.
-pub(super) fn broken(profile: WireProfile, wire: &Wire) -> Vec<String> {
+pub(super) fn broken(profile: SchemaTarget, wire: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
     if wire.value["type"] != "object" {
         broken.push("the root is no object".to_owned());
     }
-    if profile != WireProfile::OpenAiStrict && wire.strict {
+    if profile != SchemaTarget::OpenAiStrict && wire.strict {
         broken.push("strict without a strict mode".to_owned());
     }
     match profile {
-        WireProfile::OpenAiStrict if wire.strict => each("", &wire.value, &mut broken, &strict),
-        WireProfile::OpenAi | WireProfile::OpenAiStrict => {
+        SchemaTarget::OpenAiStrict if wire.strict => each("", &wire.value, &mut broken, &strict),
+        SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
             let refused = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
             let refused = refused.filter(|keyword| wire.value.get(keyword).is_some());
             broken.extend(refused.map(|keyword| format!("`{keyword}` at the root")));
         }
-        WireProfile::Gemini => each("", &wire.value, &mut broken, &gemini),
+        SchemaTarget::Gemini => each("", &wire.value, &mut broken, &gemini),
         _ => each("", &wire.value, &mut broken, &small),
     }
     broken
