@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::{
     Schema, Tool, ToolDefinition, ToolError, ToolName, ToolOutput,
     content::Content,
-    model::{ChatEvent, ChatRequest, ChatResponse, ToolChoice},
+    model::{ChatEvent, ChatRequest, ChatResponse, ResponseFormat, ToolChoice},
     tool::DynamicTool,
     toolset::ToolList,
 };
@@ -48,8 +48,8 @@ impl Dialect for NativeCalls {
             messages: prompt.messages.clone(),
             tools,
             tool_choice,
+            response_format: ResponseFormat::Text,
             settings: prompt.settings.clone(),
-            ..ChatRequest::default()
         }
     }
 
