@@ -1,4 +1,4 @@
-//! `#[tool]` as its users write it.
+//! The attributes `#[tool]` and `#[tools]`.
 
 mod arguments;
 mod blocks;
@@ -8,8 +8,8 @@ mod kinds;
 mod overrides;
 mod shapes;
 
-/// Every mistake has a message that says what to do, where it was made.
+/// Every mistake has an error message with a remedy, on its span.
 #[test]
-fn mistakes_are_explained() {
+fn mistakes_are_compile_errors_with_a_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

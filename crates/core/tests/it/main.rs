@@ -1,4 +1,4 @@
-//! The core from outside.
+//! Integration tests of the core, through its public API.
 
 #[cfg(test)]
 mod adaptors;
