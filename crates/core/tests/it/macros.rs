@@ -1,12 +1,12 @@
 //! The attributes `#[tool]` and `#[tools]`.
 
+mod argument_types;
 mod arguments;
 mod blocks;
 mod calls;
 mod definitions;
-mod kinds;
 mod overrides;
-mod shapes;
+mod signatures;
 
 /// Every mistake has an error message with a remedy, on its span.
 #[test]

@@ -172,7 +172,7 @@ async fn timeout_reported_by_the_tool_is_kept() {
     expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
 }
 
-/// It may contain paths and secrets, and is for the log.
+/// A source may contain paths and secrets, so it is only logged.
 #[tokio::test]
 async fn source_of_an_error_is_not_in_the_result() {
     #[derive(Debug, thiserror::Error)]
@@ -309,7 +309,7 @@ async fn number_of_content_blocks_is_limited() {
     assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
 }
 
-/// It is data for programs, not for a model.
+/// Structured output is for programs, not for a model.
 #[tokio::test]
 async fn structured_output_is_never_cut() {
     let tool = DynamicTool::new(named("data"), |_, _| async { Json(vec![7; 100_000]) });
@@ -513,7 +513,7 @@ async fn closure_over_a_value_is_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// Tokio would panic. A tool that is ready at once needs no runtime.
+/// Timers of tokio panic without a runtime. A tool that is ready at the first poll needs no timer.
 #[test]
 fn pending_tool_without_a_runtime_is_a_typed_error() {
     let tool = DynamicTool::new(named("wait"), |_, _| std::future::pending::<()>());
@@ -524,7 +524,7 @@ fn pending_tool_without_a_runtime_is_a_typed_error() {
     assert_eq!(at_once.model_text(), "3");
 }
 
-/// By the definition, the check of a toolset, and a call. A list omits the tool.
+/// The definition, the check of a toolset, and a call report the defect. A list omits the tool.
 #[tokio::test]
 async fn defect_of_a_definition_is_reported() {
     let tool = tool_fn("get.weather", "", |Pair { x, .. }| async move { x });
@@ -536,8 +536,8 @@ async fn defect_of_a_definition_is_reported() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
 }
 
-/// Its saved state is available after the decision. `invoke` cannot suspend, so there the call
-/// fails.
+/// After the decision the tool can read its saved state. `invoke` cannot suspend a call, so it
+/// returns a failure.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {

@@ -162,7 +162,7 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     assert!(!tools.call("b_pay", json!({"x": "1"})).await.is_success());
 }
 
-/// Also after another adaptor.
+/// The same applies to an adapted trait object.
 #[tokio::test]
 async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
     let log = CallLog::default();
