@@ -18,7 +18,7 @@ use haft_core::{
 };
 use tokio::time::{Instant, sleep};
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -40,7 +40,7 @@ fn texts(results: &[ToolResult]) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn calls_overlap_and_results_are_in_call_order() {
     let delay = Arc::new(AtomicUsize::new(5));
-    let tool = DynamicTool::new(named("wait"), move |_, cx: ToolContext| {
+    let tool = DynamicTool::new(definition("wait"), move |_, cx: ToolContext| {
         let delay = delay.fetch_sub(1, Ordering::Relaxed) as u64;
         async move {
             sleep(Duration::from_millis(95 + delay)).await;
@@ -56,9 +56,10 @@ async fn calls_overlap_and_results_are_in_call_order() {
 /// Behaviour T3.
 #[tokio::test]
 async fn failed_call_does_not_affect_its_siblings() {
-    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
-    let error = DynamicTool::new(named("error"), |_, _| async { Err::<(), _>(ToolError::failed("broken")) });
-    let panics = DynamicTool::new(named("panics"), |_, _| async {
+    let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
+    let error =
+        DynamicTool::new(definition("error"), |_, _| async { Err::<(), _>(ToolError::failed("broken")) });
+    let panics = DynamicTool::new(definition("panics"), |_, _| async {
         if true {
             panic!("boom");
         }
@@ -83,11 +84,11 @@ async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(Some(blocked));
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
-    let blocks = DynamicTool::new(named("blocks").with_policy(policy), move |_, _| {
+    let blocks = DynamicTool::new(definition("blocks").with_policy(policy), move |_, _| {
         let blocked = blocked.lock().unwrap().take().unwrap();
         async move { blocked.recv().unwrap_or(()) }
     });
-    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
+    let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
     let pipeline = Pipeline::new();
     let results = results(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
     assert_eq!(texts(&results), ["timed out after 50 ms", "fine"]);
@@ -106,7 +107,7 @@ async fn sequential_tool_is_a_barrier() {
     let tool = |name: &'static str, sequential| {
         let log = log.clone();
         let policy = Policy { sequential, ..Policy::default() };
-        DynamicTool::new(named(name).with_policy(policy), move |_, _| {
+        DynamicTool::new(definition(name).with_policy(policy), move |_, _| {
             let log = log.clone();
             async move {
                 log.lock().unwrap().push(format!("{name} begins"));
@@ -145,7 +146,7 @@ async fn dropping_the_batch_aborts_its_calls() {
     let (dropped, drops) = tokio::sync::oneshot::channel();
     let (began, begins) = tokio::sync::oneshot::channel();
     let guards = Mutex::new(Some((began, OnDrop(Some(dropped)))));
-    let tool = DynamicTool::new(named("wait"), move |_, _| {
+    let tool = DynamicTool::new(definition("wait"), move |_, _| {
         let (began, guard) = guards.lock().unwrap().take().unwrap();
         async move {
             let _guard = guard;
@@ -163,7 +164,7 @@ async fn dropping_the_batch_aborts_its_calls() {
 /// Behaviour T4: a cancelled batch has a result for every call.
 #[tokio::test]
 async fn every_call_of_a_cancelled_batch_has_a_result() {
-    let tool = DynamicTool::new(named("wait"), |_, cx: ToolContext| async move {
+    let tool = DynamicTool::new(definition("wait"), |_, cx: ToolContext| async move {
         cx.cancellation().cancel();
         std::future::pending::<()>().await;
     });
@@ -175,7 +176,7 @@ async fn every_call_of_a_cancelled_batch_has_a_result() {
 /// State of a single call has precedence over the state of the run.
 #[tokio::test]
 async fn state_of_a_call_overrides_state_of_the_run() {
-    let show = DynamicTool::new(named("show"), |_, cx| async move {
+    let show = DynamicTool::new(definition("show"), |_, cx| async move {
         Ok::<_, ToolError>(format!("{} {}", cx.state::<u32>()?, cx.state::<char>()?))
     });
     let run = RunContext { state: State::new().with(1_u32).with('a'), ..RunContext::default() };

@@ -14,7 +14,7 @@ use tokio::{
     task::{LocalSet, block_in_place, spawn_blocking, unconstrained},
 };
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -116,7 +116,7 @@ fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(Some(released));
     let policy = Policy { timeout: Duration::from_millis(20), ..Policy::default() };
-    let tool = DynamicTool::new(named("hang").with_policy(policy), move |_, _| {
+    let tool = DynamicTool::new(definition("hang").with_policy(policy), move |_, _| {
         let released = released.lock().unwrap().take().unwrap();
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
     });

@@ -39,7 +39,7 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Pair { x, y }| async move { x + y })
 }
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -132,7 +132,7 @@ async fn oversized_arguments_are_not_parsed() {
 async fn panic_is_a_failed_call() {
     let lock = Arc::new(Mutex::new(0));
     let shared = AssertUnwindSafe(lock.clone());
-    let tool = DynamicTool::new(named("explode"), move |_, _| {
+    let tool = DynamicTool::new(definition("explode"), move |_, _| {
         let lock = shared.clone();
         async move {
             let _guard = lock.lock();
@@ -153,7 +153,7 @@ async fn panic_is_a_failed_call() {
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
-    let tool = DynamicTool::new(named("hang").with_policy(policy), |_, _| async {
+    let tool = DynamicTool::new(definition("hang").with_policy(policy), |_, _| async {
         std::future::pending::<()>().await;
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -164,7 +164,7 @@ async fn hanging_call_times_out() {
 /// Behaviour B75: a timeout reported by the tool itself is kept.
 #[tokio::test]
 async fn timeout_reported_by_the_tool_is_kept() {
-    let tool = DynamicTool::new(named("slow"), |_, _| async {
+    let tool = DynamicTool::new(definition("slow"), |_, _| async {
         Err::<(), _>(ToolError::TimedOut { after: Duration::from_secs(7) })
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -178,7 +178,7 @@ async fn source_of_an_error_is_not_in_the_result() {
     #[derive(Debug, thiserror::Error)]
     #[error("the file cannot be read")]
     struct Unreadable(#[source] std::io::Error);
-    let tool = DynamicTool::new(named("read"), |_, _| async {
+    let tool = DynamicTool::new(definition("read"), |_, _| async {
         Err::<(), _>(Unreadable(std::io::Error::other("/home/ann/.ssh/id_rsa: denied")))
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -186,12 +186,12 @@ async fn source_of_an_error_is_not_in_the_result() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19: the text is cut at a character boundary and ends with the number of missing
-/// bytes. Behaviour T5: the whole result is stored.
+/// Behaviour B19: the text is cut at a character boundary and ends with the missing byte count.
+/// Behaviour T5: the whole result is stored.
 #[tokio::test]
 async fn oversized_text_is_cut_and_stored() {
     let pipeline = Pipeline::new();
-    let tool = DynamicTool::new(named("flood"), |_, _| async { "ä".repeat(25 << 20) });
+    let tool = DynamicTool::new(definition("flood"), |_, _| async { "ä".repeat(25 << 20) });
     let result = run(&pipeline, tool, "{}").await;
     let output = result.output().unwrap();
     let handle = output.stored.clone().unwrap();
@@ -211,13 +211,14 @@ async fn oversized_text_is_cut_and_stored() {
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
     let fails =
-        DynamicTool::new(named("fails"), move |_, _| async move { Err::<(), _>(ToolError::failed(flood())) });
-    let failed = run(&Pipeline::new(), fails, "{}").await;
-    let warns =
         DynamicTool::new(
-            named("warns"),
-            move |_, _| async move { ToolOutput::from("ok").with_warning(flood()) },
+            definition("fails"),
+            move |_, _| async move { Err::<(), _>(ToolError::failed(flood())) },
         );
+    let failed = run(&Pipeline::new(), fails, "{}").await;
+    let warns = DynamicTool::new(definition("warns"), move |_, _| async move {
+        ToolOutput::from("ok").with_warning(flood())
+    });
     let warned = run(&Pipeline::new(), warns, "{}").await;
     for result in [failed, warned] {
         assert!(result.model_text().len() < (128 << 10) + 200, "{} bytes", result.model_text().len());
@@ -230,7 +231,7 @@ async fn oversized_errors_and_warnings_are_cut() {
 /// Behaviour T5: media have a limit of their own.
 #[tokio::test]
 async fn oversized_media_are_replaced_by_a_description() {
-    let tool = DynamicTool::new(named("draw"), |_, _| async {
+    let tool = DynamicTool::new(definition("draw"), |_, _| async {
         vec![Content::blob(vec![0; 1 << 20], "image/png"), Content::blob(vec![0; 17 << 20], "image/png")]
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -293,7 +294,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
         }
     }
     for hangs in [false, true] {
-        let tool = DynamicTool::new(named("flood"), |_, _| async { "x".repeat(1 << 20) });
+        let tool = DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
         let result = run(&Pipeline::new().with_store(FailingStore { hangs }), tool, "{}").await;
         assert!(result.model_text().ends_with("are cut; the whole result could not be stored]"));
     }
@@ -302,7 +303,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
 /// Behaviour T5: 10,000 content blocks are cut to 1,000.
 #[tokio::test]
 async fn number_of_content_blocks_is_limited() {
-    let tool = DynamicTool::new(named("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
+    let tool = DynamicTool::new(definition("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
     assert_eq!(output.content.len(), 1_000);
@@ -312,7 +313,7 @@ async fn number_of_content_blocks_is_limited() {
 /// Structured output is for programs, not for a model.
 #[tokio::test]
 async fn structured_output_is_never_cut() {
-    let tool = DynamicTool::new(named("data"), |_, _| async { Json(vec![7; 100_000]) });
+    let tool = DynamicTool::new(definition("data"), |_, _| async { Json(vec![7; 100_000]) });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
     assert!(output.stored.is_some());
@@ -323,7 +324,7 @@ async fn structured_output_is_never_cut() {
 #[tokio::test]
 async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
-    let definition = named("sum").with_output_schema(schema);
+    let definition = definition("sum").with_output_schema(schema);
     let wrong =
         DynamicTool::new(definition.clone(), |_, _| async { ToolOutput::structured(json!({"total": 3})) });
     let result = run(&Pipeline::new(), wrong, "{}").await;
@@ -335,7 +336,7 @@ async fn result_that_violates_the_output_schema_is_an_error() {
 /// Behaviour B71.
 #[tokio::test]
 async fn result_with_a_warning_is_a_success() {
-    let tool = DynamicTool::new(named("rate"), |_, _| async {
+    let tool = DynamicTool::new(definition("rate"), |_, _| async {
         ToolOutput::from("7").with_warning("from yesterday")
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -344,7 +345,7 @@ async fn result_with_a_warning_is_a_success() {
     assert_eq!(result.model_text(), "7\nWarning: from yesterday");
 
     let failing =
-        DynamicTool::new(named("rate"), |_, _| async { Err::<(), _>(ToolError::failed("no rates")) });
+        DynamicTool::new(definition("rate"), |_, _| async { Err::<(), _>(ToolError::failed("no rates")) });
     expect![[r#"{"success":false,"result":null,"error":"no rates","warning":null}"#]]
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
@@ -352,7 +353,8 @@ async fn result_with_a_warning_is_a_success() {
 /// Behaviour A67: the text form of a blob is its media type and size.
 #[tokio::test]
 async fn blob_has_a_short_description_as_text() {
-    let tool = DynamicTool::new(named("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
+    let tool =
+        DynamicTool::new(definition("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
     let result = run(&Pipeline::new(), tool, "{}").await;
     assert_eq!(result.model_text(), "[image/png, 2048 bytes]");
     let again: ToolResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
@@ -379,11 +381,11 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     }
     let log = Log::default();
     let policy = Policy { required_scopes: vec!["files:write".into()], ..Policy::default() };
-    let tool = DynamicTool::new(named("write").with_policy(policy), |_, _| async { "written" });
-    let waits = DynamicTool::new(named("wait"), |_, _| async {
+    let tool = DynamicTool::new(definition("write").with_policy(policy), |_, _| async { "written" });
+    let waits = DynamicTool::new(definition("wait"), |_, _| async {
         ToolOutcome::Pending(Pending::new(PendingKind::External))
     });
-    let hangs = DynamicTool::new(named("hang"), |_, _| std::future::pending::<()>());
+    let hangs = DynamicTool::new(definition("hang"), |_, _| std::future::pending::<()>());
     let tools = ToolList::new("test", [tool, waits, hangs]);
     let pipeline = Pipeline::new().with_recorder(log.clone());
     let call = ToolCall::new("1", "write", "{}");
@@ -438,7 +440,7 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
 /// Missing state is a fatal error with the name of the type.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
-    let tool = DynamicTool::new(named("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
+    let tool = DynamicTool::new(definition("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
     let with_state = ToolContext::default().with_state("Ann".to_owned());
     assert_eq!(tool.invoke_with(json!({}), &with_state).await.into_result().model_text(), "Ann");
     let without = tool.invoke(json!({})).await;
@@ -450,7 +452,7 @@ async fn tool_gets_the_state_of_its_host() {
 async fn cancellation_aborts_a_running_call() {
     let (began, begins) = tokio::sync::oneshot::channel();
     let began = Mutex::new(Some(began));
-    let tool = DynamicTool::new(named("wait"), move |_, _| {
+    let tool = DynamicTool::new(definition("wait"), move |_, _| {
         let began = began.lock().unwrap().take();
         async move {
             began.unwrap().send(()).unwrap();
@@ -469,7 +471,7 @@ async fn cancellation_aborts_a_running_call() {
 async fn call_does_not_start_after_cancellation_or_deadline() {
     let ran = Arc::new(AtomicBool::new(false));
     let seen = ran.clone();
-    let tool = DynamicTool::new(named("act"), move |_, _| {
+    let tool = DynamicTool::new(definition("act"), move |_, _| {
         seen.store(true, Ordering::Relaxed);
         async { "done" }
     });
@@ -516,7 +518,7 @@ async fn closure_over_a_value_is_a_tool() {
 /// Timers of tokio panic without a runtime. A tool that is ready at the first poll needs no timer.
 #[test]
 fn pending_tool_without_a_runtime_is_a_typed_error() {
-    let tool = DynamicTool::new(named("wait"), |_, _| std::future::pending::<()>());
+    let tool = DynamicTool::new(definition("wait"), |_, _| std::future::pending::<()>());
     let result = futures::executor::block_on(tool.invoke(json!({})));
     assert_eq!(result.failure().unwrap().kind, FailureKind::Fatal);
     assert!(result.model_text().contains("tokio runtime"));
@@ -540,7 +542,7 @@ async fn defect_of_a_definition_is_reported() {
 /// returns a failure.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
-    let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+    let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => {
                 format!("{value} of offer {}", cx.pending_state().unwrap()).into()
@@ -565,7 +567,7 @@ async fn tool_can_suspend_its_own_call() {
 #[tokio::test]
 async fn approval_survives_a_second_suspension() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
-    let definition = named("pay").with_policy(policy);
+    let definition = definition("pay").with_policy(policy);
     let tool = DynamicTool::new(definition, |arguments, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
@@ -616,7 +618,7 @@ fn decision_must_match_the_pending_kind() {
 async fn result_within_the_depth_limit_can_be_saved_and_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let returning = |value: Value| {
-        DynamicTool::new(named("deep"), move |_, _| {
+        DynamicTool::new(definition("deep"), move |_, _| {
             let value = value.clone();
             async move { Json(value) }
         })

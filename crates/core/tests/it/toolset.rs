@@ -32,7 +32,7 @@ fn tool(name: &str) -> DynamicTool {
 struct SettableSource(Arc<Mutex<Result<ToolList, String>>>);
 
 impl SettableSource {
-    fn of(names: &[&str]) -> Self {
+    fn new(names: &[&str]) -> Self {
         Self(Arc::new(Mutex::new(Ok(ToolList::new("catalogue", names.iter().map(|name| tool(name)))))))
     }
 
@@ -60,7 +60,7 @@ async fn names(tools: &Toolset) -> String {
 /// Behaviour A64: lookups and subsets by name; an unknown name is an error with the known names.
 #[tokio::test]
 async fn tools_are_looked_up_by_name() {
-    let tools = Toolset::new().with(tool("add")).with_source(SettableSource::of(&["search", "fetch"]));
+    let tools = Toolset::new().with(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
     assert_eq!(names(&tools).await, "add search fetch");
     assert!(tools.contains("search").await && !tools.contains("serch").await);
     assert_eq!(tools.get("fetch").await.unwrap().definition().name(), "fetch");
@@ -81,7 +81,7 @@ async fn tools_are_looked_up_by_name() {
 /// A change of a source is in the next listing.
 #[tokio::test]
 async fn unchanged_snapshot_keeps_its_id() {
-    let catalogue = SettableSource::of(&["search"]);
+    let catalogue = SettableSource::new(&["search"]);
     let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
     let cx = ListContext::default();
     let first = tools.list(&cx).await;
@@ -98,7 +98,7 @@ async fn unchanged_snapshot_keeps_its_id() {
 /// The tools of a failing source are missing until the source recovers.
 #[tokio::test]
 async fn failing_source_does_not_affect_other_tools() {
-    let catalogue = SettableSource::of(&["search"]);
+    let catalogue = SettableSource::new(&["search"]);
     let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
     catalogue.set(Err("no connection"));
     let list = tools.list(&ListContext::default()).await;
@@ -116,7 +116,7 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     expect![[r#"two tools are named "a", number 1 and number 3 of the toolset: give one another name, or leave it out"#]]
         .assert_eq(&twice.check().unwrap_err().to_string());
 
-    let tools = Toolset::new().with_source(SettableSource::of(&["add", "search"])).with(tool("add"));
+    let tools = Toolset::new().with_source(SettableSource::new(&["add", "search"])).with(tool("add"));
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 2);
     expect![[
@@ -157,7 +157,7 @@ async fn subset_is_checked_like_a_toolset() {
 /// Behaviour B70.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
-    let tools = Toolset::new().with_source(SettableSource::of(&["search", "fetch"]));
+    let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
     assert_eq!(tools.call("fetch", json!({})).await.model_text(), "ok");
     assert_eq!(tools.call("fetch", ()).await.model_text(), "ok");
     expect![[r#"unknown tool "serch"; did you mean "search"? available: search, fetch"#]]

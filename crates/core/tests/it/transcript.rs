@@ -66,7 +66,7 @@ fn invalid_transcript_is_rejected_with_its_path() {
     assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
 }
 
-/// Structured output that is absent differs from `null`.
+/// Absent structured output differs from `null`.
 #[test]
 fn structured_null_survives_a_round_trip() {
     for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {

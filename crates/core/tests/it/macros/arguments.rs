@@ -251,7 +251,7 @@ fn defaults_are_in_the_schema_and_applied() {
     );
 }
 
-/// The schema decides, not the name of the type.
+/// The macro sees only the alias. `Value` also accepts `null`, but is required.
 #[test]
 fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;

@@ -18,7 +18,7 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
+async fn call_with_state(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
     tool.invoke_with(
         arguments,
         &ToolContext::new(Arc::new(tool::RunContext { state, ..Default::default() }), ""),
@@ -28,7 +28,7 @@ async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> 
 }
 
 /// Behaviour B12: all violations are in one error.
-/// Behaviour B14: the function is not called.
+/// Behaviour B14: a missing argument is found before the function is called.
 #[test]
 fn function_is_not_called_with_invalid_arguments() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -72,8 +72,8 @@ async fn tool_gets_the_state_of_its_host() {
 
     let counter = Arc::new(Counter::default());
     let state = State::new().with(Arc::clone(&counter));
-    assert_eq!(call_in(state.clone(), Count, json!({})).await.model_text(), "1");
-    assert_eq!(call_in(state, Count, json!({"n": 4})).await.model_text(), "5");
+    assert_eq!(call_with_state(state.clone(), Count, json!({})).await.model_text(), "1");
+    assert_eq!(call_with_state(state, Count, json!({"n": 4})).await.model_text(), "5");
     assert_eq!(counter.add(0), 5);
 
     let failure = Count.invoke(json!({})).await;
@@ -111,7 +111,7 @@ async fn blocking_tool_does_not_delay_other_calls() {
 
     let (open, gate) = std::sync::mpsc::channel();
     let gate: Gate = Arc::new(Mutex::new(Some(gate)));
-    let waiting = call_in(State::new().with(gate), Wait, json!({"n": 40}));
+    let waiting = call_with_state(State::new().with(gate), Wait, json!({"n": 40}));
     let other = async { open.send(2).unwrap() };
     let (result, ()) = futures::join!(waiting, other);
     assert_eq!(result.model_text(), "42");
