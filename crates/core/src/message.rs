@@ -18,6 +18,9 @@ use crate::{
     schema::memo::TypeMemo,
 };
 
+/// Boxed, because most messages have no metadata.
+type Metadata = Box<Map<String, Value>>;
+
 /// A message of a conversation.
 ///
 /// # Examples
@@ -33,9 +36,8 @@ pub struct Message {
     body: MessageBody,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
-    /// Boxed, because most messages have none.
     #[serde(default, deserialize_with = "deserialize_metadata", skip_serializing_if = "Option::is_none")]
-    metadata: Option<Box<Map<String, Value>>>,
+    metadata: Option<Metadata>,
     #[serde(skip)]
     memo: TypeMemo,
 }
@@ -194,13 +196,11 @@ impl Message {
 
 /// Boxes metadata. Empty metadata is `None`, so that messages with empty and without metadata are
 /// equal.
-fn non_empty(metadata: Map<String, Value>) -> Option<Box<Map<String, Value>>> {
+fn non_empty(metadata: Map<String, Value>) -> Option<Metadata> {
     (!metadata.is_empty()).then(|| Box::new(metadata))
 }
 
-fn deserialize_metadata<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<Map<String, Value>>>, D::Error> {
+fn deserialize_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Metadata>, D::Error> {
     Map::deserialize(deserializer).map(non_empty)
 }
 

@@ -19,38 +19,33 @@ impl ChatRequest {
     /// same content therefore have the same form in every run. Cassettes and reply caches compare
     /// it.
     pub fn to_canonical_json(&self) -> Value {
-        canonical_json(self)
-    }
-}
-
-fn canonical_json(request: &ChatRequest) -> Value {
-    let mut ids = CallNumbers::default();
-    let mut parts = Map::new();
-    if let Some(instructions) = &request.instructions {
-        parts.insert("instructions".to_owned(), content_json(instructions.content()));
-    }
-    let messages = request.messages.iter().map(|it| message_json(it, &mut ids));
-    parts.insert("messages".to_owned(), messages.collect());
-    let tools: Vec<_> = request.tools.tools().iter().map(|it| tool_json(it.definition())).collect();
-    if !tools.is_empty() {
-        parts.insert("tools".to_owned(), Value::Array(tools));
-    }
-    if request.tool_choice != ToolChoice::Auto {
-        parts.insert("tool_choice".to_owned(), json!(request.tool_choice));
-    }
-    match &request.response_format {
-        ResponseFormat::Text => {}
-        ResponseFormat::JsonObject => drop(parts.insert("response_format".to_owned(), json!("json_object"))),
-        ResponseFormat::JsonSchema { name, schema } => {
-            let format = json!({"name": name, "schema": schema});
-            parts.insert("response_format".to_owned(), json!({"json_schema": format}));
+        let mut ids = CallNumbers::default();
+        let mut parts = Map::new();
+        let instructions = self.instructions.iter().map(|it| content_json(it.content()));
+        parts.extend(instructions.map(|content| ("instructions".to_owned(), content)));
+        let messages = self.messages.iter().map(|it| message_json(it, &mut ids));
+        parts.insert("messages".to_owned(), messages.collect());
+        let tools: Vec<_> = self.tools.tools().iter().map(|it| tool_json(it.definition())).collect();
+        if !tools.is_empty() {
+            parts.insert("tools".to_owned(), Value::Array(tools));
         }
+        if self.tool_choice != ToolChoice::Auto {
+            parts.insert("tool_choice".to_owned(), json!(self.tool_choice));
+        }
+        let format = match &self.response_format {
+            ResponseFormat::Text => None,
+            ResponseFormat::JsonObject => Some(json!("json_object")),
+            ResponseFormat::JsonSchema { name, schema } => {
+                Some(json!({"json_schema": {"name": name, "schema": schema}}))
+            }
+        };
+        parts.extend(format.map(|format| ("response_format".to_owned(), format)));
+        let settings = json!(self.settings);
+        if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
+            parts.insert("settings".to_owned(), settings);
+        }
+        Value::Object(parts)
     }
-    let settings = json!(request.settings);
-    if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
-        parts.insert("settings".to_owned(), settings);
-    }
-    Value::Object(parts)
 }
 
 fn tool_json(definition: &ToolDefinition) -> Value {

@@ -17,8 +17,18 @@ impl<M: ChatModel> Priced<M> {
         Self { model, prices }
     }
 
+    /// Sets the cost of a reply. An existing cost is kept: it comes from a wrapper nearer to the
+    /// model, with more specific prices.
     fn add_cost(&self, response: &mut ChatResponse) {
-        set_cost(&self.prices, response, &self.model.profile().name);
+        if response.usage.priced > 0 {
+            return;
+        }
+        let replied = response.model.as_deref().and_then(|model| self.prices.get(model));
+        let price = replied.or_else(|| self.prices.get(&self.model.profile().name));
+        if let (Some(price), true) = (price, response.usage.is_reported()) {
+            response.usage.cost = price.of(&response.usage);
+            response.usage.priced = response.usage.requests.max(1);
+        }
     }
 }
 
@@ -42,19 +52,5 @@ impl<M: ChatModel> ChatModel for Priced<M> {
 
     fn profile(&self) -> &ModelProfile {
         self.model.profile()
-    }
-}
-
-/// Sets the cost of a reply. An existing cost is kept: it comes from a wrapper nearer to the model,
-/// with more specific prices.
-fn set_cost(prices: &Prices, response: &mut ChatResponse, requested: &str) {
-    if response.usage.priced > 0 {
-        return;
-    }
-    let price =
-        response.model.as_deref().and_then(|model| prices.get(model)).or_else(|| prices.get(requested));
-    if let (Some(price), true) = (price, response.usage.is_reported()) {
-        response.usage.cost = price.of(&response.usage);
-        response.usage.priced = response.usage.requests.max(1);
     }
 }
