@@ -13,6 +13,15 @@ use serde::{Deserialize, Serialize};
 pub use cost::{Cost, Price, Prices};
 
 /// The number, tokens and cost of requests. Sums with `+`.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::usage::Usage;
+///
+/// let total = Usage::of_request(1_000, 200) + Usage::of_request(500, 50);
+/// assert_eq!((total.requests, total.total_tokens()), (2, 1_750));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -119,6 +128,17 @@ fn is_zero(number: &u64) -> bool {
 
 /// A shared counter of the usage inside calls, for example by an agent used as a tool. Clones share
 /// the counter.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::usage::{Usage, UsageMeter};
+///
+/// let meter = UsageMeter::default();
+/// meter.clone().add(Usage::of_request(100, 10));
+/// assert_eq!(meter.take().total_tokens(), 110);
+/// assert_eq!(meter.take(), Usage::default());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UsageMeter(Arc<Mutex<Usage>>);
 

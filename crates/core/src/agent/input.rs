@@ -40,7 +40,7 @@ pub struct RunInput {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a run is new or resumed")]
 pub enum RunStart {
-    /// New messages.
+    /// Messages for a new conversation, or for the next turn of an existing one.
     New {
         /// The new messages.
         messages: Vec<Message>,

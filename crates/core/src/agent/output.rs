@@ -7,6 +7,20 @@ use super::Parked;
 use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
 /// The output of a run: an answer, or a suspended run.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_core::{Agent, RunInput, RunOutput, agent::AgentError};
+///
+/// # async fn example(agent: impl Agent) -> Result<(), AgentError> {
+/// match agent.run(RunInput::new("Pay the invoice.")).await? {
+///     RunOutput::Answer(answer) => println!("{}", answer.text),
+///     RunOutput::Parked(suspended) => println!("{suspended}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "a run ends with an answer or is suspended")]

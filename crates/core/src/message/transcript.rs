@@ -132,6 +132,21 @@ impl<'de> Deserialize<'de> for Transcript {
 
 /// The messages of a transcript in a request: ranges, with replaced messages. Messages are not
 /// copied.
+///
+/// # Examples
+///
+/// ```
+/// use std::{collections::BTreeMap, sync::Arc};
+///
+/// use haft_core::{Message, Transcript};
+///
+/// let transcript: Transcript = ["One", "Two", "Three"].into_iter().map(Message::user).collect();
+/// let replacements = BTreeMap::from([(0, Arc::new(Message::user("1")))]);
+/// let view = transcript.view_of([0..1, 2..3]).with_replacements(Arc::new(replacements));
+///
+/// let texts: Vec<_> = view.iter().map(|message| message.text()).collect();
+/// assert_eq!(texts, ["1", "Three"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     transcript: Transcript,

@@ -6,6 +6,21 @@ use crate::{call::BoxError, message::AssistantMessage};
 ///
 /// The messages are for the operator of the program, not for a model. They contain no API key, no
 /// HTTP header, and at most 1 kB of a response body.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use haft_core::model::ModelError;
+///
+/// fn retry_delay(error: &ModelError) -> Option<Duration> {
+///     error.is_transient().then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
+/// }
+///
+/// assert_eq!(retry_delay(&ModelError::EmptyResponse), Some(Duration::from_secs(1)));
+/// assert_eq!(retry_delay(&ModelError::Unauthorized("no key".to_owned())), None);
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {

@@ -10,6 +10,19 @@ use crate::{
 };
 
 /// A request for the next message. Cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Message, model::{ChatRequest, ChatSettings}};
+///
+/// let request = ChatRequest {
+///     instructions: Some(Message::system("Be brief.").into()),
+///     settings: ChatSettings { max_tokens: Some(100), ..ChatSettings::default() },
+///     ..ChatRequest::new([Message::user("What is 17 plus 25?")])
+/// };
+/// assert_eq!(request.all_messages().count(), 2);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ChatRequest {
     /// The system message. It is sent before the conversation and is not part of the transcript.
