@@ -1,4 +1,4 @@
-//! Agents: whatever takes a task and works on it until there is an answer.
+//! The [`Agent`] trait, with the inputs, outputs and events of a run.
 
 mod error;
 mod event;
@@ -15,25 +15,75 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
 pub use parked::Parked;
 
-/// Something that takes a task and works on it, asking models and calling tools, until there is an answer or it
-/// must wait for one.
+/// A program that works on a task with models and tools, until it has an answer or is suspended.
 ///
 /// # Cancellation
 ///
-/// Dropping the stream or the future ends the run with everything in it. To keep its transcript, cancel the
-/// token of [`RunInput::context`] instead: the run closes its open calls and ends with an error that has it.
+/// Dropping the stream or the future aborts the run and its calls, and discards the transcript. To
+/// keep the transcript, cancel the token in [`RunInput::context`] instead: the run closes its open
+/// calls and ends with an [`AgentError`] that contains it.
+///
+/// # Examples
+///
+/// An agent without a model:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use futures::stream::{self, BoxStream, StreamExt as _};
+/// use haft_core::{
+///     Agent, Message, RunEvent, RunInput, RunOutput,
+///     agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, StopReason},
+///     usage::Usage,
+/// };
+///
+/// /// Answers with the text of the last message.
+/// struct Echo;
+///
+/// impl Agent for Echo {
+///     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+///         let answer = echo(input).map(|answer| RunOutput::Answer(Box::new(answer)));
+///         let event = answer.map(|output| RunEvent::Done { output });
+///         stream::iter([event]).boxed()
+///     }
+/// }
+///
+/// fn echo(input: RunInput) -> Result<RunAnswer, AgentError> {
+///     let RunStart::New { messages, mut transcript } = input.start else {
+///         return Err(AgentErrorKind::InvalidInput("never suspended".to_owned()).into());
+///     };
+///     let text = messages.last().map(Message::text).unwrap_or_default();
+///     transcript.extend(messages.into_iter().map(Arc::new));
+///     transcript.push(Message::assistant(text.as_str()));
+///     Ok(RunAnswer {
+///         text,
+///         outputs: Default::default(),
+///         steps: Vec::new(),
+///         usage: Usage::default(),
+///         stop_reason: StopReason::Finished,
+///         agent: None,
+///         transcript,
+///     })
+/// }
+///
+/// # futures::executor::block_on(async {
+/// let output = Echo.run("Hello".into()).await?;
+/// assert_eq!(output.text().unwrap(), "Hello");
+/// # Ok::<(), AgentError>(()) })?;
+/// # Ok::<(), AgentError>(())
+/// ```
 #[async_trait]
 pub trait Agent: Send + Sync {
-    /// Runs and tells what happens. The last event is [`RunEvent::Done`], or the item is an error.
+    /// Runs the agent and streams its events. The last item is [`RunEvent::Done`] or an error.
     ///
-    /// The stream owns what it needs: an agent is cheap to clone, and a server's stream outlives the borrow.
+    /// The stream does not borrow the agent, so a server can return it as a response body.
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>>;
 
-    /// Runs to the end.
+    /// Runs the agent to its end, without events.
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run; it has the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let mut events = self.stream(input);
         while let Some(event) = events.next().await {

@@ -1,4 +1,4 @@
-//! Messages: immutable once made, shared by `Arc`.
+//! Messages, transcripts and views. A [`Message`] is immutable, and shared by `Arc`.
 
 mod provider_data;
 mod transcript;
@@ -18,7 +18,10 @@ use crate::{
     schema::memo::TypeMemo,
 };
 
-/// One message of a conversation.
+/// Boxed, because most messages have no metadata.
+type Metadata = Box<Map<String, Value>>;
+
+/// A message of a conversation.
 ///
 /// # Examples
 ///
@@ -33,112 +36,111 @@ pub struct Message {
     body: MessageBody,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
-    /// In a box, as what is rare: a conversation has many messages.
-    #[serde(default, deserialize_with = "notes", skip_serializing_if = "Option::is_none")]
-    metadata: Option<Box<Map<String, Value>>>,
+    #[serde(default, deserialize_with = "deserialize_metadata", skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
     #[serde(skip)]
     memo: TypeMemo,
 }
 
-/// Who says a message, and what.
+/// The role and the content of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every role")]
 pub enum MessageBody {
-    /// Instructions of the host program.
+    /// Instructions from the host program.
     System {
         /// The instructions.
         content: Vec<Content>,
     },
-    /// What a person, or the program in its place, says.
+    /// Input from a person, or from a program on their behalf.
     User {
-        /// What is said.
+        /// The input.
         content: Vec<Content>,
     },
-    /// What the model said.
+    /// A reply of the model.
     Assistant(AssistantMessage),
-    /// The result of one call that the model asked for.
+    /// The result of a call.
     Tool(Arc<ToolResult>),
 }
 
-/// What a model said: text, reasoning and calls, any of which may be absent.
+/// A reply of a model: text, reasoning and calls, each of them optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AssistantMessage {
-    /// The answer, or the words around the calls.
+    /// The answer, or the text around the calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// What the model thought, where it says so.
+    /// The reasoning, if the provider reveals it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The calls that it asks for, in its order.
+    /// The requested calls, in the order of the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Why it declines to answer.
+    /// The explanation of a model that declines to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// What only its provider understands, and wants back with the message.
+    /// Opaque data of the provider, sent back unchanged with the message.
     #[serde(skip_serializing_if = "ProviderData::is_empty")]
     pub provider_data: ProviderData,
 }
 
 impl Message {
-    /// Makes a message without time or metadata.
+    /// Makes a message without a time and without metadata.
     pub fn new(body: MessageBody) -> Self {
         Self { body, created_at: None, metadata: None, memo: TypeMemo::default() }
     }
 
-    /// Makes instructions.
+    /// Makes a system message.
     pub fn system(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::System { content: vec![content.into()] })
     }
 
-    /// Makes a message of a person.
+    /// Makes a user message.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::User { content: vec![content.into()] })
     }
 
-    /// Makes a message of a model.
+    /// Makes an assistant message.
     pub fn assistant(message: impl Into<AssistantMessage>) -> Self {
         Self::new(MessageBody::Assistant(message.into()))
     }
 
-    /// Makes the message that tells a model the result of its call.
+    /// Makes a tool message from the result of a call.
     pub fn tool(result: impl Into<Arc<ToolResult>>) -> Self {
         Self::new(MessageBody::Tool(result.into()))
     }
 
-    /// Sets when the message was added to the conversation.
+    /// Sets the time when the message was added to the conversation.
     #[must_use]
     pub fn at(mut self, time: Timestamp) -> Self {
         self.created_at = Some(time);
         self
     }
 
-    /// Sets the free notes of the host program. Models never see them.
+    /// Sets the metadata: values of the host program, never sent to a model.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
-        self.metadata = filled(metadata);
+        self.metadata = non_empty(metadata);
         self
     }
 
-    /// Who says it, and what.
+    /// Returns the role and the content.
     pub fn body(&self) -> &MessageBody {
         &self.body
     }
 
-    /// When it was added to the conversation, by the driver of the run.
+    /// Returns the time when the message was added to the conversation. Agents set it.
     pub fn created_at(&self) -> Option<Timestamp> {
         self.created_at
     }
 
-    /// The free notes of the host program.
+    /// Returns the metadata of the host program.
     pub fn metadata(&self) -> &Map<String, Value> {
         static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// One of the free notes of the host program. Costs next to nothing where there are none, as on most messages.
+    /// Returns the metadata value of a key.
     ///
     /// # Examples
     ///
@@ -146,17 +148,18 @@ impl Message {
     /// use haft_core::Message;
     /// use serde_json::json;
     ///
-    /// let notes = json!({"shop/seen": true}).as_object().cloned().unwrap_or_default();
-    /// let message = Message::user("Hi").with_metadata(notes);
+    /// let metadata = json!({"shop/seen": true}).as_object().cloned().unwrap_or_default();
+    /// let message = Message::user("Hi").with_metadata(metadata);
     /// assert_eq!(message.metadata_value("shop/seen"), Some(&json!(true)));
     /// assert_eq!(Message::user("Hi").metadata_value("shop/seen"), None);
     /// ```
     #[inline]
-    pub fn metadata_value(&self, name: &str) -> Option<&Value> {
-        self.metadata.as_ref()?.get(name)
+    pub fn metadata_value(&self, key: &str) -> Option<&Value> {
+        self.metadata.as_ref()?.get(key)
     }
 
-    /// The pieces of the message; for a result, those of its output.
+    /// Returns the content of the message. For a tool message it is the output of the call, and
+    /// empty if the call failed.
     pub fn content(&self) -> &[Content] {
         match &self.body {
             MessageBody::System { content } | MessageBody::User { content } => content,
@@ -165,7 +168,8 @@ impl Message {
         }
     }
 
-    /// The pieces as text, joined by line breaks; for a result, what the model reads.
+    /// Returns the content as text, joined by line breaks. For a tool message it is the text for
+    /// the model, with warnings and errors.
     pub fn text(&self) -> String {
         match &self.body {
             MessageBody::Tool(result) => result.model_text().into_owned(),
@@ -173,7 +177,7 @@ impl Message {
         }
     }
 
-    /// The calls that this message asks for; none unless a model said it.
+    /// Returns the requested calls. Empty except for assistant messages.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             MessageBody::Assistant(message) => &message.tool_calls,
@@ -181,24 +185,26 @@ impl Message {
         }
     }
 
-    /// What an adapter made of this message, rendered at most once for the first adapter that asks.
+    /// Returns the form of this message for an adapter, rendered at the first call and then cached.
     ///
-    /// The slot holds one type: a second adapter with a type of its own renders each time.
+    /// The message holds one form per type `T`, for at most 8 types. Further types are rendered at
+    /// each call. Clones keep the cached forms.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.memo.get_or_insert_with(|| render(self))
     }
 }
 
-/// Notes, or nothing where there are none: with and without them a message is the same.
-fn filled(notes: Map<String, Value>) -> Option<Box<Map<String, Value>>> {
-    (!notes.is_empty()).then(|| Box::new(notes))
+/// Boxes metadata. Empty metadata is `None`, so that messages with empty and without metadata are
+/// equal.
+fn non_empty(metadata: Map<String, Value>) -> Option<Metadata> {
+    (!metadata.is_empty()).then(|| Box::new(metadata))
 }
 
-fn notes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Map<String, Value>>>, D::Error> {
-    Map::deserialize(deserializer).map(filled)
+fn deserialize_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Metadata>, D::Error> {
+    Map::deserialize(deserializer).map(non_empty)
 }
 
-/// What a person says.
+/// Makes a user message.
 impl<T: Into<Content>> From<T> for Message {
     fn from(content: T) -> Self {
         Self::user(content)
@@ -206,12 +212,12 @@ impl<T: Into<Content>> From<T> for Message {
 }
 
 impl AssistantMessage {
-    /// The pieces as text, joined by line breaks.
+    /// Returns the content as text, joined by line breaks.
     pub fn text(&self) -> String {
         text_of(&self.content)
     }
 
-    /// Whether the model said nothing at all.
+    /// Returns `true` if there are no calls, no refusal, and only blank text. Reasoning is ignored.
     pub fn is_empty(&self) -> bool {
         self.tool_calls.is_empty() && self.refusal.is_none() && self.text().trim().is_empty()
     }

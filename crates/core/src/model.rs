@@ -1,4 +1,4 @@
-//! Models that are asked for the next message.
+//! The [`ChatModel`] trait, with requests, replies and errors.
 
 mod canonical;
 mod error;
@@ -18,24 +18,63 @@ pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
 
-/// A language model that takes a conversation and says the next message.
+/// A language model: it receives a conversation and returns the next message.
 ///
 /// # Cancellation
 ///
-/// Dropping the future or the stream ends the request; nothing goes on in the background.
+/// Dropping the future or the stream cancels the request. No work continues in the background.
+///
+/// # Examples
+///
+/// A model without tools:
+///
+/// ```
+/// use haft_core::{
+///     ChatModel, Message,
+///     export::async_trait,
+///     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+/// };
+///
+/// /// Replies with the text of the last message.
+/// struct Echo {
+///     profile: ModelProfile,
+/// }
+///
+/// #[async_trait]
+/// impl ChatModel for Echo {
+///     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+///         let last = request.messages.iter().last();
+///         let last = last.ok_or_else(|| ModelError::Unsupported("no messages".to_owned()))?;
+///         Ok(ChatResponse::new(last.text()))
+///     }
+///
+///     fn profile(&self) -> &ModelProfile {
+///         &self.profile
+///     }
+/// }
+///
+/// let profile = ModelProfile { native_tools: false, ..ModelProfile::new("echo") };
+/// let model = Echo { profile };
+/// # futures::executor::block_on(async {
+/// let reply = model.chat(&ChatRequest::new([Message::user("Hello")])).await?;
+/// assert_eq!(reply.message.text(), "Hello");
+/// # Ok::<(), ModelError>(()) })?;
+/// # Ok::<(), ModelError>(())
+/// ```
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Asks for the whole reply.
+    /// Sends a request and returns the complete reply.
     ///
     /// # Errors
     ///
-    /// Fails with a [`ModelError`] when there is no complete reply. A half-received call is never returned.
+    /// Fails with a [`ModelError`] without a complete reply. An incomplete call is never returned.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Asks for the reply as it comes: deltas, then exactly one [`ChatEvent::Finished`] with the whole of it.
+    /// Sends a request and streams the reply: deltas, then exactly one [`ChatEvent::Finished`] with
+    /// the complete reply.
     ///
-    /// A stream that ends without it was cut, and ends with an error instead. The default asks
-    /// [`chat`](Self::chat) and gives the reply in one piece.
+    /// A truncated stream ends with an error in place of `Finished`. The default implementation
+    /// calls [`chat`](Self::chat) and emits each part of the reply in one delta.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {
@@ -45,7 +84,7 @@ pub trait ChatModel: Send + Sync {
             .boxed()
     }
 
-    /// What the model can do.
+    /// Returns the capabilities of the model.
     fn profile(&self) -> &ModelProfile;
 }
 

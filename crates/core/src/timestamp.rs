@@ -1,4 +1,4 @@
-//! Points in time, as data.
+//! A serializable point in time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The current time of the system's clock.
+    /// Returns the current time of the system clock.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
@@ -20,7 +20,7 @@ impl Timestamp {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch. Negative before 1970.
     pub const fn unix_millis(self) -> i64 {
         self.0
     }

@@ -12,60 +12,72 @@ use serde::{Deserialize, Serialize};
 
 pub use cost::{Cost, Price, Prices};
 
-/// What requests cost. Sums with `+`.
+/// The number, tokens and cost of requests. Sums with `+`.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::usage::Usage;
+///
+/// let total = Usage::of_request(1_000, 200) + Usage::of_request(500, 50);
+/// assert_eq!((total.requests, total.total_tokens()), (2, 1_750));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// How many requests there were.
+    /// Number of requests.
     pub requests: u64,
-    /// Tokens that were read, those from a cache included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens that were written, those of reasoning included.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Those of the input that came from a cache.
+    /// Input tokens read from a prompt cache.
     pub cached_input_tokens: u64,
-    /// Those of the output that were reasoning.
+    /// Output tokens of reasoning.
     pub reasoning_tokens: u64,
-    /// How many of the requests did not say what they used: their tokens are missing above. Requests that failed are such.
+    /// Number of requests without reported tokens, including failed requests. Their tokens are
+    /// missing in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreported: u64,
-    /// What the requests cost whose price is [known](crate::model::ChatModelExt::priced).
+    /// Cost of the requests with a known [price](crate::model::ChatModelExt::priced).
     #[serde(skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
-    /// How many of the requests have their price in `cost`.
+    /// Number of requests included in `cost`.
     #[serde(skip_serializing_if = "is_zero")]
     pub priced: u64,
 }
 
 impl Usage {
-    /// The cost of one request.
+    /// Makes the usage of one request.
     pub fn of_request(input_tokens: u64, output_tokens: u64) -> Self {
         Self { requests: 1, input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// What a request used that came to nothing: nobody says. It is taken as free, as it is with providers that charge for replies.
+    /// Makes the usage of a failed request. Its tokens are unreported, and its cost is taken as 0:
+    /// providers usually charge for replies only.
     pub fn of_failed_request() -> Self {
         Self { requests: 1, unreported: 1, priced: 1, ..Self::default() }
     }
 
-    /// The same as the usage of one reply, which was a request, whether its provider says what it used or not.
+    /// Completes the usage of one reply: counts at least one request, and counts it as
+    /// [`unreported`](Self::unreported) if the provider reported no tokens.
     #[must_use]
     pub fn of_reply(self) -> Self {
         let unreported = if self.is_reported() { self.unreported } else { 1 };
         Self { requests: self.requests.max(1), unreported, ..self }
     }
 
-    /// Whether it says what was used: no request uses no tokens.
+    /// Returns `true` if tokens were reported. Zero tokens mean an unreported usage.
     pub(crate) fn is_reported(&self) -> bool {
         self.total_tokens() > 0
     }
 
-    /// Whether what all of the requests cost is known.
+    /// Returns `true` if the cost of every request is known.
     pub fn is_priced(&self) -> bool {
         self.priced >= self.requests
     }
 
-    /// Subtracts the usage of a part.
+    /// Subtracts a part of the usage. Each field saturates at 0.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {
@@ -80,7 +92,7 @@ impl Usage {
         }
     }
 
-    /// Tokens that were read or written.
+    /// Returns the sum of input and output tokens.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
@@ -109,22 +121,34 @@ impl AddAssign for Usage {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What calls have used of models, such as those of an agent that is a tool. Clones count together.
+/// A shared counter of the usage inside calls, for example by an agent used as a tool. Clones share
+/// the counter.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::usage::{Usage, UsageMeter};
+///
+/// let meter = UsageMeter::default();
+/// meter.clone().add(Usage::of_request(100, 10));
+/// assert_eq!(meter.take().total_tokens(), 110);
+/// assert_eq!(meter.take(), Usage::default());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UsageMeter(Arc<Mutex<Usage>>);
 
 impl UsageMeter {
-    /// Counts what was used.
+    /// Adds to the counter.
     pub fn add(&self, usage: Usage) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
     }
 
-    /// What was counted since it was taken last.
+    /// Returns the usage since the last `take`, and resets the counter.
     pub fn take(&self) -> Usage {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

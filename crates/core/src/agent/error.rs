@@ -9,108 +9,110 @@ use crate::{
     usage::{Cost, Usage},
 };
 
-/// Why a run ended without an answer, with what it had done until then.
+/// The failure of a run, with the work done so far.
 ///
-/// As `Debug` it is its text with its causes, without the conversation: that is what `main` prints of it.
+/// `Debug` prints the message and its causes without the transcript, because a `main` that returns
+/// the error prints it with `Debug`.
 pub struct AgentError {
-    /// Why.
+    /// The reason for the failure.
     pub kind: Box<AgentErrorKind>,
-    /// The conversation so far: every call in it has a result, so that it can go on.
+    /// The conversation so far. Every call in it has a result, so it can be continued.
     pub transcript: Transcript,
-    /// What the run cost.
+    /// The usage of the run so far.
     pub usage: Usage,
 }
 
-/// Why a run ended without an answer.
+/// The reason for a run without an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentErrorKind {
-    /// The model gave no reply.
+    /// A request to the model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A limit was reached.
+    /// A limit of the run was reached.
     #[error("{0}")]
     LimitReached(Limit),
-    /// A tool said that the run must stop.
+    /// A tool stopped the run with [`ToolError::Fatal`](crate::ToolError::Fatal).
     #[error("tool \"{tool}\" stopped the run: {message}")]
     Tool {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// What it said.
+        /// The text of the error.
         message: String,
     },
-    /// The model could not be brought to give what was asked for.
+    /// The replies of the model do not have the requested form.
     #[error("the model did not give a usable reply: {0}")]
     UnusableReply(String),
-    /// A content filter of the provider stopped the model's reply.
+    /// A content filter of the provider stopped the reply of the model.
     #[error("a content filter of the provider stopped the reply")]
     ContentFiltered,
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The tools cannot be offered.
+    /// The tools could not be listed.
     #[error(transparent)]
     Tools(#[from] crate::toolset::SourceError),
-    /// The run cannot begin as it is asked to.
+    /// The input of the run is invalid.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
-    /// The model is to be made to call what is not on offer.
-    #[error("the model cannot be made to call {wanted}: {}", offered(available))]
+    /// The tool choice requires a tool that is not available.
+    #[error("the model cannot be made to call {wanted}: {}", available_tools(available))]
     ToolChoice {
-        /// What it is to call.
+        /// The required tool, as text: its quoted name, or `a tool`.
         wanted: String,
-        /// The tools on offer.
+        /// The names of the available tools.
         available: Vec<String>,
     },
-    /// The run is driven out of turn.
+    /// A driver reported an outcome that the run does not expect in its state.
     #[error("the run cannot go on: {0}")]
     OutOfTurn(String),
-    /// Code of the host that the agent was given failed: an error, a panic, or no end in time.
+    /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
     Hook {
-        /// What it is for, such as `output validator`.
+        /// The purpose of the hook, such as `output validator`.
         hook: &'static str,
-        /// What went wrong.
+        /// The cause.
         source: crate::call::BoxError,
     },
-    /// The agent is used outside a tokio runtime.
+    /// The agent was used outside a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,
-    /// A blocking call where waiting could never end; the text names the method to use there.
+    /// A blocking call on a thread that runs async tasks, where it could deadlock. The value is the
+    /// async method to use instead.
     #[error("a blocking call inside an async runtime could never end: use `{0}` there")]
     InsideRuntime(&'static str),
-    /// The runtime of a blocking agent cannot begin.
-    #[error("the runtime of the agent cannot begin")]
+    /// The runtime of a blocking agent could not be started.
+    #[error("cannot start the runtime of the agent")]
     Runtime(#[source] std::io::Error),
-    /// The agent's stream ended without an end of the run.
+    /// The stream of the agent ended without [`RunEvent::Done`](super::RunEvent::Done).
     #[error("the agent stopped without an answer")]
     Incomplete,
 }
 
-/// The limit that a run reached.
+/// A limit that was reached by a run, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// Requests to the model.
+    /// Number of requests to the model.
     Requests(u32),
-    /// Calls of tools.
+    /// Number of tool calls.
     ToolCalls(u32),
-    /// Tokens read and written.
+    /// Input and output tokens.
     TotalTokens(u64),
-    /// Tokens read.
+    /// Input tokens.
     InputTokens(u64),
-    /// Tokens written.
+    /// Output tokens.
     OutputTokens(u64),
-    /// What it costs.
+    /// Cost of the requests.
     Cost(Cost),
-    /// What it costs is limited, and the price of a request is not known.
+    /// The cost is limited, but the cost of a request is unknown.
     UnknownCost,
-    /// Time.
+    /// Duration of the run.
     Time(Duration),
-    /// The same call again and again.
+    /// Consecutive calls of the same tool with the same arguments.
     IdenticalCalls(u32),
-    /// Replies in a row that could not be used.
+    /// Consecutive rejected replies.
     UnusableReplies(u32),
 }
 
@@ -123,7 +125,7 @@ impl fmt::Display for Limit {
             Self::InputTokens(n) => write!(f, "the limit of {n} input tokens is reached"),
             Self::OutputTokens(n) => write!(f, "the limit of {n} output tokens is reached"),
             Self::Cost(cost) => write!(f, "the limit of a cost of {cost} is reached"),
-            Self::UnknownCost => f.write_str("the cost is limited, and what a request has cost is not known"),
+            Self::UnknownCost => f.write_str("the cost is limited, but the cost of a request is unknown"),
             Self::Time(time) => write!(f, "the limit of {time:?} is reached"),
             Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
             Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
@@ -131,7 +133,7 @@ impl fmt::Display for Limit {
     }
 }
 
-fn offered(names: &[String]) -> String {
+fn available_tools(names: &[String]) -> String {
     if names.is_empty() {
         "no tools are on offer".to_owned()
     } else {
@@ -141,7 +143,7 @@ fn offered(names: &[String]) -> String {
 
 impl Error for AgentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // Its text is that of the kind, which is no cause of it.
+        // `Display` prints the kind already, so the kind is not a cause.
         self.kind.source()
     }
 }
@@ -165,7 +167,7 @@ impl<K: Into<AgentErrorKind>> From<K> for AgentError {
 }
 
 impl AgentError {
-    /// Adds what the run had done until then.
+    /// Sets the transcript and usage of the run.
     #[must_use]
     pub fn with_run(mut self, transcript: Transcript, usage: Usage) -> Self {
         (self.transcript, self.usage) = (transcript, usage);

@@ -9,70 +9,73 @@ use crate::{
     usage::Usage,
 };
 
-/// Something that happened in a run. As JSON each has a `type`.
+/// An event of a run. Its JSON is an object with a `type`, such as `text_delta`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// It was decided which agent does the work.
+    /// An agent was chosen for the task.
     Routed {
-        /// The route; none where it is not clear.
+        /// The chosen route. `None` if the task is unclear.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
-        /// Why.
+        /// The reason for the choice.
         reason: String,
     },
-    /// The model is asked.
+    /// A request to the model started.
     RequestStarted {
-        /// Which request of this run, from 1.
+        /// The number of the request in this run, from 1.
         request: u32,
     },
-    /// More of the answer.
+    /// More text of the reply.
     TextDelta {
         /// The new text.
         text: String,
     },
-    /// More of what the model thinks.
+    /// More reasoning of the reply.
     ThoughtDelta {
         /// The new text.
         text: String,
     },
-    /// A request is answered.
+    /// The reply to a request is complete.
     RequestFinished {
-        /// What it cost.
+        /// The usage of the request.
         usage: Usage,
     },
-    /// The reply of the last request is not taken: what was told of its text is no answer. The model is asked again.
+    /// The last reply was rejected; its text deltas are not part of the answer. The request is
+    /// repeated.
     ReplyRefused {
-        /// What is wrong with it: what the model is told, or how the reply broke off.
+        /// The reason: the text sent to the model, or the error that truncated the reply.
         problem: String,
     },
-    /// A call begins its way. One that must wait is told as [pending](Self::CallPending) next, and begins once more when
-    /// the run is resumed.
+    /// A call entered the pipeline.
+    ///
+    /// A suspended call is [pending](Self::CallPending) next. It starts again after the run is
+    /// resumed.
     CallStarted {
         /// The call.
         call: ToolCall,
     },
-    /// A call is under way.
+    /// A running call reported progress.
     CallProgress {
-        /// The call.
+        /// The id of the call.
         call_id: String,
-        /// How far it is.
+        /// The reported progress.
         progress: Progress,
     },
-    /// A call ended.
+    /// A call finished.
     CallFinished {
-        /// What came of it.
+        /// The result.
         result: Arc<ToolResult>,
     },
-    /// A call waits: it did not run, or not to its end.
+    /// A call was suspended, before or during its execution.
     CallPending {
-        /// What it waits for.
+        /// The call, and the required decision.
         pending: Box<PendingCall>,
     },
     /// The run ended; the last event.
     Done {
-        /// How.
+        /// The answer, or the suspended run.
         output: RunOutput,
     },
 }

@@ -12,7 +12,7 @@ use crate::{
     usage::Cost,
 };
 
-/// What a run begins with, and for whom it runs.
+/// The input of a run: messages or decisions, with settings for this run only.
 ///
 /// # Examples
 ///
@@ -24,59 +24,64 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunInput {
-    /// Where the run begins.
+    /// A new task, or a suspended run.
     pub start: RunStart,
-    /// Limits of this run, in place of the agent's.
+    /// Overrides the limits of the agent.
     pub limits: Option<RunLimits>,
-    /// What the model may call in this run, in place of what the agent says.
+    /// Overrides the tool choice of the agent.
     pub tool_choice: Option<ToolChoice>,
-    /// The tools that end this run, in place of those that the agent names.
+    /// Overrides the stop tools of the agent. See [`with_stop_on`](Self::with_stop_on).
     pub stop_on: Option<BTreeSet<String>>,
-    /// What its tools are given: principal, state, cancellation, progress.
+    /// The context of the tool calls: principal, state, cancellation and progress.
     pub context: RunContext,
 }
 
-/// Where a run begins.
+/// The start of a run.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a run begins anew or is resumed")]
+#[expect(clippy::exhaustive_enums, reason = "a run is new or resumed")]
 pub enum RunStart {
-    /// With something new to say.
+    /// Messages for a new conversation, or for the next turn of an existing one.
     New {
         /// The new messages.
         messages: Vec<Message>,
-        /// What was said before; empty for a new conversation.
+        /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
     },
-    /// Where it was parked.
+    /// A suspended run.
     Resume {
-        /// The run that waits.
+        /// The suspended run.
         parked: Parked,
-        /// Decisions about its calls. Some may be missing.
+        /// Decisions about its calls. Calls without a decision stay suspended.
         decisions: Decisions,
     },
 }
 
-/// How much a run may use. `None` is no limit. What is used is looked at before each request and before calls are made, and
-/// includes what summaries, agents that are tools, and a request that fails have used.
+/// Limits on the resources of a run. `None` means unlimited.
+///
+/// The limits are checked before each request and before the calls of a reply. Failed requests,
+/// requests for summaries, and requests of agents used as tools count as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// How often the model may be asked. Default: [`limits::RUN_REQUESTS`].
+    /// Maximum requests to the model. Default: [`limits::RUN_REQUESTS`].
     pub requests: Option<u32>,
-    /// How many calls may be made. Default: none.
+    /// Maximum tool calls. Default: unlimited.
     pub tool_calls: Option<u32>,
-    /// How many tokens may be read and written in all. Default: none.
+    /// Maximum input and output tokens in total. Default: unlimited.
     pub total_tokens: Option<u64>,
-    /// How many tokens may be read. Default: none.
+    /// Maximum input tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// How many tokens may be written. Default: none.
+    /// Maximum output tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// How much the run may cost, by the [prices](crate::model::ChatModelExt::priced) of its models. Where the price of a request is not
-    /// known, no more are made: the run ends with [`Limit::UnknownCost`](super::Limit::UnknownCost). Default: none.
+    /// Maximum cost, by the [prices](crate::model::ChatModelExt::priced) of the models. Default:
+    /// unlimited.
+    ///
+    /// After a request of unknown price the run ends with
+    /// [`Limit::UnknownCost`](super::Limit::UnknownCost).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// How long the run may take. While it is parked its time stands still. Default: none.
+    /// Maximum duration, without the time while the run is suspended. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
 }
@@ -88,7 +93,7 @@ impl Default for RunLimits {
 }
 
 impl RunLimits {
-    /// No limits at all.
+    /// No limits.
     pub const NONE: Self = Self {
         requests: None,
         tool_calls: None,
@@ -101,12 +106,13 @@ impl RunLimits {
 }
 
 impl RunInput {
-    /// Begins a conversation.
+    /// Starts a conversation with a message.
     pub fn new(message: impl Into<Message>) -> Self {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Resumes a suspended run. See [`Parked::resume`] and [`Parked::approve_all`] for shorter forms.
+    /// Resumes a suspended run. See [`Parked::resume`] and [`Parked::approve_all`] for shorter
+    /// forms.
     pub fn resume(parked: Parked, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { parked, decisions })
     }
@@ -132,16 +138,18 @@ impl RunInput {
         self
     }
 
-    /// Sets whether the model may, must or must not call in this run. A call that it must make, it must make once: when it has
-    /// called, it decides by itself.
+    /// Sets the tool choice of this run. A required call is required once; afterwards the choice is
+    /// [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Ends this run when one of these tools was done: its result is the answer, with [`StopReason::Tool`](super::StopReason::Tool).
-    /// Calls beside it are made too; one that fails ends nothing.
+    /// Ends this run after a successful call of one of these tools. The answer is the result of the
+    /// call, with [`StopReason::Tool`](super::StopReason::Tool).
+    ///
+    /// Other calls of the same reply are executed, too. A failed call does not end the run.
     #[must_use]
     pub fn with_stop_on<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.stop_on = Some(tools.into_iter().map(Into::into).collect());

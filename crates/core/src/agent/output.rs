@@ -6,36 +6,53 @@ use serde_json::{Map, Value};
 use super::Parked;
 use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
-/// How a run ended: with an answer, or waiting for one.
+/// The output of a run: an answer, or a suspended run.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_core::{Agent, RunInput, RunOutput, agent::AgentError};
+///
+/// # async fn example(agent: impl Agent) -> Result<(), AgentError> {
+/// match agent.run(RunInput::new("Pay the invoice.")).await? {
+///     RunOutput::Answer(answer) => println!("{}", answer.text),
+///     RunOutput::Parked(suspended) => println!("{suspended}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "a run ends with an answer or is suspended")]
 pub enum RunOutput {
-    /// There is an answer.
+    /// The final answer.
     Answer(Box<RunAnswer>),
-    /// The run waits.
+    /// The run is suspended until decisions arrive.
     Parked(Parked),
 }
 
-/// What a run answered, and how it came to that.
+/// The answer of a run, with its calls, usage and transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunAnswer {
     /// The answer as text.
     pub text: String,
-    /// The answer as data, where outputs were declared; of a tool that ended the run, its structured result, if that is an
-    /// object of their form.
+    /// The declared outputs, as data. Empty if the agent declares none.
+    ///
+    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, this is its structured
+    /// result, if the result has the form of the outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The calls of this run, in order.
     pub steps: Vec<AgentStep>,
-    /// What the run cost.
+    /// The usage of the run.
     pub usage: Usage,
-    /// Why it stopped.
+    /// The reason for the end of the run.
     pub stop_reason: StopReason,
-    /// Who answered, where there are several agents; of one inside another, the way to it, such as `support/refunds`.
+    /// The name of the answering agent, if there are several. A nested agent is a path, such as
+    /// `support/refunds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The whole conversation, for the next question.
+    /// The whole conversation, for the [next turn](super::RunInput::with_history).
     pub transcript: Transcript,
 }
 
@@ -55,26 +72,26 @@ pub struct AgentStep {
     pub reasoning: Option<String>,
 }
 
-/// Why a run stopped with an answer.
+/// The reason for the end of a run with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model was done.
+    /// The model gave its final answer.
     Finished,
-    /// A limit was reached, and the model was made to answer with what it had.
+    /// A limit was reached, and the model answered in a final request without tools.
     LimitReached,
-    /// The model declined; the text says why.
+    /// The model declined to answer; the text is its explanation.
     Refused,
-    /// A [tool that ends the run](crate::agent::RunInput::with_stop_on) was done; the answer is its result.
+    /// A [stop tool](crate::agent::RunInput::with_stop_on) was called; the answer is its result.
     Tool,
-    /// It is not clear what is wanted; the text is a question back.
+    /// The task is unclear; the text is a question to the user.
     Clarification,
 }
 
 /// An error of [`RunAnswer::parse`]: the outputs do not fit the type.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is no {wanted}: {}", at(field, source))]
+#[error("the answer is no {wanted}: {}", with_path(field, source))]
 pub struct ParseError {
     /// The path of the field, such as `address.city`. Empty if the error is at the root.
     pub field: String,
@@ -84,7 +101,7 @@ pub struct ParseError {
     pub source: serde_json::Error,
 }
 
-fn at(field: &str, source: &serde_json::Error) -> String {
+fn with_path(field: &str, source: &serde_json::Error) -> String {
     if field.is_empty() { source.to_string() } else { format!("`{field}`: {source}") }
 }
 
@@ -93,8 +110,8 @@ impl RunAnswer {
     ///
     /// # Errors
     ///
-    /// Fails with a [`ParseError`] that names the field. Without declared outputs, each required field is
-    /// missing.
+    /// Fails with a [`ParseError`] that names the field. Without declared outputs, each required
+    /// field is missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {
@@ -104,7 +121,8 @@ impl RunAnswer {
         })
     }
 
-    /// Says which of several agents answered; it may have several agents inside, of which one did.
+    /// Sets the name of the answering agent. The name of an inner agent is kept as the end of a
+    /// path, such as `support/refunds`.
     #[must_use]
     pub fn by(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {
@@ -142,7 +160,7 @@ impl RunOutput {
     ///
     /// Fails with the [`Parked`] run, which names the calls that need a decision.
     pub fn text(&self) -> Result<&str, Parked> {
-        self.finished().map(|answer| &*answer.text)
+        self.try_answer().map(|answer| &*answer.text)
     }
 
     /// Returns the conversation, for the [next turn](super::RunInput::with_history).
@@ -151,17 +169,18 @@ impl RunOutput {
     ///
     /// Fails with the [`Parked`] run.
     pub fn transcript(&self) -> Result<&Transcript, Parked> {
-        self.finished().map(|answer| &answer.transcript)
+        self.try_answer().map(|answer| &answer.transcript)
     }
 
-    fn finished(&self) -> Result<&RunAnswer, Parked> {
+    fn try_answer(&self) -> Result<&RunAnswer, Parked> {
         match self {
             Self::Answer(answer) => Ok(answer),
             Self::Parked(parked) => Err(parked.clone()),
         }
     }
 
-    /// The results of a tool by name, in order.
+    /// Returns the results of a tool, by its name, in the order of the calls. Empty if the run is
+    /// suspended.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
         let steps = self.answer().into_iter().flat_map(|answer| &answer.steps);
         steps.filter(move |step| step.tool_name == tool).map(|step| &*step.result)

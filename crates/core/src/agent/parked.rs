@@ -6,7 +6,7 @@ use crate::call::{Decision, PendingCall, PendingKind};
 
 /// A suspended run as data: it can be saved, and resumed in another process.
 ///
-/// It is also the error of [`RunOutput::text`](super::RunOutput::text), and names the calls that need a
+/// As the error of [`RunOutput::text`](super::RunOutput::text) it lists the calls that need a
 /// decision.
 ///
 /// # Examples
@@ -30,7 +30,7 @@ use crate::call::{Decision, PendingCall, PendingKind};
 pub struct Parked {
     /// The suspended calls.
     pub pending: Vec<PendingCall>,
-    /// The state of the agent. Only the agent that wrote it reads it.
+    /// The saved state of the agent, in a format private to the agent.
     pub state: Value,
 }
 
@@ -40,14 +40,14 @@ impl Parked {
         self.pending.iter().flat_map(PendingCall::leaves).collect()
     }
 
-    /// Resumes the run with decisions by the ids of [its requests](Self::requests). Other calls stay
-    /// suspended. An unknown id is an error of the run.
+    /// Resumes the run with decisions by the ids of [its requests](Self::requests). Other calls
+    /// stay suspended. An unknown id is an error of the run.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
-    /// Resumes the run with a decision about each of [its requests](Self::requests). With `None` the call
-    /// stays suspended.
+    /// Resumes the run with a decision about each of [its requests](Self::requests). With `None`
+    /// the call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.requests().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
@@ -55,8 +55,8 @@ impl Parked {
         RunInput::resume(self, decisions)
     }
 
-    /// Resumes the run and approves each call that needs an approval. Calls that need an input or a result
-    /// stay suspended.
+    /// Resumes the run and approves each call that needs an approval. Calls that need an input or a
+    /// result stay suspended.
     pub fn approve_all(self) -> RunInput {
         let is_approval =
             |request: &PendingCall| matches!(request.pending.kind, PendingKind::Approval { .. });

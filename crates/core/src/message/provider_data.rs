@@ -3,9 +3,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What only a message's provider understands and wants back as it came, such as encrypted reasoning. Cheap to clone.
+/// Opaque data of a provider, such as encrypted reasoning, sent back unchanged with its message.
+/// Cheap to clone.
 ///
-/// Each adapter keeps its own under its name, and ignores what is another's.
+/// Each adapter stores its data under its own name and ignores the data of other adapters.
 ///
 /// # Examples
 ///
@@ -13,26 +14,26 @@ use serde_json::{Map, Value};
 /// use haft_core::message::AssistantMessage;
 /// use serde_json::json;
 ///
-/// let mut said = AssistantMessage::from("Hi");
-/// said.provider_data.insert("mine", json!({"signature": "x"}));
-/// assert_eq!(said.provider_data.get("mine"), Some(&json!({"signature": "x"})));
+/// let mut reply = AssistantMessage::from("Hi");
+/// reply.provider_data.insert("my-adapter", json!({"signature": "x"}));
+/// assert_eq!(reply.provider_data.get("my-adapter"), Some(&json!({"signature": "x"})));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProviderData(Option<Arc<Map<String, Value>>>);
 
 impl ProviderData {
-    /// Whether there is none.
+    /// Returns `true` if no adapter has stored data.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|data| data.is_empty())
     }
 
-    /// What an adapter keeps.
+    /// Returns the data of an adapter.
     pub fn get(&self, adapter: &str) -> Option<&Value> {
         self.0.as_ref()?.get(adapter)
     }
 
-    /// Keeps what an adapter will want, in place of what it kept before.
+    /// Sets the data of an adapter. Replaces its earlier data.
     pub fn insert(&mut self, adapter: impl Into<String>, data: Value) {
         let all = self.0.get_or_insert_default();
         Arc::make_mut(all).insert(adapter.into(), data);

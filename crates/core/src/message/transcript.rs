@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use crate::message::Message;
 
-/// Everything that was said and done in a conversation, in order.
+/// The append-only list of the messages of a conversation, with calls and results.
 ///
-/// Nothing is ever removed or rewritten: what a model is shown is a [`View`]. A clone shares the messages.
-/// As JSON it names its format, `{"version": 1, "messages": […]}`; a newer format is refused.
+/// Messages are never removed or changed; a [`View`] selects the messages of a request. Clones
+/// share the messages. The JSON form is `{"version": 1, "messages": […]}`; other versions are
+/// rejected.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The version of the JSON form that this build writes.
+    /// The version of the JSON form.
     pub const VERSION: u32 = 1;
 
     /// Makes an empty transcript.
@@ -40,32 +41,33 @@ impl Transcript {
 
     /// Appends a message.
     ///
-    /// While another clone or view is alive, the list of pointers is copied first; the messages never are.
+    /// If a clone or a view exists, the list of pointers is copied first. Messages are never
+    /// copied.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         Arc::make_mut(&mut self.messages).push(message.into());
     }
 
-    /// The messages, oldest first.
+    /// Returns the messages, oldest first.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether nothing was said yet.
+    /// Returns `true` if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// A view of all messages.
+    /// Returns a view of all messages.
     pub fn view(&self) -> View {
         self.view_of(std::iter::once(0..self.len()))
     }
 
-    /// A view of the messages in `ranges`. Indices beyond the end are ignored.
+    /// Returns a view of the messages in `ranges`. Indices beyond the end are ignored.
     pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
         View {
@@ -105,7 +107,7 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Another version may have another shape: nothing else is read before the version is known.
+        // Another version may have another shape, so the version is checked first.
         let mut form = Value::deserialize(deserializer)?;
         let Some(version) = form.get("version").and_then(Value::as_u64) else {
             return Err(D::Error::custom(
@@ -128,7 +130,23 @@ impl<'de> Deserialize<'de> for Transcript {
     }
 }
 
-/// Ranges of a transcript, as they are sent to a model. The messages are not copied.
+/// The messages of a transcript in a request: ranges, with replaced messages. Messages are not
+/// copied.
+///
+/// # Examples
+///
+/// ```
+/// use std::{collections::BTreeMap, sync::Arc};
+///
+/// use haft_core::{Message, Transcript};
+///
+/// let transcript: Transcript = ["One", "Two", "Three"].into_iter().map(Message::user).collect();
+/// let replacements = BTreeMap::from([(0, Arc::new(Message::user("1")))]);
+/// let view = transcript.view_of([0..1, 2..3]).with_replacements(Arc::new(replacements));
+///
+/// let texts: Vec<_> = view.iter().map(|message| message.text()).collect();
+/// assert_eq!(texts, ["1", "Three"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     transcript: Transcript,
@@ -145,7 +163,7 @@ impl View {
         self
     }
 
-    /// The messages in view, in order.
+    /// Returns the messages of the view, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
         let indices = self.ranges.iter().cloned().flatten();
         indices.filter_map(|index| {
@@ -154,18 +172,18 @@ impl View {
         })
     }
 
-    /// Number of messages.
+    /// Returns the number of messages in the view.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Returns `true` without messages.
+    /// Returns `true` if there are no messages in the view.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 }
 
-/// Messages that stand in no transcript, such as those of a single request.
+/// Makes a view of messages without a conversation, for example of a single request.
 impl FromIterator<Message> for View {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Transcript::from_iter(messages).view()

@@ -12,48 +12,43 @@ use crate::{
 };
 
 impl ChatRequest {
-    /// Returns the request as JSON: instructions, messages, tools, tool choice, format and settings.
+    /// Returns the request as JSON: instructions, messages, tools, tool choice, format and
+    /// settings.
     ///
-    /// Call ids are replaced by their order, and timestamps and metadata are left out, so that two
-    /// requests with the same content have the same form in every run. Cassettes and reply caches
-    /// compare requests by it.
+    /// Call ids are replaced by numbers, timestamps and metadata are omitted. Requests with the
+    /// same content therefore have the same form in every run. Cassettes and reply caches compare
+    /// it.
     pub fn to_canonical_json(&self) -> Value {
-        canonical_json(self)
-    }
-}
-
-fn canonical_json(request: &ChatRequest) -> Value {
-    let mut ids = Ids::default();
-    let mut parts = Map::new();
-    if let Some(instructions) = &request.instructions {
-        parts.insert("instructions".to_owned(), content(instructions.content()));
-    }
-    let messages = request.messages.iter().map(|it| message(it, &mut ids));
-    parts.insert("messages".to_owned(), messages.collect());
-    let tools: Vec<_> = request.tools.tools().iter().map(|it| tool(it.definition())).collect();
-    if !tools.is_empty() {
-        parts.insert("tools".to_owned(), Value::Array(tools));
-    }
-    if request.tool_choice != ToolChoice::Auto {
-        parts.insert("tool_choice".to_owned(), json!(request.tool_choice));
-    }
-    match &request.response_format {
-        ResponseFormat::Text => {}
-        ResponseFormat::JsonObject => drop(parts.insert("response_format".to_owned(), json!("json_object"))),
-        ResponseFormat::JsonSchema { name, schema } => {
-            let format = json!({"name": name, "schema": schema});
-            parts.insert("response_format".to_owned(), json!({"json_schema": format}));
+        let mut ids = CallNumbers::default();
+        let mut parts = Map::new();
+        let instructions = self.instructions.iter().map(|it| content_json(it.content()));
+        parts.extend(instructions.map(|content| ("instructions".to_owned(), content)));
+        let messages = self.messages.iter().map(|it| message_json(it, &mut ids));
+        parts.insert("messages".to_owned(), messages.collect());
+        let tools: Vec<_> = self.tools.tools().iter().map(|it| tool_json(it.definition())).collect();
+        if !tools.is_empty() {
+            parts.insert("tools".to_owned(), Value::Array(tools));
         }
+        if self.tool_choice != ToolChoice::Auto {
+            parts.insert("tool_choice".to_owned(), json!(self.tool_choice));
+        }
+        let format = match &self.response_format {
+            ResponseFormat::Text => None,
+            ResponseFormat::JsonObject => Some(json!("json_object")),
+            ResponseFormat::JsonSchema { name, schema } => {
+                Some(json!({"json_schema": {"name": name, "schema": schema}}))
+            }
+        };
+        parts.extend(format.map(|format| ("response_format".to_owned(), format)));
+        let settings = json!(self.settings);
+        if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
+            parts.insert("settings".to_owned(), settings);
+        }
+        Value::Object(parts)
     }
-    let settings = json!(request.settings);
-    if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
-        parts.insert("settings".to_owned(), settings);
-    }
-    Value::Object(parts)
 }
 
-/// What a model is told of a tool.
-fn tool(definition: &ToolDefinition) -> Value {
+fn tool_json(definition: &ToolDefinition) -> Value {
     json!({
         "name": definition.name(),
         "description": definition.description(),
@@ -61,19 +56,19 @@ fn tool(definition: &ToolDefinition) -> Value {
     })
 }
 
-fn message<'r>(message: &'r Message, ids: &mut Ids<'r>) -> Value {
+fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     match message.body() {
-        MessageBody::System { content: said } => json!({"role": "system", "content": content(said)}),
-        MessageBody::User { content: said } => json!({"role": "user", "content": content(said)}),
-        MessageBody::Assistant(said) => {
+        MessageBody::System { content } => json!({"role": "system", "content": content_json(content)}),
+        MessageBody::User { content } => json!({"role": "user", "content": content_json(content)}),
+        MessageBody::Assistant(reply) => {
             let mut parts = Map::from_iter([("role".to_owned(), json!("assistant"))]);
-            if !said.content.is_empty() {
-                parts.insert("content".to_owned(), content(&said.content));
+            if !reply.content.is_empty() {
+                parts.insert("content".to_owned(), content_json(&reply.content));
             }
-            for (name, text) in [("reasoning", &said.reasoning), ("refusal", &said.refusal)] {
+            for (name, text) in [("reasoning", &reply.reasoning), ("refusal", &reply.refusal)] {
                 parts.extend(text.as_ref().map(|text| (name.to_owned(), json!(text))));
             }
-            let calls = said.tool_calls.iter().map(
+            let calls = reply.tool_calls.iter().map(
                 |call| json!({"id": ids.number(&call.id), "name": call.name, "arguments": call.arguments}),
             );
             let calls: Vec<_> = calls.collect();
@@ -84,25 +79,31 @@ fn message<'r>(message: &'r Message, ids: &mut Ids<'r>) -> Value {
         }
         MessageBody::Tool(result) => {
             let media = message.content().iter().any(|piece| !matches!(piece, Content::Text { .. }));
-            let said = if media { content(message.content()) } else { json!(result.model_text()) };
-            json!({"role": "tool", "id": ids.number(&result.call_id), "name": result.name, "success": result.is_success(), "content": said})
+            let content = if media { content_json(message.content()) } else { json!(result.model_text()) };
+            json!({
+                "role": "tool",
+                "id": ids.number(&result.call_id),
+                "name": result.name,
+                "success": result.is_success(),
+                "content": content,
+            })
         }
     }
 }
 
-/// One text as it is, all else as pieces.
-fn content(pieces: &[Content]) -> Value {
+/// Encodes a single text as a JSON string, other content as an array.
+fn content_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),
         pieces => json!(pieces),
     }
 }
 
-/// Ids by the order in which they come: they may be made up anew in each run.
+/// Numbers call ids in order of first use. The ids themselves may differ between runs.
 #[derive(Default)]
-struct Ids<'r>(HashMap<&'r str, usize>);
+struct CallNumbers<'r>(HashMap<&'r str, usize>);
 
-impl<'r> Ids<'r> {
+impl<'r> CallNumbers<'r> {
     fn number(&mut self, id: &'r str) -> String {
         let next = self.0.len() + 1;
         format!("#{}", self.0.entry(id).or_insert(next))

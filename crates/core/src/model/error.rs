@@ -2,117 +2,133 @@ use std::time::Duration;
 
 use crate::{call::BoxError, message::AssistantMessage};
 
-/// Why there is no complete reply.
+/// The failure of a request to a model.
 ///
-/// Texts are for people who run the program; they hold no key and no header, and at most 1 kB of a body.
+/// The messages are for the operator of the program, not for a model. They contain no API key, no
+/// HTTP header, and at most 1 kB of a response body.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use haft_core::model::ModelError;
+///
+/// fn retry_delay(error: &ModelError) -> Option<Duration> {
+///     error.is_transient().then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
+/// }
+///
+/// assert_eq!(retry_delay(&ModelError::EmptyResponse), Some(Duration::from_secs(1)));
+/// assert_eq!(retry_delay(&ModelError::Unauthorized("no key".to_owned())), None);
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The key is missing, wrong, or may not do this (401, 403).
+    /// The API key is missing, invalid or lacks a permission (401, 403).
     #[error("the model's server refused the key: {0}")]
     Unauthorized(String),
-    /// The request cannot succeed as it is (other 4xx).
+    /// The server rejected the request (other 3xx and 4xx, 501, 505).
     #[error("the model's server refused the request (status {status}): {body}")]
     Rejected {
         /// The HTTP status.
         status: u16,
-        /// What the server said, at most 1 kB.
+        /// The error message of the server, at most 1 kB.
         body: String,
     },
-    /// Too many requests, or the account's quota is used up.
+    /// A rate limit or the quota of the account was exceeded (429).
     #[error("the model's server is limiting requests: {message}")]
     RateLimited {
-        /// What the server said, at most 1 kB.
+        /// The error message of the server, at most 1 kB.
         message: String,
-        /// How long it wants us to wait, where it says so.
+        /// The wait requested by the server, for example with `Retry-After`.
         retry_after: Option<Duration>,
-        /// Whether waiting cannot help, as when a quota is used up.
+        /// `true` if waiting does not help, for example after the quota is used up.
         permanent: bool,
     },
-    /// The server failed (5xx, or an error in place of a reply).
+    /// The server failed (5xx, or an error event in a stream).
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
-        /// The HTTP status, if there was one.
+        /// The HTTP status. `None` for an error inside a reply.
         status: Option<u16>,
-        /// What the server said, at most 1 kB.
+        /// The error message of the server, at most 1 kB.
         body: String,
-        /// How long it wants us to wait, where it says so.
+        /// The wait requested by the server, for example with `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The server could not be reached, or the connection broke before there was a reply.
+    /// The connection failed, or closed before the first byte of a reply.
     #[error("the model's server at {endpoint} cannot be reached: {reason}")]
     Unreachable {
-        /// Where the server should be, without credentials.
+        /// The address of the server, without credentials.
         endpoint: String,
-        /// What went wrong.
+        /// A description of the failure.
         reason: String,
-        /// The error below.
+        /// The cause.
         source: Option<BoxError>,
     },
-    /// A wait took too long.
+    /// A timeout expired.
     #[error("timed out after {after:?} waiting for {phase}")]
     TimedOut {
-        /// What was waited for.
+        /// The phase of the request.
         phase: TimeoutPhase,
-        /// How long.
+        /// The timeout.
         after: Duration,
     },
-    /// The conversation is longer than the model can read.
+    /// The conversation exceeds the context window of the model.
     #[error("the conversation is too long for the model: {0}")]
     ContextTooLong(String),
-    /// The reply ended before it was complete.
+    /// The reply is incomplete.
     #[error("the reply was cut: {reason}")]
     Truncated {
-        /// How it ended.
+        /// The reason, for example a connection reset.
         reason: String,
-        /// What had come; its calls are not complete and must not run.
+        /// The part received so far. Its calls may be incomplete and must not run.
         partial: Box<AssistantMessage>,
     },
     /// The reply has neither text nor calls.
     #[error("the model gave an empty reply")]
     EmptyResponse,
-    /// The reply cannot be read.
+    /// The reply is malformed.
     #[error("the model's reply cannot be read: {0}")]
     InvalidResponse(String),
-    /// The request asks for something that this model cannot do.
+    /// The request needs a feature that the model does not support.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model itself failed, as one in the process does.
+    /// The model itself failed, for example a local model in this process.
     #[error("the model failed: {message}")]
     Failed {
-        /// What went wrong.
+        /// A description of the failure.
         message: String,
-        /// The error below.
+        /// The cause.
         source: Option<BoxError>,
     },
-    /// None of the models that were asked, one in place of the other, replied.
-    #[error("no model replied: {}", told(failures))]
+    /// Each model of a fallback sequence failed.
+    #[error("no model replied: {}", join_failures(failures))]
     NoneReplied {
-        /// What each said, in the order in which they were asked.
+        /// The failure of each model, in order.
         failures: Vec<ModelFailure>,
     },
 }
 
-/// Why one of several models did not reply.
+/// The failure of one model of a fallback sequence.
 #[derive(Debug)]
 pub struct ModelFailure {
-    /// The model's name.
+    /// The name of the model.
     pub model: String,
-    /// Its error.
+    /// The error.
     pub error: ModelError,
 }
 
-/// What was waited for when the time was up.
+/// The phase of a request in which its timeout expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutPhase {
-    /// The connection.
+    /// Connecting to the server.
     Connect,
-    /// The first byte of the reply.
+    /// Waiting for the first byte of the reply.
     FirstByte,
-    /// More of a reply that had begun.
+    /// Waiting for the next bytes of the reply.
     Idle,
-    /// The reply as a whole.
+    /// The complete request.
     Total,
 }
 
@@ -128,14 +144,14 @@ impl std::fmt::Display for TimeoutPhase {
 }
 
 impl ModelError {
-    /// Makes a failure of the model itself.
+    /// Makes a [`Failed`](Self::Failed) error from its cause.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// How long the server wants us to wait before the same request, where it says so. Of several models, the one that is soonest
-    /// ready counts.
+    /// Returns the wait before a retry that the server requested, if any. For several models it is
+    /// the shortest wait among the transient failures; `None` if one of them requested no wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
@@ -147,7 +163,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns `true` if the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::RateLimited { permanent, .. } => !permanent,
@@ -158,14 +174,20 @@ impl ModelError {
         }
     }
 
-    /// Whether another model may reply to the same request: what failed is the model, its server or the account, and not the request.
+    /// Returns `true` if another model may succeed with the same request, because the failure is
+    /// one of the model, its server or the account:
     ///
-    /// So it is where the server is down, busy or too slow, where a quota is used up or a key refused, where the model is not there any more, where it cannot
-    /// do what is asked, and where its reply was cut, is empty or cannot be read. It is not where the request is refused, and
-    /// not where the conversation is too long: an agent shortens it.
+    /// - the server is down, busy or slow
+    /// - the API key is rejected, or the quota is used up
+    /// - the model does not exist, or does not support the request
+    /// - the reply is truncated, empty or malformed
+    ///
+    /// Returns `false` if the request itself was rejected, or if the conversation is too long: an
+    /// agent shortens it instead.
     pub fn may_succeed_elsewhere(&self) -> bool {
         match self {
-            // It has moved, wants money, or knows no such model, or nothing of what is asked.
+            // Redirects, missing payment, unknown models or endpoints, unsupported methods or
+            // versions.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,
             Self::NoneReplied { failures } => {
@@ -185,7 +207,7 @@ impl ModelError {
     }
 }
 
-fn told(failures: &[ModelFailure]) -> String {
-    let told = failures.iter().map(|ModelFailure { model, error }| format!("{model}: {error}"));
-    told.collect::<Vec<_>>().join("; ")
+fn join_failures(failures: &[ModelFailure]) -> String {
+    let texts = failures.iter().map(|ModelFailure { model, error }| format!("{model}: {error}"));
+    texts.collect::<Vec<_>>().join("; ")
 }

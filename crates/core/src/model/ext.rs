@@ -1,22 +1,29 @@
 use super::{ChatModel, Priced};
 use crate::usage::Prices;
 
-/// What can be done with any model.
+/// Adaptors for any [`ChatModel`].
 pub trait ChatModelExt: ChatModel + Sized {
-    /// Notes on each reply [what it cost](crate::usage::Usage::cost), by these prices. A reply of which the tokens are not told, or whose
-    /// model has no price, is left as it is: nothing is guessed. So is one that has its cost already, by prices nearer to the model.
+    /// Sets the [cost](crate::usage::Usage::cost) of each reply, from its tokens and these prices.
+    ///
+    /// The price is looked up by the model name in the reply, then by the requested name. Replies
+    /// without reported tokens, without a price, or with a cost already are left unchanged.
     ///
     /// # Examples
     ///
     /// ```
-    /// use haft_core::{ChatModel, Message, model::{ChatModelExt, ChatRequest}, usage::{Price, Prices}};
-    /// # use haft_core::{export::async_trait, model::{ChatResponse, ModelError, ModelProfile}, usage::Usage};
+    /// use haft_core::{
+    ///     ChatModel, Message,
+    ///     model::{ChatModelExt, ChatRequest},
+    ///     usage::{Price, Prices},
+    /// };
+    /// # use haft_core::{export::async_trait, usage::Usage};
+    /// # use haft_core::model::{ChatResponse, ModelError, ModelProfile};
     /// # struct Small(ModelProfile);
     /// # #[async_trait]
     /// # impl ChatModel for Small {
-    /// #     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-    /// #         let text = request.settings.max_tokens.map_or("Hello.".to_owned(), |most| format!("at most {most}"));
-    /// #         Ok(ChatResponse { usage: Usage::of_request(1_000, 100), ..ChatResponse::new(text) })
+    /// #     async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
+    /// #         let usage = Usage::of_request(1_000, 100);
+    /// #         Ok(ChatResponse { usage, ..ChatResponse::new("Hello.") })
     /// #     }
     /// #     fn profile(&self) -> &ModelProfile {
     /// #         &self.0

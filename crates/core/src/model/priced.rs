@@ -4,7 +4,8 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use crate::usage::Prices;
 
-/// A model whose replies say what they cost, as [`ChatModelExt::priced`](super::ChatModelExt::priced) makes it.
+/// A model with prices: it sets the cost of each reply. Made by
+/// [`ChatModelExt::priced`](super::ChatModelExt::priced).
 #[derive(Clone, Debug)]
 pub struct Priced<M> {
     model: M,
@@ -16,8 +17,18 @@ impl<M: ChatModel> Priced<M> {
         Self { model, prices }
     }
 
-    fn note(&self, response: &mut ChatResponse) {
-        set_cost(&self.prices, response, &self.model.profile().name);
+    /// Sets the cost of a reply. An existing cost is kept: it comes from a wrapper nearer to the
+    /// model, with more specific prices.
+    fn add_cost(&self, response: &mut ChatResponse) {
+        if response.usage.priced > 0 {
+            return;
+        }
+        let replied = response.model.as_deref().and_then(|model| self.prices.get(model));
+        let price = replied.or_else(|| self.prices.get(&self.model.profile().name));
+        if let (Some(price), true) = (price, response.usage.is_reported()) {
+            response.usage.cost = price.of(&response.usage);
+            response.usage.priced = response.usage.requests.max(1);
+        }
     }
 }
 
@@ -25,14 +36,14 @@ impl<M: ChatModel> Priced<M> {
 impl<M: ChatModel> ChatModel for Priced<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let mut response = self.model.chat(request).await?;
-        self.note(&mut response);
+        self.add_cost(&mut response);
         Ok(response)
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let events = self.model.stream(request).map_ok(|mut event| {
             if let ChatEvent::Finished(response) = &mut event {
-                self.note(response);
+                self.add_cost(response);
             }
             event
         });
@@ -41,20 +52,5 @@ impl<M: ChatModel> ChatModel for Priced<M> {
 
     fn profile(&self) -> &ModelProfile {
         self.model.profile()
-    }
-}
-
-/// Sets the cost of a reply, by the name of the model that replied or else of the one that was requested.
-/// A reply without reported tokens, without a known price, or with a cost already is left unchanged: a
-/// wrapper nearer to the model has better prices.
-fn set_cost(prices: &Prices, response: &mut ChatResponse, requested: &str) {
-    if response.usage.priced > 0 {
-        return;
-    }
-    let price =
-        response.model.as_deref().and_then(|model| prices.get(model)).or_else(|| prices.get(requested));
-    if let (Some(price), true) = (price, response.usage.is_reported()) {
-        response.usage.cost = price.of(&response.usage);
-        response.usage.priced = response.usage.requests.max(1);
     }
 }

@@ -1,24 +1,24 @@
-/// What a model can do, for whoever puts a request together.
+/// The capabilities of a model. Agents and adapters build requests accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProfile {
-    /// The model's name, as its provider calls it.
+    /// The name of the model in the provider's API.
     pub name: String,
-    /// Whether it takes tools and asks for calls by itself (function calling).
+    /// Supports tool definitions and tool calls (function calling).
     pub native_tools: bool,
-    /// Whether it can be made to answer in JSON of a given schema.
+    /// Supports replies constrained by a JSON Schema (structured output).
     pub json_schema: bool,
-    /// Whether it reads pictures.
+    /// Accepts images.
     pub images: bool,
-    /// Whether it hears sound.
+    /// Accepts audio.
     pub audio: bool,
-    /// Whether it reads documents, such as PDF, as they are.
+    /// Accepts document files, such as PDF.
     pub files: bool,
-    /// How many tokens it reads and writes in one request, where that is known.
+    /// Maximum tokens of a request and its reply together, if known.
     pub context_window: Option<u64>,
 }
 
 impl ModelProfile {
-    /// A model of this name that takes tools and schemas, and reads text.
+    /// Makes the profile of a text model with tool calls and structured output.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -10,42 +10,55 @@ use crate::{
 };
 
 /// A request for the next message. Cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Message, model::{ChatRequest, ChatSettings}};
+///
+/// let request = ChatRequest {
+///     instructions: Some(Message::system("Be brief.").into()),
+///     settings: ChatSettings { max_tokens: Some(100), ..ChatSettings::default() },
+///     ..ChatRequest::new([Message::user("What is 17 plus 25?")])
+/// };
+/// assert_eq!(request.all_messages().count(), 2);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ChatRequest {
-    /// What comes before the conversation, and is not part of it.
+    /// The system message. It is sent before the conversation and is not part of the transcript.
     pub instructions: Option<Arc<Message>>,
-    /// The conversation, as the model is to see it.
+    /// The messages of the conversation.
     pub messages: View,
-    /// The tools on offer; empty for none.
+    /// The available tools.
     pub tools: ToolList,
-    /// Whether the model may, must or must not call.
+    /// The rule for tool calls.
     pub tool_choice: ToolChoice,
-    /// What the text of the reply must look like.
+    /// The format of the reply text.
     pub response_format: ResponseFormat,
-    /// How the reply is made.
+    /// Sampling and length settings.
     pub settings: ChatSettings,
 }
 
 impl ChatRequest {
-    /// Asks for the next message of a conversation.
+    /// Makes a request without tools and with default settings.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// Offers tools.
+    /// Sets the available tools.
     #[must_use]
     pub fn with_tools(mut self, tools: ToolList) -> Self {
         self.tools = tools;
         self
     }
 
-    /// The instructions, then the messages.
+    /// Returns the instructions, then the messages.
     pub fn all_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
         self.instructions.iter().chain(self.messages.iter())
     }
 }
 
-/// Whether the model may, must or must not call tools.
+/// A rule for the tool calls of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every choice")]
@@ -53,52 +66,53 @@ pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
-    /// It must answer without a call.
+    /// No calls: the model must answer with text.
     None,
-    /// It must call at least one tool.
+    /// At least one call.
     Required,
-    /// It must call this tool.
+    /// A call of this tool.
     Tool(ToolName),
 }
 
-/// What the text of a reply must look like.
+/// The format of a reply text.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every format")]
 pub enum ResponseFormat {
-    /// Anything.
+    /// Free text.
     #[default]
     Text,
-    /// Some JSON object.
+    /// A JSON object.
     JsonObject,
-    /// JSON of this schema.
+    /// JSON that is valid for a schema.
     JsonSchema {
-        /// What the schema is called where a provider wants a name: `^[A-Za-z0-9_-]{1,64}$`.
+        /// The name of the schema. OpenAI requires one that matches `^[A-Za-z0-9_-]{1,64}$`.
         name: ToolName,
-        /// What the JSON must look like.
+        /// The schema.
         schema: Schema,
     },
 }
 
-/// How a reply is made. What is `None` is left to the model or its server.
+/// Sampling and length settings of a reply. For unset values the default of the server applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
-    /// How freely tokens are chosen, from 0, always the likeliest.
+    /// Sampling temperature. 0 is greedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Only tokens of the likeliest part of this size are chosen, above 0 and up to 1.
+    /// Nucleus sampling: the cumulative probability of the candidate tokens, in (0, 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// The most tokens of the reply.
+    /// Maximum tokens of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Texts before which the reply ends.
+    /// Stop sequences. The reply ends before the first match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Makes the same request give the same reply, as far as the model can.
+    /// Seed of the sampler. Equal requests with equal seeds get the same reply, as far as the
+    /// server supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether one reply may ask for several calls.
+    /// Allows several calls in one reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
 }

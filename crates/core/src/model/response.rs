@@ -3,26 +3,27 @@ use serde::{Deserialize, Serialize};
 use crate::message::AssistantMessage;
 use crate::usage::Usage;
 
-/// A complete reply.
+/// A complete reply of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatResponse {
-    /// What the model said.
+    /// The message: text, reasoning and calls.
     pub message: AssistantMessage,
-    /// Why it stopped.
+    /// The reason for the end of the reply.
     pub finish_reason: FinishReason,
-    /// What it cost.
+    /// Tokens and cost of the request.
     #[serde(default)]
     pub usage: Usage,
-    /// The provider's id of the reply.
+    /// The id of the reply, assigned by the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The model that answered, as the provider names it.
+    /// The name of the model, as reported by the provider. It may differ from the requested name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl ChatResponse {
-    /// Makes a reply without usage or ids; it stopped for its calls if it has any.
+    /// Makes a reply without usage or ids. The finish reason is [`FinishReason::ToolCalls`] if the
+    /// message has calls, else [`FinishReason::Stop`].
     pub fn new(message: impl Into<AssistantMessage>) -> Self {
         let message = message.into();
         let finish_reason =
@@ -30,7 +31,7 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// The events of a stream that would give this reply in as few pieces as possible.
+    /// Converts the reply into the events of a stream, with one delta for each part.
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
@@ -47,54 +48,54 @@ fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2]
     ]
 }
 
-/// One piece of a reply that is under way. As JSON each has a `type`.
+/// An event of a streamed reply. Its JSON is an object with a `type`, such as `text_delta`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// More of the text.
+    /// More text.
     TextDelta {
         /// The new text.
         text: String,
     },
-    /// More of what the model thinks.
+    /// More reasoning.
     ReasoningDelta {
         /// The new text.
         text: String,
     },
-    /// A call begins.
+    /// The start of a call.
     ToolCallStarted {
-        /// Its place among the calls of this reply, from 0.
+        /// The index of the call in this reply, from 0.
         index: usize,
-        /// Its id.
+        /// The id of the call.
         id: String,
-        /// The tool's name.
+        /// The name of the tool.
         name: String,
     },
-    /// More of a call's arguments. To be shown, never to be run: only `Finished` has complete calls.
+    /// More of the arguments of a call. For display only: complete calls are in `Finished`.
     ToolCallDelta {
-        /// Its place among the calls of this reply, from 0.
+        /// The index of the call in this reply, from 0.
         index: usize,
         /// The new text.
         arguments: String,
     },
-    /// The whole reply; the last event.
+    /// The complete reply; the last event.
     Finished(Box<ChatResponse>),
 }
 
-/// Why a model stopped.
+/// The reason for the end of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an unknown reason is `Other`")]
 pub enum FinishReason {
-    /// It was done.
+    /// The model finished its answer.
     Stop,
-    /// It asks for calls.
+    /// The reply ends with tool calls.
     ToolCalls,
-    /// It reached a limit of tokens: the text is not whole.
+    /// The token limit was reached; the text is incomplete.
     Length,
-    /// A filter of the provider stopped it.
+    /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// What else a server says, as it says it.
+    /// Another reason, in the spelling of the server.
     Other(String),
 }

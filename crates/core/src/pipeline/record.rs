@@ -19,6 +19,31 @@ use crate::{
 /// Is told of every call, whatever came of it: for audits, metrics and sessions.
 ///
 /// Called on the caller's task, once for each call; must return quickly. A panic of the recorder costs its record only.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+///
+/// use haft_core::{Pipeline, Toolset, pipeline::{CallRecord, Recorder}};
+///
+/// /// Counts failed calls.
+/// #[derive(Clone, Default)]
+/// struct Failures(Arc<AtomicU64>);
+///
+/// impl Recorder for Failures {
+///     fn record(&self, record: &CallRecord<'_>) {
+///         if record.result().is_some_and(|result| !result.is_success()) {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let failures = Failures::default();
+/// let tools = Toolset::new().with_pipeline(Pipeline::new().with_recorder(failures.clone()));
+/// tools.call_blocking("no_such_tool", ());
+/// assert_eq!(failures.0.load(Ordering::Relaxed), 1);
+/// ```
 pub trait Recorder: Send + Sync {
     /// Takes one call.
     fn record(&self, record: &CallRecord<'_>);

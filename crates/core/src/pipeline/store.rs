@@ -19,6 +19,64 @@ use crate::{
 ///
 /// An output belongs to the principal for whom it was kept, or to the run where there is none: nobody else can read it, whatever
 /// handle he has. Callers without a principal and without a run are all the same: only those who know the handle can read it.
+///
+/// # Examples
+///
+/// ```
+/// use std::{
+///     collections::HashMap,
+///     hash::{BuildHasher as _, RandomState},
+///     sync::{Arc, Mutex, PoisonError},
+/// };
+///
+/// use haft_core::{
+///     ToolContext, ToolOutput, call::BoxError, export::async_trait, pipeline::ResultStore,
+///     tool::Principal,
+/// };
+///
+/// /// The rows of a table, by owner and handle.
+/// #[derive(Default)]
+/// struct Table {
+///     rows: Mutex<HashMap<(String, String), Arc<ToolOutput>>>,
+///     secret: RandomState,
+/// }
+///
+/// fn owner(cx: &ToolContext) -> String {
+///     match cx.principal() {
+///         Some(principal) => format!("principal {}", principal.id),
+///         None => format!("run {}", cx.run_id()),
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl ResultStore for Table {
+///     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
+///         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+///         let handle = format!("result_{:016x}", self.secret.hash_one(rows.len()));
+///         rows.insert((owner(cx), handle.clone()), Arc::new(output.clone()));
+///         Ok(handle)
+///     }
+///
+///     async fn get(
+///         &self,
+///         handle: &str,
+///         cx: &ToolContext,
+///     ) -> Result<Option<Arc<ToolOutput>>, BoxError> {
+///         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+///         Ok(rows.get(&(owner(cx), handle.to_owned())).cloned())
+///     }
+/// }
+///
+/// # futures::executor::block_on(async {
+/// let (store, cx) = (Table::default(), ToolContext::default());
+/// let handle = store.put(&ToolOutput::from("a long text"), &cx).await?;
+/// assert_eq!(store.get(&handle, &cx).await?.unwrap().text(), "a long text");
+///
+/// let ann = cx.with_principal(Principal { id: "ann".to_owned(), ..Principal::default() });
+/// assert!(store.get(&handle, &ann).await?.is_none());
+/// # Ok::<(), BoxError>(()) })?;
+/// # Ok::<(), BoxError>(())
+/// ```
 #[async_trait]
 pub trait ResultStore: Send + Sync {
     /// Keeps an output for the caller of `cx` and names it: a short text that a model can repeat and nobody can

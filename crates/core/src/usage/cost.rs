@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-/// Nano-units in a unit.
-const NANOS: f64 = 1e9;
+/// Billionths in a unit.
+const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The most that can be told: as JSON numbers, larger amounts would not be exact.
-const MOST: u64 = (1 << 53) - 1;
+/// The largest amount, in billionths. Larger integers are not exact as JSON numbers.
+const MAX_NANOS: u64 = (1 << 53) - 1;
 
-/// An amount of money, in the unit of the [prices](Prices) that it follows from, exact to a billionth. Sums with `+`.
+/// An amount of money, in the unit of the [prices](Prices), exact to a billionth. Sums with `+`,
+/// and saturates at about nine million units.
 ///
 /// # Examples
 ///
@@ -30,21 +31,22 @@ const MOST: u64 = (1 << 53) - 1;
 pub struct Cost(u64);
 
 impl Cost {
-    /// Nothing.
+    /// No cost.
     pub const ZERO: Self = Self(0);
 
-    /// So many units. What is less than nothing, or no number, is nothing; more than nine million units are not told apart.
+    /// Makes an amount from units, rounded to a billionth. Negative numbers and NaN become 0. The
+    /// maximum is 2^53 - 1 billionths, about nine million units.
     pub fn new(units: f64) -> Self {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast saturates")]
-        let nanos = (units * NANOS).round() as u64;
-        Self(nanos.min(MOST))
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+        let nanos = (units * NANOS_PER_UNIT).round() as u64;
+        Self(nanos.min(MAX_NANOS))
     }
 
-    /// The amount in units.
+    /// Returns the amount in units.
     pub fn units(self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "it is small enough to be exact")]
+        #[expect(clippy::cast_precision_loss, reason = "integers up to 2^53 are exact")]
         let nanos = self.0 as f64;
-        nanos / NANOS
+        nanos / NANOS_PER_UNIT
     }
 
     pub(super) fn without(self, part: Self) -> Self {
@@ -72,7 +74,7 @@ impl Add for Cost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0).min(MOST))
+        Self(self.0.saturating_add(other.0).min(MAX_NANOS))
     }
 }
 
@@ -88,25 +90,25 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What a model's tokens cost, in units for a million of them.
+/// The price of a model, in units per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// Tokens that are read, and come from no cache.
+    /// Price of uncached input tokens.
     pub input: f64,
-    /// Tokens that come from a cache. Default: as `input`.
+    /// Price of cached input tokens. Default: the same as `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// Tokens that are written, those of reasoning included.
+    /// Price of output tokens, including reasoning.
     pub output: f64,
 }
 
 impl Price {
-    /// A price for a million tokens that are read, and one for a million that are written.
+    /// Makes a price from the prices of a million input tokens and of a million output tokens.
     pub fn new(input: f64, output: f64) -> Self {
         Self { input, cached_input: None, output }
     }
 
-    /// What this usage costs.
+    /// Returns the cost of a usage.
     pub fn of(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let parts = [
@@ -114,20 +116,21 @@ impl Price {
             (cached, self.cached_input.unwrap_or(self.input)),
             (usage.output_tokens, self.output),
         ];
-        #[expect(clippy::cast_precision_loss, reason = "no reply has so many tokens")]
+        #[expect(clippy::cast_precision_loss, reason = "replies have fewer than 2^53 tokens")]
         let units = parts.map(|(tokens, price)| tokens as f64 * price / 1e6);
         Cost::new(units.iter().sum())
     }
 }
 
-/// The prices of models, by the names that their providers give them. Data: as JSON an object of [`Price`]s.
+/// The prices of models, by model name. The JSON form is an object of [`Price`]s.
 ///
 /// # Examples
 ///
 /// ```
 /// use haft_core::usage::{Price, Prices, Usage};
 ///
-/// let prices: Prices = serde_json::from_str(r#"{"small": {"input": 0.25, "cached_input": 0.025, "output": 2}}"#)?;
+/// let json = r#"{"small": {"input": 0.25, "cached_input": 0.025, "output": 2}}"#;
+/// let prices: Prices = serde_json::from_str(json)?;
 /// let cost = prices.get("small").unwrap().of(&Usage::of_request(1_000_000, 500_000));
 /// assert_eq!(cost.units(), 1.25);
 /// # Ok::<(), serde_json::Error>(())
@@ -137,19 +140,19 @@ impl Price {
 pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
-    /// No prices.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the price of a model; one of the same name is replaced.
+    /// Sets the price of a model. Replaces an earlier price of the same name.
     #[must_use]
     pub fn with(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }
 
-    /// The price of a model.
+    /// Returns the price of a model.
     pub fn get(&self, model: &str) -> Option<Price> {
         self.0.get(model).copied()
     }

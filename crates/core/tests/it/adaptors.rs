@@ -1,4 +1,4 @@
-//! Behaviour B74: what can be done with any source.
+//! Adaptors of sources and toolsets.
 
 use std::{
     sync::{
@@ -23,11 +23,11 @@ use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 
-/// A tool that says which name it knows.
-struct Own(ToolDefinition);
+/// A tool that returns its own name.
+struct OwnName(ToolDefinition);
 
 #[async_trait]
-impl Tool for Own {
+impl Tool for OwnName {
     fn definition(&self) -> &ToolDefinition {
         &self.0
     }
@@ -37,13 +37,13 @@ impl Tool for Own {
     }
 }
 
-fn own(name: &str) -> Own {
-    Own(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()))
+fn own_name(name: &str) -> OwnName {
+    OwnName(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()))
 }
 
 fn plugins(names: &[&str]) -> ToolRegistry {
     let registry = ToolRegistry::new("plugins");
-    names.iter().for_each(|name| registry.register(own(name)).unwrap());
+    names.iter().for_each(|name| registry.register(own_name(name)).unwrap());
     registry
 }
 
@@ -55,39 +55,42 @@ async fn names(source: &impl ToolSource) -> String {
     list(source).await.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-async fn said(tools: &Toolset, name: &str) -> String {
+async fn result_text(tools: &Toolset, name: &str) -> String {
     tools.call(name, json!({})).await.model_text().into_owned()
 }
 
+/// Behaviour B74: the inner tool sees its own name.
 #[tokio::test]
-async fn a_prefixed_tool_knows_its_own_name() {
+async fn prefixed_tool_sees_its_own_name() {
     let source = plugins(&["search", "get"]).prefixed("web_");
     assert_eq!((source.label(), names(&source).await), ("plugins", "web_search web_get".to_owned()));
     let tools = Toolset::new().with_source(source);
-    assert_eq!(said(&tools, "web_search").await, "I am search");
-    assert!(said(&tools, "search").await.starts_with("unknown tool"));
-    // A prefix goes through the mapping of names: what comes out is one, and different for different tools.
+    assert_eq!(result_text(&tools, "web_search").await, "I am search");
+    assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
+    // An invalid or long prefix is converted to a valid one. The names stay distinct.
     let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
     assert_eq!(list.len(), 2);
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
+/// Behaviour B74.
 #[tokio::test]
-async fn a_renamed_tool_is_called_by_its_new_name() {
+async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugins(&["search", "get", "a", "b"]);
     let renamed =
         tools.clone().renamed([("search", "find"), ("a", "b"), ("b", "a"), ("later", "soon")]).unwrap();
     assert_eq!(names(&renamed).await, "find get b a");
     let toolset = Toolset::new().with_source(renamed);
-    assert_eq!(said(&toolset, "find").await, "I am search");
-    assert_eq!(said(&toolset, "a").await, "I am b");
-    tools.register(own("later")).unwrap();
-    assert_eq!(said(&toolset, "soon").await, "I am later");
+    assert_eq!(result_text(&toolset, "find").await, "I am search");
+    assert_eq!(result_text(&toolset, "a").await, "I am b");
+    tools.register(own_name("later")).unwrap();
+    assert_eq!(result_text(&toolset, "soon").await, "I am later");
 }
 
+/// Behaviour B74: a rename to a used name is an error.
 #[tokio::test]
-async fn a_name_that_is_taken_is_an_error() {
+async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
         let renamed = plugins(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
         renamed.tools(&ListContext::default()).await.unwrap_err().to_string()
@@ -99,15 +102,17 @@ async fn a_name_that_is_taken_is_an_error() {
         .assert_eq(&invalid.to_string());
 }
 
+/// Behaviour B74: the error lists the visible tools only.
 #[tokio::test]
-async fn a_filtered_tool_is_unknown() {
+async fn filtered_tool_is_unknown() {
     let source = plugins(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
     let tools = Toolset::new().with_source(source);
-    expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&said(&tools, "delete").await);
+    expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&result_text(&tools, "delete").await);
 }
 
+/// Behaviour B74: the output schema applies to the mapped result.
 #[tokio::test]
-async fn results_are_mapped_before_they_are_checked() {
+async fn results_are_mapped_before_validation() {
     let number = ToolDefinition::new(ToolName::new("number").unwrap(), Schema::object())
         .with_output_schema(Schema::new(json!({"type": "integer"})).unwrap());
     let registry = plugins(&["search", "fail"]);
@@ -123,41 +128,42 @@ async fn results_are_mapped_before_they_are_checked() {
                 ..output
             }),
         }));
-    assert_eq!(said(&tools, "search").await, "search: I am search");
-    assert_eq!(said(&tools, "number").await, "1");
-    assert_eq!(said(&tools, "fail").await, "not that");
+    assert_eq!(result_text(&tools, "search").await, "search: I am search");
+    assert_eq!(result_text(&tools, "number").await, "1");
+    assert_eq!(result_text(&tools, "fail").await, "not that");
 }
 
-/// What a call of the only tool comes to, with an answer if it is to have one.
-async fn outcome(tools: &Toolset, answer: Option<(Pending, Decision)>) -> CallOutcome {
+/// Calls the tool `pay`, or resumes its call with a decision.
+async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
-    if let Some((pending, answer)) = answer {
-        cx = cx.with_resumed(pending.decided(answer).unwrap());
+    if let Some((pending, decision)) = resumed {
+        cx = cx.with_resumed(pending.decided(decision).unwrap());
     }
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
 
+/// Behaviour B74.
 #[tokio::test]
-async fn an_approval_is_asked_for_and_an_external_tool_is_answered() {
+async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
-    let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
-    assert!(matches!(waits.pending.kind, PendingKind::Approval { .. }));
-    let done = outcome(&tools, Some((waits.pending, Decision::approved()))).await.into_result();
+    let CallOutcome::Pending(suspended) = outcome(&tools, None).await else { panic!() };
+    assert!(matches!(suspended.pending.kind, PendingKind::Approval { .. }));
+    let done = outcome(&tools, Some((suspended.pending, Decision::approved()))).await.into_result();
     assert_eq!(done.model_text(), "I am pay");
 
     let tools = Toolset::new().with_source(plugins(&["pay"]).external(|_| true));
-    let CallOutcome::Pending(waits) = outcome(&tools, None).await else { panic!() };
-    assert_eq!(waits.pending.kind, PendingKind::External);
-    let done = outcome(&tools, Some((waits.pending, Decision::output("paid")))).await.into_result();
+    let CallOutcome::Pending(suspended) = outcome(&tools, None).await else { panic!() };
+    assert_eq!(suspended.pending.kind, PendingKind::External);
+    let done = outcome(&tools, Some((suspended.pending, Decision::output("paid")))).await.into_result();
     assert_eq!(done.model_text(), "paid");
 }
 
-/// A source that counts how often it is asked, and fails at first.
-struct Counting(ToolRegistry, Arc<AtomicU32>);
+/// A source that fails at the first listing and counts its listings.
+struct FailsFirst(ToolRegistry, Arc<AtomicU32>);
 
 #[async_trait]
-impl ToolSource for Counting {
+impl ToolSource for FailsFirst {
     fn label(&self) -> &str {
         "counting"
     }
@@ -170,28 +176,30 @@ impl ToolSource for Counting {
     }
 }
 
+/// Behaviour B74: a listing is reused for 10 s, an error is not.
 #[tokio::test(start_paused = true)]
-async fn a_cached_source_is_asked_now_and_then() {
-    let (registry, asked) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
-    let cached = Counting(registry.clone(), Arc::clone(&asked)).cached(Duration::from_secs(10));
+async fn cached_source_is_listed_again_after_its_ttl() {
+    let (registry, listings) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
+    let cached = FailsFirst(registry.clone(), Arc::clone(&listings)).cached(Duration::from_secs(10));
     assert!(cached.tools(&ListContext::default()).await.is_err());
     assert_eq!(names(&cached).await, "a");
-    registry.register(own("b")).unwrap();
+    registry.register(own_name("b")).unwrap();
     tokio::time::advance(Duration::from_secs(9)).await;
-    assert_eq!((names(&cached).await, asked.load(Ordering::Relaxed)), ("a".to_owned(), 2));
+    assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a".to_owned(), 2));
     tokio::time::advance(Duration::from_secs(2)).await;
-    assert_eq!((names(&cached).await, asked.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
+    assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
 }
 
+/// Behaviour B74: duplicate names are withheld, and a failed source does not affect the other.
 #[tokio::test]
-async fn two_sources_are_one() {
+async fn combined_sources_share_one_list() {
     let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));
     let both = list(&combined).await;
     assert_eq!(names(&combined).await, "a b c");
     expect![[r#"tool "b" of plugins is withheld: plugins has a tool of that name; rename or prefix one"#]]
         .assert_eq(&both.diagnostics()[0].to_string());
 
-    let down = || Counting(plugins(&[]), Arc::default());
+    let down = || FailsFirst(plugins(&[]), Arc::default());
     let combined = plugins(&["a"]).combined(down());
     assert_eq!(combined.label(), "plugins+counting");
     let half = list(&combined).await;
@@ -201,9 +209,9 @@ async fn two_sources_are_one() {
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 
-/// A snapshot that did not change is the same snapshot through all of them, and one that did is another.
+/// Behaviour B74: an unchanged snapshot keeps its id through all adaptors; a change is listed.
 #[tokio::test]
-async fn what_did_not_change_is_the_same_snapshot() {
+async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugins(&["search", "get"]);
     let source = registry
         .clone()
@@ -222,7 +230,7 @@ async fn what_did_not_change_is_the_same_snapshot() {
     assert_eq!(names(&source).await, "web_search fetch more");
     assert_eq!(list(&source).await.id(), first.id());
     let tools = Toolset::new().with_source(source);
-    assert_eq!(said(&tools, "fetch").await, "I am get");
-    registry.register(own("look")).unwrap();
+    assert_eq!(result_text(&tools, "fetch").await, "I am get");
+    registry.register(own_name("look")).unwrap();
     assert_eq!(tools.names().await, ["web_search", "fetch", "web_look", "more"]);
 }

@@ -1,4 +1,4 @@
-//! Calls in parallel.
+//! Batches of parallel calls.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use haft_core::{
 };
 use tokio::time::{Instant, sleep};
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -35,11 +35,12 @@ fn texts(results: &[ToolResult]) -> Vec<String> {
     results.iter().map(|result| result.model_text().into_owned()).collect()
 }
 
-/// Behaviour B17: five calls of 100 ms overlap; results come in call order whatever ends first.
+/// Behaviour B17: five calls of 100 ms take about 100 ms. Results are in call order, although the
+/// last call ends first.
 #[tokio::test(start_paused = true)]
-async fn calls_overlap_and_results_keep_their_order() {
+async fn calls_overlap_and_results_are_in_call_order() {
     let delay = Arc::new(AtomicUsize::new(5));
-    let tool = DynamicTool::new(named("wait"), move |_, cx: ToolContext| {
+    let tool = DynamicTool::new(definition("wait"), move |_, cx: ToolContext| {
         let delay = delay.fetch_sub(1, Ordering::Relaxed) as u64;
         async move {
             sleep(Duration::from_millis(95 + delay)).await;
@@ -54,10 +55,11 @@ async fn calls_overlap_and_results_keep_their_order() {
 
 /// Behaviour T3.
 #[tokio::test]
-async fn a_failure_leaves_its_siblings_alone() {
-    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
-    let error = DynamicTool::new(named("error"), |_, _| async { Err::<(), _>(ToolError::failed("broken")) });
-    let panics = DynamicTool::new(named("panics"), |_, _| async {
+async fn failed_call_does_not_affect_its_siblings() {
+    let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
+    let error =
+        DynamicTool::new(definition("error"), |_, _| async { Err::<(), _>(ToolError::failed("broken")) });
+    let panics = DynamicTool::new(definition("panics"), |_, _| async {
         if true {
             panic!("boom");
         }
@@ -75,18 +77,18 @@ async fn a_failure_leaves_its_siblings_alone() {
     .assert_debug_eq(&texts(&results));
 }
 
-/// Behaviour T2: on a multi-thread runtime a tool that blocks its thread costs only itself, and is counted until it
-/// really ends.
+/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out without effect
+/// on its siblings. The abandoned call is counted until its code returns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_blocked_tool_times_out_and_its_siblings_are_kept() {
+async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(Some(blocked));
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
-    let blocks = DynamicTool::new(named("blocks").with_policy(policy), move |_, _| {
+    let blocks = DynamicTool::new(definition("blocks").with_policy(policy), move |_, _| {
         let blocked = blocked.lock().unwrap().take().unwrap();
         async move { blocked.recv().unwrap_or(()) }
     });
-    let ok = DynamicTool::new(named("ok"), |_, _| async { "fine" });
+    let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
     let pipeline = Pipeline::new();
     let results = results(&pipeline, batch([blocks, ok], &["blocks", "ok"])).await;
     assert_eq!(texts(&results), ["timed out after 50 ms", "fine"]);
@@ -97,14 +99,15 @@ async fn a_blocked_tool_times_out_and_its_siblings_are_kept() {
     }
 }
 
-/// Behaviour C32: of s1, s2, B, s3 the first two overlap, B is alone, s3 comes after.
+/// Behaviour C32: with the sequential tool `b` in the batch s1, s2, b, s3, the calls s1 and s2
+/// overlap, b runs alone, and s3 runs after it.
 #[tokio::test(start_paused = true)]
-async fn a_sequential_tool_is_a_barrier() {
+async fn sequential_tool_is_a_barrier() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let tool = |name: &'static str, sequential| {
         let log = log.clone();
         let policy = Policy { sequential, ..Policy::default() };
-        DynamicTool::new(named(name).with_policy(policy), move |_, _| {
+        DynamicTool::new(definition(name).with_policy(policy), move |_, _| {
             let log = log.clone();
             async move {
                 log.lock().unwrap().push(format!("{name} begins"));
@@ -132,9 +135,8 @@ async fn a_sequential_tool_is_a_barrier() {
     .assert_debug_eq(&*log.lock().unwrap());
 }
 
-/// Dropping the batch aborts its calls.
 #[tokio::test]
-async fn dropping_the_batch_drops_its_calls() {
+async fn dropping_the_batch_aborts_its_calls() {
     struct OnDrop(Option<tokio::sync::oneshot::Sender<()>>);
     impl Drop for OnDrop {
         fn drop(&mut self) {
@@ -143,9 +145,9 @@ async fn dropping_the_batch_drops_its_calls() {
     }
     let (dropped, drops) = tokio::sync::oneshot::channel();
     let (began, begins) = tokio::sync::oneshot::channel();
-    let held = Mutex::new(Some((began, OnDrop(Some(dropped)))));
-    let tool = DynamicTool::new(named("wait"), move |_, _| {
-        let (began, guard) = held.lock().unwrap().take().unwrap();
+    let guards = Mutex::new(Some((began, OnDrop(Some(dropped)))));
+    let tool = DynamicTool::new(definition("wait"), move |_, _| {
+        let (began, guard) = guards.lock().unwrap().take().unwrap();
         async move {
             let _guard = guard;
             began.send(()).unwrap();
@@ -159,10 +161,10 @@ async fn dropping_the_batch_drops_its_calls() {
     drops.await.unwrap();
 }
 
-/// Behaviour T4: cancelling answers every call.
+/// Behaviour T4: a cancelled batch has a result for every call.
 #[tokio::test]
-async fn cancelling_answers_every_call() {
-    let tool = DynamicTool::new(named("wait"), |_, cx: ToolContext| async move {
+async fn every_call_of_a_cancelled_batch_has_a_result() {
+    let tool = DynamicTool::new(definition("wait"), |_, cx: ToolContext| async move {
         cx.cancellation().cancel();
         std::future::pending::<()>().await;
     });
@@ -171,14 +173,14 @@ async fn cancelling_answers_every_call() {
     assert_eq!(kinds, [FailureKind::Cancelled, FailureKind::Cancelled]);
 }
 
-/// What one call has for itself goes before what all share.
+/// State of a single call has precedence over the state of the run.
 #[tokio::test]
-async fn a_call_may_have_state_of_its_own() {
-    let tell = DynamicTool::new(named("tell"), |_, cx| async move {
+async fn state_of_a_call_overrides_state_of_the_run() {
+    let show = DynamicTool::new(definition("show"), |_, cx| async move {
         Ok::<_, ToolError>(format!("{} {}", cx.state::<u32>()?, cx.state::<char>()?))
     });
     let run = RunContext { state: State::new().with(1_u32).with('a'), ..RunContext::default() };
     let states = [("call_1".to_owned(), State::new().with(2_u32))].into();
-    let batch = Batch { run: Arc::new(run), states, ..batch([tell], &["tell", "tell"]) };
+    let batch = Batch { run: Arc::new(run), states, ..batch([show], &["show", "show"]) };
     assert_eq!(texts(&results(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
 }

@@ -1,4 +1,4 @@
-//! Behaviour B18, B70: calls from code that is not asynchronous.
+//! Blocking calls from synchronous code.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -14,19 +14,19 @@ use tokio::{
     task::{LocalSet, block_in_place, spawn_blocking, unconstrained},
 };
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// Adds two integers, some time later.
+/// Adds two integers after a delay.
 #[tool]
 async fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
     tokio::time::sleep(Duration::from_millis(1)).await;
     x + y
 }
 
-/// Both twins, on this thread.
-fn said() -> [String; 2] {
+/// The results of both blocking methods, called on this thread.
+fn blocking_results() -> [String; 2] {
     let tools = Toolset::new().with(Add);
     let results =
         [Add.invoke_blocking(json!({"x": "1", "y": 2})), tools.call_blocking("add", json!({"x": 1, "y": 2}))];
@@ -38,15 +38,15 @@ fn said() -> [String; 2] {
     })
 }
 
-fn works(said: [String; 2]) {
-    assert_eq!(said, ["3", "3"]);
+fn assert_success(texts: [String; 2]) {
+    assert_eq!(texts, ["3", "3"]);
 }
 
-fn is_refused(said: [String; 2]) {
-    let refusal = |method| {
+fn assert_rejected(texts: [String; 2]) {
+    let error = |method| {
         format!("a blocking call inside an async runtime could never end: use `{method}(…).await` there")
     };
-    assert_eq!(said, [refusal("invoke"), refusal("call")]);
+    assert_eq!(texts, [error("invoke"), error("call")]);
 }
 
 fn runtimes() -> [Runtime; 2] {
@@ -54,46 +54,49 @@ fn runtimes() -> [Runtime; 2] {
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
 }
 
+/// Behaviour B70: each async method has a blocking twin.
 #[test]
-fn a_blocking_call_works_outside_a_runtime() {
-    works(said());
-    // A runtime that is only at hand runs nothing here.
+fn blocking_call_works_outside_a_runtime() {
+    assert_success(blocking_results());
+    // An entered runtime runs no tasks on this thread.
     for runtime in runtimes() {
-        let _at_hand = runtime.enter();
-        works(said());
+        let _entered = runtime.enter();
+        assert_success(blocking_results());
     }
 }
 
-/// It could take the thread that it waits for.
+/// Behaviour B18: on a thread that runs async tasks, a blocking call could wait for its own thread.
 #[test]
-fn a_blocking_call_on_a_thread_of_tasks_is_a_typed_error() {
+fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
     for runtime in runtimes() {
-        is_refused(runtime.block_on(async { said() }));
-        is_refused(runtime.block_on(async { tokio::spawn(async { said() }).await.unwrap() }));
-        is_refused(LocalSet::new().block_on(&runtime, async { said() }));
-        // Also for a task that tokio does not bound, and the task goes on.
-        is_refused(runtime.block_on(unconstrained(async { said() })));
+        assert_rejected(runtime.block_on(async { blocking_results() }));
+        assert_rejected(
+            runtime.block_on(async { tokio::spawn(async { blocking_results() }).await.unwrap() }),
+        );
+        assert_rejected(LocalSet::new().block_on(&runtime, async { blocking_results() }));
+        // The same applies to a task without a coop budget. The task continues after the error.
+        assert_rejected(runtime.block_on(unconstrained(async { blocking_results() })));
         runtime.block_on(async {
-            is_refused(said());
+            assert_rejected(blocking_results());
             assert_eq!(Add.invoke(json!({"x": 1})).await.model_text(), "1");
         });
     }
 }
 
-/// There it is what the thread is for.
 #[test]
-fn a_blocking_call_where_code_may_block_works() {
+fn blocking_call_works_on_threads_for_blocking_code() {
     for runtime in runtimes() {
-        works(runtime.block_on(async { spawn_blocking(said).await.unwrap() }));
+        assert_success(runtime.block_on(async { spawn_blocking(blocking_results).await.unwrap() }));
     }
     let [_, many] = runtimes();
-    works(many.block_on(async { tokio::spawn(async { block_in_place(said) }).await.unwrap() }));
-    works(many.block_on(async { block_in_place(said) }));
+    assert_success(
+        many.block_on(async { tokio::spawn(async { block_in_place(blocking_results) }).await.unwrap() }),
+    );
+    assert_success(many.block_on(async { block_in_place(blocking_results) }));
 }
 
-/// A tool that blocks its own thread may call another.
 #[test]
-fn a_blocking_tool_calls_another_one() {
+fn blocking_tool_can_make_blocking_calls() {
     /// Adds three integers.
     #[tool(blocking)]
     fn sum(a: i64, b: i64, c: i64) -> Result<String, String> {
@@ -107,17 +110,17 @@ fn a_blocking_tool_calls_another_one() {
     assert_eq!(Sum.invoke_blocking(json!({"a": 1, "b": 2, "c": 3})).model_text(), "6");
 }
 
-/// Blocking code that was given up is not waited for.
+/// The call does not wait for the abandoned thread.
 #[test]
-fn a_blocking_call_returns_at_the_deadline() {
+fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(Some(released));
     let policy = Policy { timeout: Duration::from_millis(20), ..Policy::default() };
-    let tool = DynamicTool::new(named("hang").with_policy(policy), move |_, _| {
+    let tool = DynamicTool::new(definition("hang").with_policy(policy), move |_, _| {
         let released = released.lock().unwrap().take().unwrap();
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
     });
     assert_eq!(tool.invoke_blocking(json!({})).model_text(), "timed out after 20 ms");
-    // Had the call waited for the thread, this would never be reached.
+    // A call that waits for its thread would never get here.
     release.send(()).unwrap();
 }

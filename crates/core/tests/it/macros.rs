@@ -1,15 +1,15 @@
-//! `#[tool]` as its users write it.
+//! The attributes `#[tool]` and `#[tools]`.
 
+mod argument_types;
 mod arguments;
 mod blocks;
 mod calls;
 mod definitions;
-mod kinds;
 mod overrides;
-mod shapes;
+mod signatures;
 
-/// Every mistake has a message that says what to do, where it was made.
+/// Every mistake has an error message with a remedy, on its span.
 #[test]
-fn mistakes_are_explained() {
+fn mistakes_are_compile_errors_with_a_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

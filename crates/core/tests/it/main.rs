@@ -1,9 +1,9 @@
-//! The core from outside.
+//! Integration tests of the core, through its public API.
 
 #[cfg(test)]
-mod adaptors;
+mod adaptor_laws;
 #[cfg(test)]
-mod algebra;
+mod adaptors;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What one call goes through.
+//! The call pipeline: arguments, limits, panics, results, approvals and records.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -39,7 +39,7 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Pair { x, y }| async move { x + y })
 }
 
-fn named(name: &str) -> ToolDefinition {
+fn definition(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
@@ -54,9 +54,9 @@ async fn check(arguments: &str, text: Expect) {
     text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
 }
 
-/// Behaviour B12, B14: all that is wrong, by name, and the function did not run.
+/// Behaviour B12: the error lists each invalid argument, and the function is not called.
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_explained_and_the_tool_does_not_run() {
+async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
     let ran = Arc::new(AtomicBool::new(false));
     let seen = ran.clone();
     let tool = tool_fn("add", "", move |Pair { x, y }| {
@@ -72,9 +72,12 @@ async fn arguments_that_do_not_fit_are_explained_and_the_tool_does_not_run() {
     assert!(!ran.load(Ordering::Relaxed));
 }
 
-/// Behaviour B13, B15 and Behaviour T1.
+/// Behaviour B13.
+/// Behaviour B14.
+/// Behaviour B15.
+/// Behaviour T1: malformed arguments are an error with the reason.
 #[tokio::test]
-async fn arguments_are_read_as_models_write_them() {
+async fn malformed_arguments_are_repaired_or_rejected() {
     check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
     check(r#"{"x": "3"}"#, expect!["3"]).await;
     check(r#"{"x": 3.0}"#, expect!["3"]).await;
@@ -101,34 +104,36 @@ async fn arguments_are_read_as_models_write_them() {
     .await;
 }
 
-/// Behaviour B13: the strict policy repairs nothing; B15: each repair is on record.
+/// Behaviour B13: the strict policy repairs nothing.
+/// Behaviour B15: a result lists the repairs of its call.
 #[tokio::test]
-async fn repair_is_a_policy_and_is_recorded() {
+async fn repairs_follow_the_policy_and_are_recorded() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
     assert!(!run(&strict, add(), r#"{"x": "3"}"#).await.is_success());
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
-    // What does not fit all the same was not repaired.
+    // An unsuccessful repair is not recorded.
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
-/// Arguments end at 1 MiB.
+/// The limit is 1 MiB.
 #[tokio::test]
-async fn endless_arguments_are_not_read() {
+async fn oversized_arguments_are_not_parsed() {
     let text = format!(r#"{{"x": "{}"}}"#, "9".repeat(2 << 20));
     let result = run(&Pipeline::new(), add(), &text).await;
     assert_eq!(result.failure().unwrap().kind, FailureKind::InvalidArguments);
     assert!(result.model_text().contains("at most 1048576"), "{}", result.model_text());
 }
 
-/// Behaviour B19 and Behaviour T2: a panic is caught, also while a lock is held, and its text stays here.
+/// Behaviour B19.
+/// Behaviour T2: a panic while holding a lock is caught. Its message is not in the result.
 #[tokio::test]
-async fn a_panic_is_that_calls_failure() {
+async fn panic_is_a_failed_call() {
     let lock = Arc::new(Mutex::new(0));
-    let held = AssertUnwindSafe(lock.clone());
-    let tool = DynamicTool::new(named("explode"), move |_, _| {
-        let lock = held.clone();
+    let shared = AssertUnwindSafe(lock.clone());
+    let tool = DynamicTool::new(definition("explode"), move |_, _| {
+        let lock = shared.clone();
         async move {
             let _guard = lock.lock();
             if true {
@@ -142,11 +147,13 @@ async fn a_panic_is_that_calls_failure() {
     assert!(lock.is_poisoned());
 }
 
-/// Behaviour B19, B75 and Behaviour T2.
+/// Behaviour B19.
+/// Behaviour B75.
+/// Behaviour T2.
 #[tokio::test(start_paused = true)]
-async fn a_hang_ends_at_the_deadline() {
+async fn hanging_call_times_out() {
     let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
-    let tool = DynamicTool::new(named("hang").with_policy(policy), |_, _| async {
+    let tool = DynamicTool::new(definition("hang").with_policy(policy), |_, _| async {
         std::future::pending::<()>().await;
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -154,10 +161,10 @@ async fn a_hang_ends_at_the_deadline() {
     expect!["timed out after 50 ms"].assert_eq(&result.model_text());
 }
 
-/// Behaviour B75: a timeout that the tool itself reports is not rewritten.
+/// Behaviour B75: a timeout reported by the tool itself is kept.
 #[tokio::test]
-async fn an_error_of_the_pipeline_keeps_its_meaning_inside_the_tools_result() {
-    let tool = DynamicTool::new(named("slow"), |_, _| async {
+async fn timeout_reported_by_the_tool_is_kept() {
+    let tool = DynamicTool::new(definition("slow"), |_, _| async {
         Err::<(), _>(ToolError::TimedOut { after: Duration::from_secs(7) })
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -165,13 +172,13 @@ async fn an_error_of_the_pipeline_keeps_its_meaning_inside_the_tools_result() {
     expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
 }
 
-/// The source of an error is for the trace.
+/// A source may contain paths and secrets, so it is only logged.
 #[tokio::test]
-async fn the_source_of_an_error_does_not_reach_the_model() {
+async fn source_of_an_error_is_not_in_the_result() {
     #[derive(Debug, thiserror::Error)]
     #[error("the file cannot be read")]
     struct Unreadable(#[source] std::io::Error);
-    let tool = DynamicTool::new(named("read"), |_, _| async {
+    let tool = DynamicTool::new(definition("read"), |_, _| async {
         Err::<(), _>(Unreadable(std::io::Error::other("/home/ann/.ssh/id_rsa: denied")))
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -179,11 +186,12 @@ async fn the_source_of_an_error_does_not_reach_the_model() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19 and Behaviour T5: cut at a character, with what is missing, and the whole by its handle.
+/// Behaviour B19: the text is cut at a character boundary and ends with the missing byte count.
+/// Behaviour T5: the whole result is stored.
 #[tokio::test]
-async fn a_huge_result_is_bounded_and_kept() {
+async fn oversized_text_is_cut_and_stored() {
     let pipeline = Pipeline::new();
-    let tool = DynamicTool::new(named("flood"), |_, _| async { "ä".repeat(25 << 20) });
+    let tool = DynamicTool::new(definition("flood"), |_, _| async { "ä".repeat(25 << 20) });
     let result = run(&pipeline, tool, "{}").await;
     let output = result.output().unwrap();
     let handle = output.stored.clone().unwrap();
@@ -193,23 +201,24 @@ async fn a_huge_result_is_bounded_and_kept() {
     let mark =
         format!("[52297728 of 52428800 bytes in 1 pieces are cut; the whole result is stored as {handle:?}]");
     assert!(text.ends_with(&mark), "{}", &text[text.len() - 150..]);
-    assert_eq!(output.to_value().as_str(), Some(&*text), "one text stays one text");
+    assert_eq!(output.to_value().as_str(), Some(&*text), "a single text stays a single text");
     let whole = pipeline.store().unwrap().get(&handle, &ToolContext::default()).await.unwrap().unwrap();
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// Behaviour T5: the same for what a failure and a warning say.
+/// Behaviour T5.
 #[tokio::test]
-async fn a_huge_failure_and_a_huge_warning_are_bounded() {
+async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
     let fails =
-        DynamicTool::new(named("fails"), move |_, _| async move { Err::<(), _>(ToolError::failed(flood())) });
-    let failed = run(&Pipeline::new(), fails, "{}").await;
-    let warns =
         DynamicTool::new(
-            named("warns"),
-            move |_, _| async move { ToolOutput::from("ok").with_warning(flood()) },
+            definition("fails"),
+            move |_, _| async move { Err::<(), _>(ToolError::failed(flood())) },
         );
+    let failed = run(&Pipeline::new(), fails, "{}").await;
+    let warns = DynamicTool::new(definition("warns"), move |_, _| async move {
+        ToolOutput::from("ok").with_warning(flood())
+    });
     let warned = run(&Pipeline::new(), warns, "{}").await;
     for result in [failed, warned] {
         assert!(result.model_text().len() < (128 << 10) + 200, "{} bytes", result.model_text().len());
@@ -219,56 +228,58 @@ async fn a_huge_failure_and_a_huge_warning_are_bounded() {
     }
 }
 
-/// Behaviour T5: pictures are not text, and are bounded too.
+/// Behaviour T5: media have a limit of their own.
 #[tokio::test]
-async fn huge_media_are_replaced_by_their_description() {
-    let tool = DynamicTool::new(named("draw"), |_, _| async {
+async fn oversized_media_are_replaced_by_a_description() {
+    let tool = DynamicTool::new(definition("draw"), |_, _| async {
         vec![Content::blob(vec![0; 1 << 20], "image/png"), Content::blob(vec![0; 17 << 20], "image/png")]
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let content = &result.output().unwrap().content;
     assert!(matches!(content[0], Content::Image { .. }));
     let handle = result.output().unwrap().stored.as_deref().unwrap();
-    let left_out = format!(
+    let description = format!(
         "[image/png, 17825792 bytes]\n[media of 17825792 bytes are left out; the whole result is stored as {handle:?}]"
     );
-    assert_eq!(content[1].as_text(), left_out);
+    assert_eq!(content[1].as_text(), description);
 }
 
-/// What is stored belongs to the principal for whom it was stored, and is forgotten when there is too much of it.
+/// A full store evicts the oldest result.
 #[tokio::test]
-async fn a_stored_result_is_its_owners_and_is_forgotten_in_time() {
-    let of = |id: &str| {
+async fn stored_result_is_private_to_its_principal_until_evicted() {
+    let called_by = |id: &str| {
         let principal = Some(Principal { id: id.into(), ..Principal::default() });
         ToolContext::new(Arc::new(RunContext { principal, ..RunContext::default() }), "1")
     };
     let store = MemoryResultStore::with_capacity(3_000);
     let output =
         ToolOutput { content: vec![Content::blob(vec![0; 1_000], "image/png")], ..ToolOutput::default() };
-    let first = store.put(&output, &of("ann")).await.unwrap();
-    assert!(store.get(&first, &of("ann")).await.unwrap().is_some());
-    assert!(store.get(&first, &of("bob")).await.unwrap().is_none());
+    let first = store.put(&output, &called_by("ann")).await.unwrap();
+    assert!(store.get(&first, &called_by("ann")).await.unwrap().is_some());
+    assert!(store.get(&first, &called_by("bob")).await.unwrap().is_none());
     assert!(store.get(&first, &ToolContext::default()).await.unwrap().is_none());
     for _ in 0..3 {
         store
             .put(
                 &ToolOutput { content: vec![], ..ToolOutput::structured(json!("x".repeat(900))) },
-                &of("ann"),
+                &called_by("ann"),
             )
             .await
             .unwrap();
     }
-    assert!(store.get(&first, &of("ann")).await.unwrap().is_none());
+    assert!(store.get(&first, &called_by("ann")).await.unwrap().is_none());
 }
 
-/// A store that cannot keep a result does not flood the model.
+/// The store fails, or hangs past its deadline.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_stored_is_cut_all_the_same() {
-    struct Full(bool);
+async fn oversized_text_is_cut_if_the_store_fails() {
+    struct FailingStore {
+        hangs: bool,
+    }
     #[haft_core::export::async_trait]
-    impl ResultStore for Full {
+    impl ResultStore for FailingStore {
         async fn put(&self, _: &ToolOutput, _: &ToolContext) -> Result<String, haft_core::call::BoxError> {
-            if self.0 {
+            if self.hangs {
                 std::future::pending::<()>().await;
             }
             Err("the disk is full".into())
@@ -283,26 +294,26 @@ async fn what_cannot_be_stored_is_cut_all_the_same() {
         }
     }
     for hangs in [false, true] {
-        let tool = DynamicTool::new(named("flood"), |_, _| async { "x".repeat(1 << 20) });
-        let result = run(&Pipeline::new().with_store(Full(hangs)), tool, "{}").await;
+        let tool = DynamicTool::new(definition("flood"), |_, _| async { "x".repeat(1 << 20) });
+        let result = run(&Pipeline::new().with_store(FailingStore { hangs }), tool, "{}").await;
         assert!(result.model_text().ends_with("are cut; the whole result could not be stored]"));
     }
 }
 
-/// Behaviour T5: 10,000 blocks.
+/// Behaviour T5: 10,000 content blocks are cut to 1,000.
 #[tokio::test]
-async fn a_flood_of_pieces_is_bounded() {
-    let tool = DynamicTool::new(named("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
+async fn number_of_content_blocks_is_limited() {
+    let tool = DynamicTool::new(definition("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
     assert_eq!(output.content.len(), 1_000);
     assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
 }
 
-/// The structured part of a result is data for programs: never shortened.
+/// Structured output is for programs, not for a model.
 #[tokio::test]
-async fn structured_data_is_never_shortened() {
-    let tool = DynamicTool::new(named("data"), |_, _| async { Json(vec![7; 100_000]) });
+async fn structured_output_is_never_cut() {
+    let tool = DynamicTool::new(definition("data"), |_, _| async { Json(vec![7; 100_000]) });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
     assert!(output.stored.is_some());
@@ -311,9 +322,9 @@ async fn structured_data_is_never_shortened() {
 
 /// Behaviour A10.
 #[tokio::test]
-async fn a_result_that_violates_the_output_schema_is_an_error() {
+async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
-    let definition = named("sum").with_output_schema(schema);
+    let definition = definition("sum").with_output_schema(schema);
     let wrong =
         DynamicTool::new(definition.clone(), |_, _| async { ToolOutput::structured(json!({"total": 3})) });
     let result = run(&Pipeline::new(), wrong, "{}").await;
@@ -324,8 +335,8 @@ async fn a_result_that_violates_the_output_schema_is_an_error() {
 
 /// Behaviour B71.
 #[tokio::test]
-async fn a_warning_is_a_success_that_carries_it() {
-    let tool = DynamicTool::new(named("rate"), |_, _| async {
+async fn result_with_a_warning_is_a_success() {
+    let tool = DynamicTool::new(definition("rate"), |_, _| async {
         ToolOutput::from("7").with_warning("from yesterday")
     });
     let result = run(&Pipeline::new(), tool, "{}").await;
@@ -334,45 +345,47 @@ async fn a_warning_is_a_success_that_carries_it() {
     assert_eq!(result.model_text(), "7\nWarning: from yesterday");
 
     let failing =
-        DynamicTool::new(named("rate"), |_, _| async { Err::<(), _>(ToolError::failed("no rates")) });
+        DynamicTool::new(definition("rate"), |_, _| async { Err::<(), _>(ToolError::failed("no rates")) });
     expect![[r#"{"success":false,"result":null,"error":"no rates","warning":null}"#]]
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
 
-/// Behaviour A67: bytes with a media type are a blob, and a text-only model reads a description.
+/// Behaviour A67: the text form of a blob is its media type and size.
 #[tokio::test]
-async fn bytes_are_never_a_list_of_numbers() {
-    let tool = DynamicTool::new(named("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
+async fn blob_has_a_short_description_as_text() {
+    let tool =
+        DynamicTool::new(definition("draw"), |_, _| async { Content::blob(vec![1_u8; 2048], "image/png") });
     let result = run(&Pipeline::new(), tool, "{}").await;
     assert_eq!(result.model_text(), "[image/png, 2048 bytes]");
     let again: ToolResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
     assert_eq!(again, result);
 }
 
-/// Behaviour B73: a missing scope is a refusal at the gate, and each call is on record with its principal, also one that
-/// waits or is dropped.
+/// Behaviour B73: calls without the required scope are denied. Every call is recorded with its
+/// principal, including suspended and dropped calls.
 #[tokio::test]
-async fn the_gate_denies_and_the_recorder_is_told() {
+async fn calls_are_denied_without_scope_and_always_recorded() {
     #[derive(Default, Clone)]
     struct Log(Arc<Mutex<Vec<String>>>);
     impl Recorder for Log {
         fn record(&self, record: &CallRecord<'_>) {
-            let who = record.context.principal().map_or("nobody", |principal| &principal.id);
-            let came = match record.result().map(|result| result.failure()) {
-                None => "waits".to_owned(),
+            let principal = record.context.principal().map_or("-", |principal| &principal.id);
+            let outcome = match record.result().map(|result| result.failure()) {
+                None => "pending".to_owned(),
                 Some(failure) => format!("{:?}", failure.map(|failure| failure.kind)),
             };
-            let known = record.definition.is_some();
-            self.0.lock().unwrap().push(format!("{who} {} known {known} {came}", record.call.name));
+            let tool = if record.definition.is_some() { "known" } else { "unknown" };
+            let line = format!("{principal}: {} ({tool}): {outcome}", record.call.name);
+            self.0.lock().unwrap().push(line);
         }
     }
     let log = Log::default();
     let policy = Policy { required_scopes: vec!["files:write".into()], ..Policy::default() };
-    let tool = DynamicTool::new(named("write").with_policy(policy), |_, _| async { "written" });
-    let waits = DynamicTool::new(named("wait"), |_, _| async {
+    let tool = DynamicTool::new(definition("write").with_policy(policy), |_, _| async { "written" });
+    let waits = DynamicTool::new(definition("wait"), |_, _| async {
         ToolOutcome::Pending(Pending::new(PendingKind::External))
     });
-    let hangs = DynamicTool::new(named("hang"), |_, _| std::future::pending::<()>());
+    let hangs = DynamicTool::new(definition("hang"), |_, _| std::future::pending::<()>());
     let tools = ToolList::new("test", [tool, waits, hangs]);
     let pipeline = Pipeline::new().with_recorder(log.clone());
     let call = ToolCall::new("1", "write", "{}");
@@ -383,51 +396,51 @@ async fn the_gate_denies_and_the_recorder_is_told() {
     }
     for name in ["wriet", "wait", "hang"] {
         let (call, cx) = (ToolCall::new("2", name, "{}"), ToolContext::default());
-        // Whoever waits no longer drops the call.
+        // A call that is not ready at the first poll is dropped.
         let _ = pipeline.call(&tools, &call, &cx).now_or_never();
     }
     expect![[r#"
         [
-            "ann write known true Some(Denied)",
-            "bob write known true None",
-            "nobody wriet known false Some(NotFound)",
-            "nobody wait known true waits",
-            "nobody hang known true Some(Cancelled)",
+            "ann: write (known): Some(Denied)",
+            "bob: write (known): None",
+            "-: wriet (unknown): Some(NotFound)",
+            "-: wait (known): pending",
+            "-: hang (known): Some(Cancelled)",
         ]
     "#]]
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// Behaviour D35: an approval waits with the arguments that it shows; a refusal says why; others run as given.
+/// Behaviour D35: the result has the reason of a denial, and a warning about changed arguments.
 #[tokio::test]
-async fn an_approval_is_asked_for_at_the_gate() {
+async fn call_is_suspended_until_it_is_approved_or_denied() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let tool = add().with_definition(|definition| definition.with_policy(policy));
     let tools = ToolList::new("test", [tool]);
     let call = ToolCall::new("1", "add", r#"{"x": "17", "y": 25}"#);
     let pipeline = Pipeline::new();
-    let CallOutcome::Pending(waits) = pipeline.call(&tools, &call, &ToolContext::default()).await else {
-        panic!("the call did not wait");
+    let CallOutcome::Pending(suspended) = pipeline.call(&tools, &call, &ToolContext::default()).await else {
+        panic!("the call was not suspended");
     };
-    let with = |answer| {
+    let resume = |decision| {
         let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
-        let cx = ToolContext::default().with_resumed(waits.pending.clone().decided(answer).unwrap());
+        let cx = ToolContext::default().with_resumed(suspended.pending.clone().decided(decision).unwrap());
         async move { pipeline.call(&tools, &call, &cx).await.into_result() }
     };
-    assert_eq!(waits.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
-    assert_eq!(waits.call, call);
-    assert_eq!(with(Decision::approved()).await.model_text(), "42");
-    assert_eq!(with(Decision::denied("too dear")).await.model_text(), "denied: too dear");
-    let others = with(Decision::approved_with(json!({"x": 1}))).await.model_text().into_owned();
-    assert_eq!(others, "1\nWarning: it was approved with other arguments: {\"x\":1}");
+    assert_eq!(suspended.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
+    assert_eq!(suspended.call, call);
+    assert_eq!(resume(Decision::approved()).await.model_text(), "42");
+    assert_eq!(resume(Decision::denied("too dear")).await.model_text(), "denied: too dear");
+    let changed = resume(Decision::approved_with(json!({"x": 1}))).await.model_text().into_owned();
+    assert_eq!(changed, "1\nWarning: it was approved with other arguments: {\"x\":1}");
     let wrong = Decision::approved_with(json!({"x": "one"}));
-    assert_eq!(with(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
+    assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// State comes by its type; without it the run must stop.
+/// Missing state is a fatal error with the name of the type.
 #[tokio::test]
-async fn state_reaches_the_tool() {
-    let tool = DynamicTool::new(named("who"), |_, cx: ToolContext| async move { cx.state::<String>() });
+async fn tool_gets_the_state_of_its_host() {
+    let tool = DynamicTool::new(definition("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
     let with_state = ToolContext::default().with_state("Ann".to_owned());
     assert_eq!(tool.invoke_with(json!({}), &with_state).await.into_result().model_text(), "Ann");
     let without = tool.invoke(json!({})).await;
@@ -435,12 +448,11 @@ async fn state_reaches_the_tool() {
     assert!(without.model_text().contains("alloc::string::String"));
 }
 
-/// A cancelled context starts nothing, and ends what waits.
 #[tokio::test]
-async fn cancellation_ends_a_call() {
+async fn cancellation_aborts_a_running_call() {
     let (began, begins) = tokio::sync::oneshot::channel();
     let began = Mutex::new(Some(began));
-    let tool = DynamicTool::new(named("wait"), move |_, _| {
+    let tool = DynamicTool::new(definition("wait"), move |_, _| {
         let began = began.lock().unwrap().take();
         async move {
             began.unwrap().send(()).unwrap();
@@ -455,12 +467,11 @@ async fn cancellation_ends_a_call() {
     assert_eq!(call.await.unwrap().failure().unwrap().kind, FailureKind::Cancelled);
 }
 
-/// A call whose run is cancelled, or whose time is up, does not begin.
 #[tokio::test]
-async fn what_comes_too_late_does_not_begin() {
+async fn call_does_not_start_after_cancellation_or_deadline() {
     let ran = Arc::new(AtomicBool::new(false));
     let seen = ran.clone();
-    let tool = DynamicTool::new(named("act"), move |_, _| {
+    let tool = DynamicTool::new(definition("act"), move |_, _| {
         seen.store(true, Ordering::Relaxed);
         async { "done" }
     });
@@ -473,22 +484,21 @@ async fn what_comes_too_late_does_not_begin() {
     assert!(!ran.load(Ordering::Relaxed));
 }
 
-/// What stands around the tool may panic as well.
 #[tokio::test]
-async fn a_panicking_recorder_costs_its_record_only() {
-    struct Broken;
-    impl Recorder for Broken {
+async fn panicking_recorder_does_not_affect_the_call() {
+    struct PanickingRecorder;
+    impl Recorder for PanickingRecorder {
         fn record(&self, _: &CallRecord<'_>) {
             panic!("no disk");
         }
     }
-    let result = run(&Pipeline::new().with_recorder(Broken), add(), r#"{"x": 1}"#).await;
+    let result = run(&Pipeline::new().with_recorder(PanickingRecorder), add(), r#"{"x": 1}"#).await;
     assert_eq!(result.model_text(), "1");
 }
 
-/// Behaviour A5: a value with state becomes a tool as a function does.
+/// Behaviour A5.
 #[tokio::test]
-async fn a_method_of_a_value_becomes_a_tool() {
+async fn closure_over_a_value_is_a_tool() {
     struct Counter(std::sync::atomic::AtomicI64);
     impl Counter {
         fn add(&self, x: i64) -> i64 {
@@ -497,7 +507,7 @@ async fn a_method_of_a_value_becomes_a_tool() {
     }
     let counter = Arc::new(Counter(40.into()));
     let shared = counter.clone();
-    let tool = tool_fn("count", "Counts on.", move |Pair { x, .. }| {
+    let tool = tool_fn("count", "Adds to the count.", move |Pair { x, .. }| {
         let counter = shared.clone();
         async move { counter.add(x) }
     });
@@ -505,10 +515,10 @@ async fn a_method_of_a_value_becomes_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// A tool that waits where there is no runtime is a typed error, not tokio's panic.
+/// Timers of tokio panic without a runtime. A tool that is ready at the first poll needs no timer.
 #[test]
-fn a_waiting_tool_without_a_runtime_is_a_typed_error() {
-    let tool = DynamicTool::new(named("wait"), |_, _| std::future::pending::<()>());
+fn pending_tool_without_a_runtime_is_a_typed_error() {
+    let tool = DynamicTool::new(definition("wait"), |_, _| std::future::pending::<()>());
     let result = futures::executor::block_on(tool.invoke(json!({})));
     assert_eq!(result.failure().unwrap().kind, FailureKind::Fatal);
     assert!(result.model_text().contains("tokio runtime"));
@@ -516,9 +526,9 @@ fn a_waiting_tool_without_a_runtime_is_a_typed_error() {
     assert_eq!(at_once.model_text(), "3");
 }
 
-/// A definition that cannot be used says so at every door.
+/// The definition, the check of a toolset, and a call report the defect. A list omits the tool.
 #[tokio::test]
-async fn a_defect_is_reported() {
+async fn defect_of_a_definition_is_reported() {
     let tool = tool_fn("get.weather", "", |Pair { x, .. }| async move { x });
     let text =
         r#""get.weather" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#;
@@ -528,10 +538,11 @@ async fn a_defect_is_reported() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
 }
 
-/// An outcome of a tool that waits reaches whoever can wait.
+/// After the decision the tool can read its saved state. `invoke` cannot suspend a call, so it
+/// returns a failure.
 #[tokio::test]
-async fn a_tool_can_wait() {
-    let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
+async fn tool_can_suspend_its_own_call() {
+    let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => {
                 format!("{value} of offer {}", cx.pending_state().unwrap()).into()
@@ -539,11 +550,11 @@ async fn a_tool_can_wait() {
             _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7"))),
         }
     });
-    let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &ToolContext::default()).await else {
-        panic!("the call did not wait");
+    let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &ToolContext::default()).await else {
+        panic!("the call was not suspended");
     };
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Failed);
-    let seat = waits.pending.decided(Decision::Input { value: json!("12A") }).unwrap();
+    let seat = suspended.pending.decided(Decision::Input { value: json!("12A") }).unwrap();
     let answered = ToolContext::default().with_resumed(seat);
     assert_eq!(
         tool.invoke_with(json!({}), &answered).await.into_result().model_text(),
@@ -551,12 +562,12 @@ async fn a_tool_can_wait() {
     );
 }
 
-/// Behaviour D35: a call that was permitted with other arguments and waits once more goes on with those, and nobody is
-/// asked twice.
+/// Behaviour D35: a call that was approved with changed arguments, and is suspended again by its
+/// tool, resumes with those arguments and without another approval.
 #[tokio::test]
-async fn an_approval_lasts_while_the_call_waits() {
+async fn approval_survives_a_second_suspension() {
     let policy = Policy { requires_approval: true, ..Policy::default() };
-    let definition = named("pay").with_policy(policy);
+    let definition = definition("pay").with_policy(policy);
     let tool = DynamicTool::new(definition, |arguments, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
@@ -564,15 +575,15 @@ async fn an_approval_lasts_while_the_call_waits() {
         }
     });
     let mut cx = ToolContext::default();
-    for answer in [
+    for decision in [
         Decision::Approved { arguments: Some(json!({"amount": 5})) },
         Decision::Input { value: json!("visa") },
     ] {
-        let CallOutcome::Pending(waits) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
-            panic!("the call did not wait");
+        let CallOutcome::Pending(suspended) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
+            panic!("the call was not suspended");
         };
-        // As another process would read it.
-        let saved = serde_json::to_string(&waits.pending.decided(answer).unwrap()).unwrap();
+        // Saved and restored, as for another process.
+        let saved = serde_json::to_string(&suspended.pending.decided(decision).unwrap()).unwrap();
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
     let result = tool.invoke_with(json!({"amount": 500}), &cx).await.into_result();
@@ -582,31 +593,32 @@ async fn an_approval_lasts_while_the_call_waits() {
     .assert_eq(&result.model_text());
 }
 
-/// An answer is held against what was asked for, wherever it comes from.
+/// A decision in a saved call is checked, too.
 #[test]
-fn an_answer_fits_what_was_asked() {
+fn decision_must_match_the_pending_kind() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
-    let asked = Pending::new(PendingKind::Input { message: "How many?".to_owned(), schema });
-    let said = |value| Decision::Input { value };
-    let wrong = |pending: &Pending, answer| pending.clone().decided(answer).unwrap_err().to_string();
+    let pending = Pending::new(PendingKind::Input { message: "How many?".to_owned(), schema });
+    let input = |value| Decision::Input { value };
+    let error = |pending: &Pending, decision| pending.clone().decided(decision).unwrap_err().to_string();
 
-    assert_eq!(asked.clone().decided(said(json!(3))).unwrap().decision(), &said(json!(3)));
-    assert!(asked.clone().decided(Decision::denied("no")).is_ok());
+    assert_eq!(pending.clone().decided(input(json!(3))).unwrap().decision(), &input(json!(3)));
+    assert!(pending.clone().decided(Decision::denied("no")).is_ok());
     expect![[r#"the decision is not what was asked for: /: expected integer, received string "three""#]]
-        .assert_eq(&wrong(&asked, said(json!("three"))));
+        .assert_eq(&error(&pending, input(json!("three"))));
     expect!["it waits for the input of a person or a denial, which this decision is not"]
-        .assert_eq(&wrong(&asked, Decision::approved()));
+        .assert_eq(&error(&pending, Decision::approved()));
     let forged =
-        json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": said(json!(3))});
+        json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": input(json!(3))});
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 
-/// Behaviour D39: what a tool returns can be saved and read again, or is no result.
+/// Behaviour D39: deeper results are errors, because `serde_json` could not parse them in a saved
+/// run.
 #[tokio::test]
-async fn a_result_can_be_read_back_from_text() {
+async fn result_within_the_depth_limit_can_be_saved_and_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let returning = |value: Value| {
-        DynamicTool::new(named("deep"), move |_, _| {
+        DynamicTool::new(definition("deep"), move |_, _| {
             let value = value.clone();
             async move { Json(value) }
         })
@@ -620,7 +632,7 @@ async fn a_result_can_be_read_back_from_text() {
 
 /// Strict mode lists every property as required; the model writes `null` for an omitted one.
 #[tokio::test]
-async fn null_for_an_optional_argument_is_absent_in_a_call() {
+async fn null_for_an_optional_argument_is_removed() {
     let schema = Schema::arguments(json!({
         "properties": {
             "x": {"type": "integer"},

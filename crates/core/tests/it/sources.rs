@@ -1,4 +1,4 @@
-//! Sources whose tools change, or are changed.
+//! Registries with changing tools, and `prepared` definitions.
 
 use std::sync::Arc;
 
@@ -13,80 +13,81 @@ use haft_middleware::ToolRegistry;
 use serde_json::json;
 use tokio::sync::Notify;
 
-fn says(name: &str, text: &'static str) -> DynamicTool {
+/// A tool with a constant result.
+fn constant(name: &str, text: &'static str) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
     DynamicTool::new(definition, move |_, _| async move { text })
 }
 
-fn at(step: u32) -> ListContext {
+fn at_step(step: u32) -> ListContext {
     ListContext { step, ..ListContext::default() }
 }
 
 async fn names(source: &dyn ToolSource, step: u32) -> String {
-    let list = source.tools(&at(step)).await.unwrap();
+    let list = source.tools(&at_step(step)).await.unwrap();
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: the next listing sees a change, and one without a change is the same snapshot.
+/// Behaviour A65: the next listing contains the change. Without a change the snapshot is the same.
 #[tokio::test]
-async fn a_registry_changes_while_it_is_used() {
+async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
-    let tools = Toolset::new().with(says("own", "own")).with_source(registry.clone());
-    let list = async |step| tools.list(&at(step)).await;
+    let tools = Toolset::new().with(constant("own", "own")).with_source(registry.clone());
+    let list = async |step| tools.list(&at_step(step)).await;
     let empty = list(0).await;
     assert_eq!(empty.len(), 1);
 
-    registry.register(says("echo", "one")).unwrap();
+    registry.register(constant("echo", "one")).unwrap();
     let first = list(1).await;
     assert_eq!(names(&tools, 1).await, "own echo");
     assert_eq!(list(2).await.id(), first.id());
 
-    let before = registry.replace(says("echo", "two")).unwrap().unwrap();
+    let before = registry.replace(constant("echo", "two")).unwrap().unwrap();
     assert_eq!(before.invoke(json!({})).await.model_text(), "one");
     assert_ne!(list(3).await.id(), first.id());
     assert_eq!(tools.call("echo", json!({})).await.model_text(), "two");
-    // What a model saw is still what it calls.
+    // The earlier snapshot keeps the replaced tool.
     assert_eq!(first.get("echo").unwrap().invoke(json!({})).await.model_text(), "one");
 
-    assert!(registry.replace(says("more", "more")).unwrap().is_none());
-    assert_eq!(names(&registry, 4).await, "echo more", "each keeps its place");
+    assert!(registry.replace(constant("more", "more")).unwrap().is_none());
+    assert_eq!(names(&registry, 4).await, "echo more", "a replaced tool keeps its position");
     registry.unregister("echo").unwrap();
     assert_eq!(names(&tools, 5).await, "own more");
     assert!(tools.call("echo", json!({})).await.model_text().starts_with("unknown tool \"echo\""));
 }
 
-/// What cannot be registered changes nothing, and says what to do.
+/// A failed change leaves the registry unchanged, and its error has a remedy.
 #[tokio::test]
-async fn a_registry_refuses_what_it_cannot_offer() {
+async fn registry_rejects_duplicate_unknown_and_defective_tools() {
     let registry = ToolRegistry::new("plugins");
-    registry.register(says("echo", "one")).unwrap();
-    let list = registry.tools(&at(0)).await.unwrap();
+    registry.register(constant("echo", "one")).unwrap();
+    let list = registry.tools(&at_step(0)).await.unwrap();
     expect![[
         r#"a tool named "echo" is registered already: replace it, or give one of the two another name"#
     ]]
-    .assert_eq(&registry.register(says("echo", "two")).unwrap_err().to_string());
+    .assert_eq(&registry.register(constant("echo", "two")).unwrap_err().to_string());
     expect![[r#"unknown tool "ecko"; did you mean "echo"? available: echo"#]]
         .assert_eq(&registry.unregister("ecko").err().unwrap().to_string());
     let defect = || tool_fn("echo", "", |list: Vec<i64>| async move { list.len().to_string() });
     expect![[r#"tool "echo" cannot be used: its arguments: invalid schema at /: the arguments of a tool must be an object"#]]
         .assert_eq(&registry.replace(defect()).err().unwrap().to_string());
     assert!(registry.register(defect()).is_err());
-    assert_eq!(registry.tools(&at(1)).await.unwrap().id(), list.id());
+    assert_eq!(registry.tools(&at_step(1)).await.unwrap().id(), list.id());
     assert_eq!(format!("{registry:?}"), r#"ToolRegistry { label: "plugins", tools: ["echo"] }"#);
 }
 
-/// Behaviour A65: a call in flight is not disturbed.
+/// Behaviour A65: a running call continues after its tool is unregistered.
 #[tokio::test]
-async fn a_call_outlives_the_registration_of_its_tool() {
-    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+async fn running_call_outlives_the_registration_of_its_tool() {
+    let (began, resume) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let slow = {
-        let (began, go_on) = (Arc::clone(&began), Arc::clone(&go_on));
+        let (began, resume) = (Arc::clone(&began), Arc::clone(&resume));
         let definition = ToolDefinition::new(ToolName::new("slow").unwrap(), Schema::object());
         DynamicTool::new(definition, move |_, _| {
-            let (began, go_on) = (Arc::clone(&began), Arc::clone(&go_on));
+            let (began, resume) = (Arc::clone(&began), Arc::clone(&resume));
             async move {
                 began.notify_one();
-                go_on.notified().await;
+                resume.notified().await;
                 "done"
             }
         })
@@ -98,43 +99,44 @@ async fn a_call_outlives_the_registration_of_its_tool() {
         began.notified().await;
         registry.unregister("slow").unwrap();
         assert!(!tools.contains("slow").await);
-        go_on.notify_one();
+        resume.notify_one();
     };
     let (result, ()) = futures::join!(tools.call("slow", json!({})), change);
     assert_eq!(result.model_text(), "done");
 }
 
-/// Behaviour A68 and B74, as far as `prepared` goes.
+/// Behaviour A68: `prepared` hides a deprecated tool.
+/// Behaviour B74: `prepared` changes or hides definitions, per step.
 #[tokio::test]
-async fn a_definition_is_changed_or_hidden_per_step() {
+async fn prepared_changes_or_hides_definitions_per_step() {
     let registry = ToolRegistry::new("plugins");
-    let old = says("old", "old").with_definition(|it| it.with_deprecation(Deprecation::default()));
+    let old = constant("old", "old").with_definition(|it| it.with_deprecation(Deprecation::default()));
     registry.register(old).unwrap();
-    registry.register(says("search", "found")).unwrap();
+    registry.register(constant("search", "found")).unwrap();
     let prepared = registry.clone().prepared(|it, cx| match cx.step {
         0 => Some(it),
         1 => it.deprecated().is_none().then_some(it),
         _ => Some(it.with_description("Look.")).filter(|it| it.deprecated().is_none()),
     });
     assert_eq!(prepared.label(), "plugins");
-    let list = async |step| prepared.tools(&at(step)).await.unwrap();
+    let list = async |step| prepared.tools(&at_step(step)).await.unwrap();
     assert_eq!(names(&prepared, 0).await, "old search");
     assert_eq!(names(&prepared, 1).await, "search");
     assert_eq!(list(2).await.tools()[0].definition().description(), "Look.");
 
-    let whole = registry.tools(&at(0)).await.unwrap();
-    assert_eq!(list(0).await.id(), whole.id(), "nothing was changed");
-    assert_eq!(list(2).await.id(), list(3).await.id(), "steps that are prepared alike see one snapshot");
+    let whole = registry.tools(&at_step(0)).await.unwrap();
+    assert_eq!(list(0).await.id(), whole.id(), "without a change the snapshot is the same");
+    assert_eq!(list(2).await.id(), list(3).await.id(), "steps with equal definitions share a snapshot");
     assert_eq!(list(1).await.id(), list(1).await.id());
     assert_ne!(list(1).await.id(), list(2).await.id());
-    registry.register(says("fetch", "fetched")).unwrap();
+    registry.register(constant("fetch", "fetched")).unwrap();
     assert_eq!(names(&prepared, 1).await, "search fetch");
 }
 
-/// A tool that is hidden is unknown, and one with another name knows its own.
+/// A hidden tool is unknown, and a renamed tool is called by its new name.
 #[tokio::test]
-async fn what_is_hidden_cannot_be_called() {
-    let all = Toolset::new().with(says("delete", "gone")).with(says("search", "found"));
+async fn hidden_tool_cannot_be_called() {
+    let all = Toolset::new().with(constant("delete", "gone")).with(constant("search", "found"));
     let tools = Toolset::new().with_source(all.clone().prepared(|it, _| match it.name().as_str() {
         "delete" => None,
         name => Some(it.clone().with_name(format!("web_{name}"))),
@@ -143,9 +145,9 @@ async fn what_is_hidden_cannot_be_called() {
     expect![[r#"unknown tool "delete"; available: web_search"#]]
         .assert_eq(&tools.call("delete", json!({})).await.model_text());
 
-    // A name that is used already costs the second.
+    // Of two tools with the same new name, the second is withheld.
     let one = Toolset::new().with_source(all.prepared(|it, _| Some(it.with_name("same"))));
-    let list = one.list(&at(0)).await;
+    let list = one.list(&at_step(0)).await;
     assert_eq!(list.len(), 1);
     expect![[
         r#"tool "same" of the toolset is withheld: the toolset has a tool of that name; rename or prefix one"#

@@ -1,4 +1,4 @@
-//! Tools and sources, gathered.
+//! Toolsets: own tools, sources, names, checks and direct calls.
 
 use std::{
     sync::{
@@ -27,29 +27,29 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// A source whose answer a test can change.
+/// A source with a list, or an error, set by the test.
 #[derive(Clone)]
-struct Shelf(Arc<Mutex<Result<ToolList, String>>>);
+struct SettableSource(Arc<Mutex<Result<ToolList, String>>>);
 
-impl Shelf {
-    fn of(names: &[&str]) -> Self {
-        Self(Arc::new(Mutex::new(Ok(ToolList::new("shelf", names.iter().map(|name| tool(name)))))))
+impl SettableSource {
+    fn new(names: &[&str]) -> Self {
+        Self(Arc::new(Mutex::new(Ok(ToolList::new("catalogue", names.iter().map(|name| tool(name)))))))
     }
 
-    fn put(&self, answer: Result<&[&str], &str>) {
-        let list = answer.map(|names| ToolList::new("shelf", names.iter().map(|name| tool(name))));
+    fn set(&self, result: Result<&[&str], &str>) {
+        let list = result.map(|names| ToolList::new("catalogue", names.iter().map(|name| tool(name))));
         *self.0.lock().unwrap() = list.map_err(str::to_owned);
     }
 }
 
 #[async_trait]
-impl ToolSource for Shelf {
+impl ToolSource for SettableSource {
     fn label(&self) -> &str {
-        "shelf"
+        "catalogue"
     }
 
     async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
-        self.0.lock().unwrap().clone().map_err(|reason| SourceError::new("shelf", reason))
+        self.0.lock().unwrap().clone().map_err(|reason| SourceError::new("catalogue", reason))
     }
 }
 
@@ -57,10 +57,10 @@ async fn names(tools: &Toolset) -> String {
     tools.names().await.iter().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A64.
+/// Behaviour A64: lookups and subsets by name; an unknown name is an error with the known names.
 #[tokio::test]
-async fn a_toolset_can_be_asked() {
-    let tools = Toolset::new().with(tool("add")).with_source(Shelf::of(&["search", "fetch"]));
+async fn tools_are_looked_up_by_name() {
+    let tools = Toolset::new().with(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
     assert_eq!(names(&tools).await, "add search fetch");
     assert!(tools.contains("search").await && !tools.contains("serch").await);
     assert_eq!(tools.get("fetch").await.unwrap().definition().name(), "fetch");
@@ -78,11 +78,11 @@ async fn a_toolset_can_be_asked() {
     assert!(tools.without(["serch"]).await.is_err());
 }
 
-/// An unchanged snapshot is the same snapshot; a change is seen at the next step.
+/// A change of a source is in the next listing.
 #[tokio::test]
-async fn what_did_not_change_is_the_same_snapshot() {
-    let shelf = Shelf::of(&["search"]);
-    let tools = Toolset::new().with(tool("add")).with_source(shelf.clone());
+async fn unchanged_snapshot_keeps_its_id() {
+    let catalogue = SettableSource::new(&["search"]);
+    let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
     let cx = ListContext::default();
     let first = tools.list(&cx).await;
     assert_eq!(tools.list(&cx).await.id(), first.id());
@@ -90,72 +90,74 @@ async fn what_did_not_change_is_the_same_snapshot() {
     let part = tools.subset(["search"]).await.unwrap();
     assert_eq!(part.list(&cx).await.id(), part.list(&cx).await.id());
 
-    shelf.put(Ok(&["fetch"]));
+    catalogue.set(Ok(&["fetch"]));
     assert_ne!(tools.list(&cx).await.id(), first.id());
     assert_eq!(names(&tools).await, "add fetch");
 }
 
-/// A source that fails costs its own tools, and comes back.
+/// The tools of a failing source are missing until the source recovers.
 #[tokio::test]
-async fn a_failing_source_costs_its_own_tools() {
-    let shelf = Shelf::of(&["search"]);
-    let tools = Toolset::new().with(tool("add")).with_source(shelf.clone());
-    shelf.put(Err("no connection"));
+async fn failing_source_does_not_affect_other_tools() {
+    let catalogue = SettableSource::new(&["search"]);
+    let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
+    catalogue.set(Err("no connection"));
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
-    assert_eq!(list.diagnostics()[0].to_string(), "tool source shelf has no tools: no connection");
-    shelf.put(Ok(&["search"]));
+    assert_eq!(list.diagnostics()[0].to_string(), "tool source catalogue has no tools: no connection");
+    catalogue.set(Ok(&["search"]));
     assert_eq!(names(&tools).await, "add search");
 }
 
-/// Two static tools with one name are an error that names both; a listed one is withheld.
+/// Two own tools of one name are an error with both positions. A listed tool with a used name is
+/// withheld.
 #[tokio::test]
-async fn a_name_is_given_once() {
+async fn duplicate_names_are_errors_or_diagnostics() {
     let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
     expect![[r#"two tools are named "a", number 1 and number 3 of the toolset: give one another name, or leave it out"#]]
         .assert_eq(&twice.check().unwrap_err().to_string());
 
-    let tools = Toolset::new().with_source(Shelf::of(&["add", "search"])).with(tool("add"));
+    let tools = Toolset::new().with_source(SettableSource::new(&["add", "search"])).with(tool("add"));
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 2);
     expect![[
-        r#"tool "add" of shelf is withheld: the toolset has a tool of that name; rename or prefix one"#
+        r#"tool "add" of catalogue is withheld: the toolset has a tool of that name; rename or prefix one"#
     ]]
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
-/// A tool whose state is missing is not offered, and says why; who gives the state sees it.
+/// The diagnostic names the missing type. A listing with the state contains the tool.
 #[tokio::test]
-async fn a_tool_without_its_state_is_withheld() {
-    let needy = tool("needy").with_definition(|definition| definition.with_state(StateType::of::<u32>()));
-    let tools = Toolset::new().with(tool("add")).with(needy);
+async fn tool_without_its_state_is_withheld() {
+    let stateful =
+        tool("stateful").with_definition(|definition| definition.with_state(StateType::of::<u32>()));
+    let tools = Toolset::new().with(tool("add")).with(stateful);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert!(list.diagnostics()[0].to_string().ends_with("the host program gives no state of type u32"));
     assert_eq!(tools.list(&ListContext::default()).await.id(), list.id());
     let given = ListContext { state: State::new().with(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
-    assert_eq!(names(&tools).await, "add needy");
+    assert_eq!(names(&tools).await, "add stateful");
 
-    let nested = Toolset::new().with_source(tools.subset(["needy"]).await.unwrap());
-    assert_eq!(names(&nested).await, "needy");
+    let nested = Toolset::new().with_source(tools.subset(["stateful"]).await.unwrap());
+    assert_eq!(names(&nested).await, "stateful");
     assert_eq!(nested.list(&given).await.len(), 1);
     assert_eq!(nested.list(&ListContext::default()).await.len(), 0);
     assert_eq!(nested.list(&given).await.id(), nested.list(&given).await.id());
 }
 
-/// A part of a toolset is checked like the whole.
 #[tokio::test]
-async fn a_subset_is_checked() {
+async fn subset_is_checked_like_a_toolset() {
     let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
     assert!(twice.subset(["a"]).await.unwrap().check().is_err());
     assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
 
-/// Behaviour B21, B70.
+/// Behaviour B21: the error for an unknown name suggests a similar one.
+/// Behaviour B70.
 #[tokio::test]
-async fn a_direct_call_is_found_by_name() {
-    let tools = Toolset::new().with_source(Shelf::of(&["search", "fetch"]));
+async fn direct_call_finds_its_tool_by_name() {
+    let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
     assert_eq!(tools.call("fetch", json!({})).await.model_text(), "ok");
     assert_eq!(tools.call("fetch", ()).await.model_text(), "ok");
     expect![[r#"unknown tool "serch"; did you mean "search"? available: search, fetch"#]]
@@ -164,11 +166,11 @@ async fn a_direct_call_is_found_by_name() {
         .assert_eq(&Toolset::new().call("x", json!({})).await.model_text());
 }
 
-/// A source that is slow is waited for a moment. What it lists too late is there next time, and stays there while it is
-/// slow again.
+/// A listing waits 1 s for a slow source. Tools that arrive later are in the next listing, and stay
+/// listed while the source is slow again.
 #[tokio::test(start_paused = true)]
-async fn a_silent_source_costs_its_own_tools() {
-    /// Takes so many seconds, one listing after the other, and then for ever.
+async fn slow_source_delays_a_listing_by_at_most_one_second() {
+    /// Each listing takes the next number of seconds; after the last one, listings never end.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {
@@ -189,7 +191,7 @@ async fn a_silent_source_costs_its_own_tools() {
     let tools = Toolset::new().with(tool("add")).with_source(slow);
     let began = Instant::now();
     assert_eq!(tools.call("add", json!({})).await.model_text(), "ok");
-    assert_eq!(began.elapsed(), Duration::ZERO, "the toolset's own tool waits for nobody");
+    assert_eq!(began.elapsed(), Duration::ZERO, "own tools do not wait for sources");
 
     let list = async || {
         let began = Instant::now();
@@ -197,25 +199,29 @@ async fn a_silent_source_costs_its_own_tools() {
         let names: Vec<_> = list.names().map(|name| name.as_str().to_owned()).collect();
         (names.join(" "), list.diagnostics().first().map(ToString::to_string), began.elapsed().as_secs())
     };
-    let told = |reason: &str| Some(format!("tool source slow has no tools: {reason}"));
-    let asked = told("it has not listed its tools within 1 s, and is still asked");
-    assert_eq!(list().await, ("add".to_owned(), asked.clone(), 1));
-    assert_eq!(list().await, ("add".to_owned(), asked.clone(), 0), "it is not waited for twice");
+    let missing = |reason: &str| Some(format!("tool source slow has no tools: {reason}"));
+    let still_listing = missing("it has not listed its tools within 1 s, and is still asked");
+    assert_eq!(list().await, ("add".to_owned(), still_listing.clone(), 1));
+    assert_eq!(
+        list().await,
+        ("add".to_owned(), still_listing.clone(), 0),
+        "a run waits once for a slow source"
+    );
     sleep(Duration::from_secs(3)).await;
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
-    // From now on it is silent. Another run has nothing from before.
+    // From here on the source is silent. Another run has no earlier list.
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);
-    assert_eq!(list().await, ("add".to_owned(), asked, 1));
+    assert_eq!(list().await, ("add".to_owned(), still_listing, 1));
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(list().await, ("add".to_owned(), told("it did not list its tools within 30 s"), 0));
+    assert_eq!(list().await, ("add".to_owned(), missing("it did not list its tools within 30 s"), 0));
 }
 
-/// A source that panics costs its own tools.
+/// The panic message is not in the diagnostic.
 #[tokio::test]
-async fn a_source_that_panics_is_one_that_fails() {
+async fn panicking_source_does_not_affect_other_tools() {
     struct Panicking;
     #[async_trait]
     impl ToolSource for Panicking {
@@ -235,9 +241,9 @@ async fn a_source_that_panics_is_one_that_fails() {
     );
 }
 
-/// Behaviour B70: a call of one's own goes through the pipeline, as an agent's does.
+/// Behaviour B70: direct calls use the same pipeline as calls of an agent.
 #[tokio::test]
-async fn a_direct_call_is_validated_repaired_and_recorded() {
+async fn direct_call_is_validated_repaired_and_recorded() {
     #[derive(Serialize)]
     struct Args {
         x: &'static str,

@@ -129,7 +129,7 @@ async fn readers_run_in_parallel_between_writers() {
     .await;
 }
 
-/// A call that writes a resource twice does not wait for itself.
+/// A call that writes one resource twice does not wait for itself.
 #[tokio::test(start_paused = true)]
 async fn call_may_touch_several_resources() {
     let calls = [
@@ -253,14 +253,14 @@ async fn approved_arguments_replace_those_of_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_of_a_call_that_waits_for_approval_run() {
+async fn suspended_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("account")]);
     let policy = Policy { requires_approval: true, touches: Some(access.clone()), ..Policy::default() };
     let (times, began) = (Times::default(), Instant::now());
-    let ask = timed("ask", policy, &times, began);
+    let approve = timed("approve", policy, &times, began);
     let policy = Policy { touches: Some(access), ..Policy::default() };
-    let tools = ToolList::new("test", [ask, timed("pay", policy, &times, began)]);
-    let batch = batch(tools, &[("ask", "{}"), ("pay", "{}"), ("pay", "{}")]);
+    let tools = ToolList::new("test", [approve, timed("pay", policy, &times, began)]);
+    let batch = batch(tools, &[("approve", "{}"), ("pay", "{}"), ("pay", "{}")]);
     let outcomes = Pipeline::new().call_all(batch).await;
     assert!(matches!(
         *outcomes,
@@ -288,9 +288,9 @@ async fn dropping_the_stream_aborts_the_schedule() {
     assert_eq!(times.lock().unwrap().len(), 1);
 }
 
-/// Followers of a failed call run.
+/// `ok` starts after a call that fails at 5 ms and a call that panics.
 #[tokio::test(start_paused = true)]
-async fn failure_releases_the_followers() {
+async fn failed_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("x")]);
     let policy = || Policy { touches: Some(access.clone()), ..Policy::default() };
     let fails = DynamicTool::new(definition("fails", policy()), |_, _| async {

@@ -1,4 +1,4 @@
-//! Conversations as data.
+//! Messages, transcripts and views, and their JSON form.
 
 use haft_core::{
     Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
@@ -36,39 +36,39 @@ fn sample() -> Transcript {
     .collect()
 }
 
-/// Behaviour D39: equal after a round trip, explicit null and all.
+/// Behaviour D39: the JSON round trip keeps explicit nulls.
 #[test]
-fn a_transcript_is_equal_after_a_round_trip() {
+fn transcript_is_equal_after_a_round_trip() {
     let transcript = sample();
     let saved = serde_json::to_string(&transcript).unwrap();
     assert!(saved.starts_with(r#"{"version":1,"#));
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// Behaviour D39: a newer format is refused with a clear error.
+/// Behaviour D39: the error names the version.
 #[test]
-fn a_newer_format_is_refused() {
+fn newer_format_is_rejected() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
         let error = serde_json::from_str::<Transcript>(newer).unwrap_err();
         assert!(error.to_string().contains("transcript format 2 is not known here"), "{error}");
     }
 }
 
-/// Behaviour D39: what is no transcript says what was expected, and where.
+/// Behaviour D39: the error names the path and the expected form.
 #[test]
-fn garbage_is_told_what_was_expected_and_where() {
+fn invalid_transcript_is_rejected_with_its_path() {
     let error = |saved: &str| serde_json::from_str::<Transcript>(saved).unwrap_err().to_string();
     let expected = "a saved transcript is an object with a number `version` and `messages`; this is not one";
     assert!(error("[]").starts_with(expected) && error(r#"{"messages": []}"#).starts_with(expected));
-    let told =
+    let invalid =
         error(r#"{"version": 1, "messages": [{"body": {"role": "user", "content": []}}, {"body": 7}]}"#);
-    assert!(told.starts_with("at `messages[1].body`: invalid type: integer `7`"), "{told}");
+    assert!(invalid.starts_with("at `messages[1].body`: invalid type: integer `7`"), "{invalid}");
     assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
 }
 
-/// Absent data, null and the empty output are three things.
+/// Absent structured output differs from `null`.
 #[test]
-fn explicit_null_is_kept() {
+fn structured_null_survives_a_round_trip() {
     for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {
         let output = ToolOutput { structured, ..ToolOutput::default() };
         let again: ToolOutput = serde_json::from_str(&serde_json::to_string(&output).unwrap()).unwrap();
@@ -76,9 +76,9 @@ fn explicit_null_is_kept() {
     }
 }
 
-/// Appending does not move what a view shows; what lies outside the transcript is left out, and only that.
+/// Indices beyond the end of the transcript are ignored.
 #[test]
-fn a_view_stays_what_it_was() {
+fn view_is_unchanged_after_appending() {
     let mut transcript = sample();
     let view = transcript.view_of([1..2, 5..9, 20..30]);
     transcript.push(Message::user("More."));
@@ -88,20 +88,21 @@ fn a_view_stays_what_it_was() {
     assert!(View::default().is_empty());
 }
 
-/// A message is rendered once for the adapter that came first; another renders afresh.
+/// A message caches one form per type. Clones keep the cached forms.
 #[test]
-fn a_rendering_is_kept_for_the_first_adapter() {
+fn renderings_are_cached_by_type() {
     let message = Message::user("hi");
     let first = message.rendering(|message| message.text().len());
     assert_eq!(*message.rendering::<usize>(|_| unreachable!()), *first);
     assert_eq!(*message.rendering(Message::text), "hi");
+    assert_eq!(*message.rendering::<String>(|_| unreachable!()), "hi");
     assert_eq!(*message.clone().rendering::<usize>(|_| 7), 2);
 }
 
 proptest! {
-    /// Any JSON in a result, any text in a message.
+    /// Any JSON in a result and any text in a message.
     #[test]
-    fn whatever_it_holds_comes_back(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
+    fn any_content_survives_a_round_trip(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
         prop_assume!(number.is_finite());
         let output = ToolOutput::structured(json!({ "text": text, "number": number, "large": large }));
         let transcript: Transcript =
@@ -111,9 +112,9 @@ proptest! {
     }
 }
 
-/// Without notes a message is the same, however that is said; and notes are kept.
+/// Absent and empty metadata are equal; `null` is an error.
 #[test]
-fn notes_are_there_or_not() {
+fn metadata_is_optional_and_survives_a_round_trip() {
     let plain = Message::user("Hi");
     let mut json = serde_json::to_value(&plain).unwrap();
     assert_eq!(json.get("metadata"), None);
@@ -121,9 +122,9 @@ fn notes_are_there_or_not() {
     assert_eq!(serde_json::from_value::<Message>(json.clone()).unwrap(), plain);
     assert_eq!(plain.clone().with_metadata(Map::new()), plain);
     json["metadata"] = json!({"page": 3});
-    let noted: Message = serde_json::from_value(json.clone()).unwrap();
-    assert_eq!(noted.metadata_value("page"), Some(&json!(3)));
-    assert_eq!(serde_json::to_value(&noted).unwrap(), json);
+    let with_metadata: Message = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(with_metadata.metadata_value("page"), Some(&json!(3)));
+    assert_eq!(serde_json::to_value(&with_metadata).unwrap(), json);
     json["metadata"] = json!(null);
     assert!(serde_json::from_value::<Message>(json).is_err());
 }

@@ -1,4 +1,4 @@
-//! What the types of the parameters become, and what is read by them.
+//! Schemas of parameter types, and parsing of arguments.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn check(tool: impl Tool, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(tool.definition().input_schema()).unwrap());
 }
 
-fn told(tool: impl Tool, arguments: Value) -> String {
+fn result_text(tool: impl Tool, arguments: Value) -> String {
     tool.invoke_blocking(arguments).model_text().into_owned()
 }
 
@@ -27,18 +27,18 @@ enum Unit {
     Fahrenheit,
 }
 
-/// A place on earth.
+/// A location.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "read by `Debug` only")]
 struct Place {
     city: String,
-    /// Two letters.
+    /// ISO 3166 code, two letters.
     country: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Node {
-    #[expect(dead_code, reason = "there to be missing")]
+    #[expect(dead_code, reason = "a required property")]
     name: String,
     #[serde(default)]
     children: Vec<Node>,
@@ -46,10 +46,10 @@ struct Node {
 
 /// Behaviour A6.
 #[test]
-fn structs_lists_options_and_enums_have_their_schemas() {
+fn structs_lists_options_and_enums_have_schemas() {
     #[tool]
     fn forecast(
-        /// Where.
+        /// The location.
         place: Place,
         days: Option<u8>,
         also: Vec<Place>,
@@ -75,13 +75,13 @@ fn structs_lists_options_and_enums_have_their_schemas() {
                     "string",
                     "null"
                   ],
-                  "description": "Two letters."
+                  "description": "ISO 3166 code, two letters."
                 }
               },
               "required": [
                 "city"
               ],
-              "description": "Where."
+              "description": "The location."
             },
             "days": {
               "type": [
@@ -94,14 +94,14 @@ fn structs_lists_options_and_enums_have_their_schemas() {
             "also": {
               "type": "array",
               "items": {
-                "description": "A place on earth.",
+                "description": "A location.",
                 "type": "object",
                 "properties": {
                   "city": {
                     "type": "string"
                   },
                   "country": {
-                    "description": "Two letters.",
+                    "description": "ISO 3166 code, two letters.",
                     "type": [
                       "string",
                       "null"
@@ -133,26 +133,26 @@ fn structs_lists_options_and_enums_have_their_schemas() {
     expect![[
         r#"Place { city: "Oslo", country: None } None [Place { city: "Rome", country: Some("IT") }] Celsius"#
     ]]
-    .assert_eq(&told(Forecast, arguments));
+    .assert_eq(&result_text(Forecast, arguments));
     let arguments = json!({"place": {"city": "Oslo"}, "also": [], "unit": "kelvin"});
     expect![[
         r#"invalid arguments: /unit: expected one of "celsius", "fahrenheit", received string "kelvin""#
     ]]
-    .assert_eq(&told(Forecast, arguments));
+    .assert_eq(&result_text(Forecast, arguments));
 }
 
 /// Behaviour A8.
 #[test]
-fn a_recursive_type_keeps_its_reference() {
+fn recursive_type_keeps_its_reference() {
     #[tool]
     fn depth(
         /// The root.
         tree: Node,
     ) -> usize {
-        fn of(node: &Node) -> usize {
-            1 + node.children.iter().map(of).max().unwrap_or(0)
+        fn depth_of(node: &Node) -> usize {
+            1 + node.children.iter().map(depth_of).max().unwrap_or(0)
         }
-        of(&tree)
+        depth_of(&tree)
     }
 
     check(
@@ -206,16 +206,16 @@ fn a_recursive_type_keeps_its_reference() {
         }"##]],
     );
     let tree = json!({"tree": {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}});
-    assert_eq!(told(Depth, tree), "3");
+    assert_eq!(result_text(Depth, tree), "3");
     let tree = json!({"tree": {"name": "a", "children": [{"children": []}]}});
     expect![[r#"invalid arguments: /tree/children/0: missing required property "name" (string)"#]]
-        .assert_eq(&told(Depth, tree));
+        .assert_eq(&result_text(Depth, tree));
 }
 
 #[test]
-fn defaults_are_shown_and_used() {
+fn defaults_are_in_the_schema_and_applied() {
     #[derive(Debug, Default, Deserialize, JsonSchema)]
-    struct Unwritable {}
+    struct NotSerializable {}
 
     #[tool]
     fn show(
@@ -223,10 +223,10 @@ fn defaults_are_shown_and_used() {
         #[tool(default = Unit::Celsius)] unit: Unit,
         #[tool(default = vec![1, 2])] list: Vec<u64>,
         #[tool(default)] ratio: f64,
-        #[tool(default)] hidden: Unwritable,
+        #[tool(default)] opaque: NotSerializable,
         #[tool(default = BTreeMap::new())] map: BTreeMap<String, i32>,
     ) -> String {
-        format!("{system} {unit:?} {list:?} {ratio} {hidden:?} {map:?}")
+        format!("{system} {unit:?} {list:?} {ratio} {opaque:?} {map:?}")
     }
 
     let defaults: Vec<_> =
@@ -238,19 +238,22 @@ fn defaults_are_shown_and_used() {
             ("unit", Some(json!("celsius"))),
             ("list", Some(json!([1, 2]))),
             ("ratio", Some(json!(0.0))),
-            // Its type cannot be written.
-            ("hidden", None),
+            // The type does not implement `Serialize`.
+            ("opaque", None),
             ("map", Some(json!({}))),
         ]
     );
     assert_eq!(Show.definition().input_schema().as_value().get("required"), None);
-    assert_eq!(told(Show, json!({})), "metric Celsius [1, 2] 0 Unwritable {}");
-    assert_eq!(told(Show, json!({"list": [], "ratio": 0.5})), "metric Celsius [] 0.5 Unwritable {}");
+    assert_eq!(result_text(Show, json!({})), "metric Celsius [1, 2] 0 NotSerializable {}");
+    assert_eq!(
+        result_text(Show, json!({"list": [], "ratio": 0.5})),
+        "metric Celsius [] 0.5 NotSerializable {}"
+    );
 }
 
-/// An alias is as optional as what it stands for.
+/// The macro sees only the alias. `Value` also accepts `null`, but is required.
 #[test]
-fn what_behaves_like_an_option_is_optional() {
+fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;
 
     #[tool]
@@ -259,25 +262,25 @@ fn what_behaves_like_an_option_is_optional() {
     }
 
     assert_eq!(Count.definition().input_schema().as_value()["required"], json!(["any"]));
-    assert_eq!(told(Count, json!({"any": null})), "None null");
-    assert_eq!(told(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
+    assert_eq!(result_text(Count, json!({"any": null})), "None null");
+    assert_eq!(result_text(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
 }
 
-/// Behaviour A9, the closed half.
+/// Behaviour A9: the error lists the known arguments.
 #[test]
-fn an_unknown_argument_is_named_with_the_known_ones() {
+fn unknown_argument_is_an_error() {
     #[tool]
     fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
         x + y
     }
 
     expect![[r#"invalid arguments: /: unknown property "z"; known properties: "x", "y""#]]
-        .assert_eq(&told(Add, json!({"x": 1, "z": 2})));
+        .assert_eq(&result_text(Add, json!({"x": 1, "z": 2})));
 }
 
-/// A type may be stricter than its schema: it is asked last, and says which argument it was.
+/// The error of `Deserialize` gets the path of the argument.
 #[test]
-fn a_type_that_is_stricter_than_its_schema_is_told_by_name() {
+fn error_of_a_type_stricter_than_its_schema_has_a_path() {
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(try_from = "u32")]
     struct Even(#[expect(dead_code, reason = "read by `Debug` only")] u32);
@@ -295,8 +298,9 @@ fn a_type_that_is_stricter_than_its_schema_is_told_by_name() {
         format!("{even:?}")
     }
 
-    assert_eq!(told(Halve, json!({"even": 4})), "Even(4)");
-    expect!["invalid arguments: /even: not an even number"].assert_eq(&told(Halve, json!({"even": 3})));
+    assert_eq!(result_text(Halve, json!({"even": 4})), "Even(4)");
+    expect!["invalid arguments: /even: not an even number"]
+        .assert_eq(&result_text(Halve, json!({"even": 3})));
 
     #[derive(Deserialize, JsonSchema)]
     struct Numbers {
@@ -309,11 +313,11 @@ fn a_type_that_is_stricter_than_its_schema_is_told_by_name() {
     }
 
     let halve_each = tool_fn("halve_each", "", |Numbers { all }| async move { all.len().to_string() });
-    // As integers, as everywhere: `4.0` is one.
-    assert_eq!(told(HalveAll, json!({"numbers": {"all": [2, 4.0]}})), "2");
-    assert_eq!(told(&halve_each, json!({"all": [2, 4.0]})), "2");
+    // `4.0` is an integer.
+    assert_eq!(result_text(HalveAll, json!({"numbers": {"all": [2, 4.0]}})), "2");
+    assert_eq!(result_text(&halve_each, json!({"all": [2, 4.0]})), "2");
     expect!["invalid arguments: /numbers/all/1: not an even number"]
-        .assert_eq(&told(HalveAll, json!({"numbers": {"all": [2, 3]}})));
+        .assert_eq(&result_text(HalveAll, json!({"numbers": {"all": [2, 3]}})));
     expect!["invalid arguments: /all/1: not an even number"]
-        .assert_eq(&told(&halve_each, json!({"all": [2, 3]})));
+        .assert_eq(&result_text(&halve_each, json!({"all": [2, 3]})));
 }

@@ -1,4 +1,4 @@
-//! `#[tools]` on an `impl` block, and state that is made when it is needed.
+//! `#[tools]` on `impl` blocks, and lazy state.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ impl Counter {
     ///
     /// # Arguments
     ///
-    /// * `n` - How much.
+    /// * `n` - The amount.
     #[tool]
     fn add(&self, #[tool(default = Self::STEP, range = 1..=10)] n: usize) -> usize {
         self.count.fetch_add(n, Ordering::Relaxed) + n
@@ -37,19 +37,19 @@ impl Counter {
         format!("{} for {:?}", self.count(), cx.call_id())
     }
 
-    /// Waits.
+    /// Reads the count on a blocking thread.
     #[tool(blocking)]
     fn block(self: Arc<Self>) -> Result<usize, ToolError> {
         Ok(self.count())
     }
 
-    /// Named as a method of `Arc`, too.
+    /// Has the name of a method of `Arc`.
     #[tool]
     fn clone(&self) -> usize {
         self.count()
     }
 
-    /// Needs no counter.
+    /// Returns the step; needs no counter.
     #[tool]
     fn step() -> usize {
         Self::STEP
@@ -64,9 +64,9 @@ impl Counter {
     }
 }
 
-/// Behaviour A5: the methods of a value are tools as functions are, and share it.
+/// Behaviour A5: the tools share the value.
 #[tokio::test]
-async fn the_methods_of_a_value_are_tools() {
+async fn methods_of_a_value_are_tools() {
     let counter = Arc::new(Counter::default());
     let tools = Toolset::new().with_tools(Arc::clone(&counter));
     tools.check().unwrap();
@@ -82,19 +82,20 @@ async fn the_methods_of_a_value_are_tools() {
     assert_eq!(tools.call("block", json!({})).await.model_text(), "7");
     assert_eq!(tools.call("clone", json!({})).await.model_text(), "7");
     assert_eq!(tools.call("step", json!({})).await.model_text(), "2");
-    // They stay methods, and the value the program's.
+    // The methods and the value remain usable.
     assert_eq!((counter.add(1), Counter::step()), (8, 2));
 
     let add = tools.get("add").await.unwrap();
-    expect![[r#"add: Adds to the count. Arguments: {"type":"object","properties":{"n":{"type":"integer","default":2,"minimum":1,"maximum":10,"description":"How much."}},"additionalProperties":false}"#]]
+    expect![[r#"add: Adds to the count. Arguments: {"type":"object","properties":{"n":{"type":"integer","default":2,"minimum":1,"maximum":10,"description":"The amount."}},"additionalProperties":false}"#]]
         .assert_eq(&add.definition().to_string());
     let two = Toolset::new().with_tools(Counter::default()).with_tools(Counter::default());
     assert!(two.check().unwrap_err().to_string().contains("two tools are named \"add\""));
 }
 
-/// State that takes a connection is made by the first call that needs it, once; a failure costs that call, and no later.
+/// The first call initializes the state once. After a failed initialization the next call tries
+/// again.
 #[tokio::test]
-async fn state_is_made_when_it_is_needed() {
+async fn lazy_state_is_initialized_once() {
     #[derive(Clone)]
     struct Connection(usize);
 
@@ -104,7 +105,7 @@ async fn state_is_made_when_it_is_needed() {
     }
 
     #[tool]
-    fn at_once(#[tool(context)] cx: &ToolContext) -> Result<usize, ToolError> {
+    fn without_waiting(#[tool(context)] cx: &ToolContext) -> Result<usize, ToolError> {
         cx.state::<Connection>().map(|connection| connection.0)
     }
 
@@ -126,10 +127,10 @@ async fn state_is_made_when_it_is_needed() {
     assert_eq!(first.failure().unwrap().kind, FailureKind::Failed);
     expect!["something that the tool needs could not be made ready; it may work later"]
         .assert_eq(&first.model_text());
-    let early = call(&AtOnce).await.model_text().into_owned();
-    assert!(early.ends_with("is not made yet: wait for it by `ready_state`"), "{early}");
+    let uninitialized = call(&WithoutWaiting).await.model_text().into_owned();
+    assert!(uninitialized.ends_with("is not made yet: wait for it by `ready_state`"), "{uninitialized}");
     let (second, third) = futures::join!(call(&Number), call(&Number));
     assert_eq!((&*second.model_text(), &*third.model_text()), ("1", "1"));
-    assert_eq!(call(&AtOnce).await.model_text(), "1");
+    assert_eq!(call(&WithoutWaiting).await.model_text(), "1");
     assert_eq!(attempts.load(Ordering::Relaxed), 2);
 }

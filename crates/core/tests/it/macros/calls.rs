@@ -1,4 +1,4 @@
-//! What happens when the tool is called.
+//! Calls of `#[tool]` functions: arguments, state, context, panics and results.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
+async fn call_with_state(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
     tool.invoke_with(
         arguments,
         &ToolContext::new(Arc::new(tool::RunContext { state, ..Default::default() }), ""),
@@ -27,9 +27,10 @@ async fn call_in(state: State, tool: impl haft_core::Tool, arguments: Value) -> 
     .into_result()
 }
 
-/// Behaviour B12 and B14: what does not fit is told whole, and the function does not run.
+/// Behaviour B12: all violations are in one error.
+/// Behaviour B14: a missing argument is found before the function is called.
 #[test]
-fn a_function_does_not_run_by_wrong_arguments() {
+fn function_is_not_called_with_invalid_arguments() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
 
     #[tool]
@@ -51,9 +52,9 @@ fn a_function_does_not_run_by_wrong_arguments() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour A5: a value with state, by the state of the run.
+/// Behaviour A5: the value is in the state of the run.
 #[tokio::test]
-async fn a_tool_has_the_state_of_its_host() {
+async fn tool_gets_the_state_of_its_host() {
     #[derive(Default)]
     struct Counter(AtomicUsize);
 
@@ -63,7 +64,7 @@ async fn a_tool_has_the_state_of_its_host() {
         }
     }
 
-    /// Counts.
+    /// Adds to the counter.
     #[tool]
     async fn count(#[tool(state)] counter: Arc<Counter>, #[tool(default = 1)] n: usize) -> usize {
         counter.add(n)
@@ -71,8 +72,8 @@ async fn a_tool_has_the_state_of_its_host() {
 
     let counter = Arc::new(Counter::default());
     let state = State::new().with(Arc::clone(&counter));
-    assert_eq!(call_in(state.clone(), Count, json!({})).await.model_text(), "1");
-    assert_eq!(call_in(state, Count, json!({"n": 4})).await.model_text(), "5");
+    assert_eq!(call_with_state(state.clone(), Count, json!({})).await.model_text(), "1");
+    assert_eq!(call_with_state(state, Count, json!({"n": 4})).await.model_text(), "5");
     assert_eq!(counter.add(0), 5);
 
     let failure = Count.invoke(json!({})).await;
@@ -80,7 +81,7 @@ async fn a_tool_has_the_state_of_its_host() {
 }
 
 #[tokio::test]
-async fn a_tool_knows_its_context() {
+async fn tool_gets_its_context() {
     #[tool]
     async fn by_reference(#[tool(context)] cx: &ToolContext) -> String {
         std::future::ready(()).await;
@@ -97,9 +98,9 @@ async fn a_tool_knows_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// Behaviour B18, the first half: on one thread, the call that blocks waits for one that comes later.
+/// Behaviour B18: on one thread, the blocked call is released by a future polled after it.
 #[tokio::test]
-async fn a_blocking_tool_does_not_hold_up_others() {
+async fn blocking_tool_does_not_delay_other_calls() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
 
     #[tool(blocking)]
@@ -110,15 +111,15 @@ async fn a_blocking_tool_does_not_hold_up_others() {
 
     let (open, gate) = std::sync::mpsc::channel();
     let gate: Gate = Arc::new(Mutex::new(Some(gate)));
-    let waiting = call_in(State::new().with(gate), Wait, json!({"n": 40}));
+    let waiting = call_with_state(State::new().with(gate), Wait, json!({"n": 40}));
     let other = async { open.send(2).unwrap() };
     let (result, ()) = futures::join!(waiting, other);
     assert_eq!(result.model_text(), "42");
 }
 
-/// Behaviour B19: a panic costs its own call, also on the blocking pool.
+/// Behaviour B19.
 #[tokio::test]
-async fn a_panic_is_a_failure_of_its_call() {
+async fn panic_of_a_blocking_tool_is_a_failed_call() {
     #[tool(blocking)]
     fn explode(n: i64) -> i64 {
         assert!(n < 0, "boom");
@@ -130,9 +131,9 @@ async fn a_panic_is_a_failure_of_its_call() {
     assert_eq!(Explode.invoke(json!({"n": -1})).await.model_text(), "-1");
 }
 
-/// A runtime of another kind has no pool: an error of ours, not a panic of tokio's.
+/// The pool of blocking threads belongs to a tokio runtime. Without one, tokio would panic.
 #[test]
-fn a_blocking_tool_without_a_runtime_says_what_it_needs() {
+fn blocking_tool_without_a_tokio_runtime_is_an_error() {
     #[tool(blocking)]
     fn block() {}
 
@@ -141,7 +142,7 @@ fn a_blocking_tool_without_a_runtime_says_what_it_needs() {
 }
 
 #[test]
-fn whatever_is_natural_can_be_returned() {
+fn common_return_types_are_supported() {
     #[tool]
     fn nothing() {}
     #[tool]
@@ -185,21 +186,24 @@ fn whatever_is_natural_can_be_returned() {
         Ok("done".into())
     }
 
-    let told = |result: ToolResult| (result.is_success(), result.model_text().into_owned());
-    assert_eq!(told(Nothing.invoke_blocking(json!({}))), (true, String::new()));
-    assert_eq!(told(Text.invoke_blocking(json!({}))), (true, "text".into()));
-    assert_eq!(told(Fixed.invoke_blocking(json!({}))), (true, "fixed".into()));
-    assert_eq!(told(Number.invoke_blocking(json!({}))), (true, "0.5".into()));
-    assert_eq!(told(Data.invoke_blocking(json!({}))), (true, "[1,2]".into()));
+    let status_and_text = |result: ToolResult| (result.is_success(), result.model_text().into_owned());
+    assert_eq!(status_and_text(Nothing.invoke_blocking(json!({}))), (true, String::new()));
+    assert_eq!(status_and_text(Text.invoke_blocking(json!({}))), (true, "text".into()));
+    assert_eq!(status_and_text(Fixed.invoke_blocking(json!({}))), (true, "fixed".into()));
+    assert_eq!(status_and_text(Number.invoke_blocking(json!({}))), (true, "0.5".into()));
+    assert_eq!(status_and_text(Data.invoke_blocking(json!({}))), (true, "[1,2]".into()));
     assert_eq!(Pieces.invoke_blocking(json!({})).output().unwrap().content.len(), 2);
     assert_eq!(Warned.invoke_blocking(json!({})).warnings, ["old"]);
-    assert_eq!(told(Failing.invoke_blocking(json!({}))), (false, "invalid digit found in string".into()));
-    assert_eq!(told(Boxed.invoke_blocking(json!({}))), (false, "no".into()));
+    assert_eq!(
+        status_and_text(Failing.invoke_blocking(json!({}))),
+        (false, "invalid digit found in string".into())
+    );
+    assert_eq!(status_and_text(Boxed.invoke_blocking(json!({}))), (false, "no".into()));
     assert_eq!(Hinted.invoke_blocking(json!({})).failure().unwrap().kind, FailureKind::Retry);
-    assert_eq!(told(Outcome.invoke_blocking(json!({}))), (true, "done".into()));
+    assert_eq!(status_and_text(Outcome.invoke_blocking(json!({}))), (true, "done".into()));
 }
 
-/// Names of the user's and names in the code of the macro do not meet.
+/// Names in the generated code do not collide with names of the user.
 mod hygiene {
     #![allow(dead_code, non_camel_case_types)]
 
@@ -232,7 +236,7 @@ mod hygiene {
     }
 
     #[tokio::test]
-    async fn names_do_not_meet() {
+    async fn names_do_not_collide() {
         use haft_core::{Tool as _, ToolExt as _};
 
         let all = serde_json::json!({"describe": 1, "arguments": 2, "cx": 3, "value": 4, "of_cx": 5});
@@ -245,7 +249,7 @@ mod hygiene {
     }
 }
 
-/// The crate may have another name.
+/// The option `crate = …` names a renamed dependency.
 mod renamed {
     use haft_core as other;
 
@@ -256,14 +260,14 @@ mod renamed {
 }
 
 #[tokio::test]
-async fn the_core_may_have_another_name() {
+async fn core_dependency_can_be_renamed() {
     let tools = Toolset::new().with(renamed::Double);
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 
-/// Behaviour B13: by the rules of JSON Schema `3.0` is an integer, and the function gets one.
+/// Behaviour B13: in JSON Schema `3.0` is an integer.
 #[tokio::test]
-async fn a_whole_float_is_an_integer() {
+async fn whole_float_is_an_integer_argument() {
     /// Adds one.
     #[tool]
     fn successor(n: i64) -> i64 {

@@ -1,4 +1,4 @@
-//! What the definition says.
+//! Definitions made by `#[tool]`: names, descriptions, schemas, options and constraints.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn check(tool: impl Tool, expected: Expect) {
 
 /// Behaviour A1.
 #[test]
-fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
+fn function_is_a_tool_with_the_schema_of_its_parameters() {
     check(
         Add,
         expect![[r#"
@@ -47,30 +47,30 @@ fn a_function_is_a_tool_with_the_schema_of_its_parameters() {
           }
         }"#]],
     );
-    assert_eq!(add(17, 25), 42, "the function stays a function");
+    assert_eq!(add(17, 25), 42, "the function can still be called");
 }
 
-/// Behaviour A3: the line that a prompt has for the tool.
+/// Behaviour A3.
 #[test]
-fn a_tool_is_one_line_of_a_prompt() {
+fn display_of_a_definition_is_one_prompt_line() {
     /// Looks up the weather.
     ///
-    /// Knows
+    /// Covers
     /// every city.
     #[tool]
     fn weather(
-        /// Its name.
+        /// Name of the city.
         city: String,
     ) -> String {
         city
     }
 
-    expect![[r#"weather: Looks up the weather. Knows every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Its name."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
+    expect![[r#"weather: Looks up the weather. Covers every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Name of the city."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
 }
 
-/// Behaviour A4: each of the three by itself.
+/// Behaviour A4: each part can be overridden alone.
 #[test]
-fn what_is_given_by_hand_wins() {
+fn explicit_name_description_and_schema_override_inferred_ones() {
     /// Inferred.
     #[tool(name = "given")]
     fn renamed(n: i64) -> i64 {
@@ -107,9 +107,9 @@ fn what_is_given_by_hand_wins() {
     assert!(!Specified.invoke_blocking(json!({"n": 3})).is_success());
 }
 
-/// A schema by hand is the way out for a type that has none.
+/// A type of another crate may lack `JsonSchema`.
 #[test]
-fn a_schema_by_hand_needs_no_other() {
+fn explicit_schema_allows_a_type_without_json_schema() {
     #[derive(serde::Deserialize)]
     struct Foreign {
         n: i64,
@@ -124,7 +124,7 @@ fn a_schema_by_hand_needs_no_other() {
 }
 
 #[test]
-fn a_schema_by_hand_that_is_none_is_a_defect() {
+fn invalid_explicit_schema_is_a_defect() {
     #[tool(schema = json!({"type": "array"}))]
     fn broken() {}
 
@@ -134,7 +134,7 @@ fn a_schema_by_hand_that_is_none_is_a_defect() {
 
 /// Behaviour A7.
 #[test]
-fn no_arguments_are_an_object_without_properties() {
+fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]
     fn ping() -> &'static str {
         "pong"
@@ -158,7 +158,7 @@ fn no_arguments_are_an_object_without_properties() {
 
 /// Behaviour A64.
 #[tokio::test]
-async fn the_arguments_of_a_tool_are_there_by_name() {
+async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(
         Add.args(),
         [("x", &json!({"type": "integer"})), ("y", &json!({"type": "integer", "default": 0}))]
@@ -170,7 +170,7 @@ async fn the_arguments_of_a_tool_are_there_by_name() {
 
 /// Behaviour A66.
 #[test]
-fn a_tool_without_a_description_works() {
+fn tool_without_a_description_is_valid() {
     #[tool]
     fn silent(n: i64) -> i64 {
         n
@@ -190,7 +190,7 @@ fn doc_comments_are_trimmed_and_keep_their_paragraphs() {
     #[doc = concat!("Not a ", "sentence.")]
     #[tool]
     fn search(
-        /// What to look for,
+        /// The words to search for,
         /// in one line.
         ///
         query: String,
@@ -207,11 +207,11 @@ fn doc_comments_are_trimmed_and_keep_their_paragraphs() {
         Not a sentence."#]]
     .assert_eq(Search.definition().description());
     let description = Search.args()[0].1["description"].as_str().unwrap();
-    assert_eq!(description, "What to look for,\nin one line.");
+    assert_eq!(description, "The words to search for,\nin one line.");
 }
 
 #[test]
-fn what_the_host_gives_is_no_argument_and_is_listed() {
+fn context_and_state_parameters_are_not_arguments() {
     #[tool]
     fn stateful(#[tool(context)] cx: &ToolContext, n: i64, #[tool(state)] prefix: String) -> String {
         format!("{prefix}{n}{}", cx.call_id())
@@ -257,7 +257,7 @@ fn touches_are_a_function_or_a_closure() {
 }
 
 #[test]
-fn json_gives_the_output_schema() {
+fn return_type_json_sets_the_output_schema() {
     #[derive(serde::Serialize, haft_core::export::schemars::JsonSchema)]
     #[schemars(crate = "haft_core::export::schemars")]
     struct Total {
@@ -273,9 +273,8 @@ fn json_gives_the_output_schema() {
     expect![[r#"{"type":"object","properties":{"sum":{"type":"integer","description":"The sum."}},"required":["sum"]}"#]].assert_eq(&Sum.definition().output_schema().unwrap().as_value().to_string());
 }
 
-/// Options of the whole tool reach its definition.
 #[test]
-fn options_of_a_tool_are_in_its_definition() {
+fn options_set_annotations_scopes_and_deprecation() {
     /// Deletes a file.
     #[deprecated(since = "2.0.0", note = "it is too easy")]
     #[tool(
@@ -292,7 +291,7 @@ fn options_of_a_tool_are_in_its_definition() {
         file
     }
 
-    /// Still there.
+    /// An old tool.
     #[tool(deprecated)]
     fn old() {}
 
@@ -311,31 +310,30 @@ fn options_of_a_tool_are_in_its_definition() {
     assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
 }
 
-/// Behaviour A68: lists say that a tool is deprecated, and what replaces it.
+/// Behaviour A68: the prompt line and the tool info name the replacement.
 #[tokio::test]
-async fn a_deprecated_tool_says_so() {
-    /// Tells the time.
-    #[tool(deprecated = "it knows no\nzones", replaced_by = "now")]
+async fn deprecation_is_in_the_definition() {
+    /// Returns the time.
+    #[tool(deprecated = "it ignores\nzones", replaced_by = "now")]
     fn time() {}
 
     #[tool(deprecated)]
     fn bare() {}
 
-    expect![[r#"time: [deprecated: it knows no zones; use "now"] Tells the time. Arguments: {"type":"object","properties":{}}"#]]
+    expect![[r#"time: [deprecated: it ignores zones; use "now"] Returns the time. Arguments: {"type":"object","properties":{}}"#]]
         .assert_eq(&Time.definition().to_string());
     expect![[r#"bare: [deprecated] Arguments: {"type":"object","properties":{}}"#]]
         .assert_eq(&Bare.definition().to_string());
     let info = Toolset::new().with(Time).info("time").await.unwrap();
     assert_eq!(
         serde_json::to_value(info).unwrap()["deprecated"],
-        json!({"replacement": "now", "note": "it knows no\nzones"})
+        json!({"replacement": "now", "note": "it ignores\nzones"})
     );
 }
 
-/// Constraints of a parameter are in the schema, and are enforced.
 #[test]
-fn constraints_are_in_the_schema_and_hold() {
-    const MOST: u32 = 100;
+fn constraints_are_in_the_schema_and_enforced() {
+    const MAX_FLIGHTS: u32 = 100;
     /// Finds flights.
     ///
     /// # Arguments
@@ -346,7 +344,7 @@ fn constraints_are_in_the_schema_and_hold() {
     fn flights(
         #[tool(pattern = "^[A-Z]{3}$", examples = ["MUC"])] from: String,
         #[tool(rename = "date", format = "date")] when: String,
-        #[tool(range = 1..=MOST, default = 10)] limit: u32,
+        #[tool(range = 1..=MAX_FLIGHTS, default = 10)] limit: u32,
         #[tool(range = 0.0..1.0)] share: Option<f64>,
         #[tool(length = 1..=2)] classes: Vec<String>,
         #[tool(length = ..20, description = concat!("Anything ", "else."))] note: Option<String>,
@@ -431,9 +429,9 @@ fn constraints_are_in_the_schema_and_hold() {
     .assert_eq(&Flights.invoke_blocking(wrong).model_text());
 }
 
-/// Behaviour A9: a tool that takes what it has no name for, of a kind or of any.
+/// Behaviour A9: a flattened map sets the type of additional properties.
 #[test]
-fn the_rest_can_be_taken() {
+fn flattened_parameter_accepts_additional_arguments() {
     #[tool]
     fn label(id: u32, #[tool(flatten)] labels: std::collections::BTreeMap<String, String>) -> String {
         format!("{id} {labels:?}")
@@ -444,16 +442,17 @@ fn the_rest_can_be_taken() {
         Value::Object(all).to_string()
     }
 
-    let others =
+    let additional =
         |tool: &dyn Tool| tool.definition().input_schema().as_value()["additionalProperties"].clone();
-    assert_eq!(others(&Label), json!({"type": "string"}));
-    assert_eq!(others(&Anything), json!(true));
-    let told = |tool: &dyn Tool, arguments: Value| tool.invoke_blocking(arguments).model_text().into_owned();
-    assert_eq!(told(&Label, json!({"id": 1, "a": "b"})), r#"1 {"a": "b"}"#);
-    assert_eq!(told(&Label, json!({"id": 1})), "1 {}");
+    assert_eq!(additional(&Label), json!({"type": "string"}));
+    assert_eq!(additional(&Anything), json!(true));
+    let result_text =
+        |tool: &dyn Tool, arguments: Value| tool.invoke_blocking(arguments).model_text().into_owned();
+    assert_eq!(result_text(&Label, json!({"id": 1, "a": "b"})), r#"1 {"a": "b"}"#);
+    assert_eq!(result_text(&Label, json!({"id": 1})), "1 {}");
     expect!["invalid arguments: /a: expected string, received array [3]"]
-        .assert_eq(&told(&Label, json!({"id": 1, "a": [3]})));
-    assert_eq!(told(&Anything, json!({"a": [3]})), r#"{"a":[3]}"#);
+        .assert_eq(&result_text(&Label, json!({"id": 1, "a": [3]})));
+    assert_eq!(result_text(&Anything, json!({"a": [3]})), r#"{"a":[3]}"#);
 
     #[derive(Debug, serde::Deserialize, haft_core::export::schemars::JsonSchema)]
     #[schemars(crate = "haft_core::export::schemars")]
@@ -473,19 +472,19 @@ fn the_rest_can_be_taken() {
         format!("{all:?}")
     }
 
-    // The fields of a struct are arguments as the others are.
+    // The fields of a flattened struct are arguments of the tool.
     let arguments: Vec<_> = List.args().into_iter().map(|(name, _)| name).collect();
     assert_eq!(arguments, ["of", "number", "size"]);
-    assert_eq!(told(&List, json!({"of": "a", "number": 1})), "a Page { number: 1, size: None }");
+    assert_eq!(result_text(&List, json!({"of": "a", "number": 1})), "a Page { number: 1, size: None }");
     expect![[r#"invalid arguments: /: missing required property "number" (integer)"#]]
-        .assert_eq(&told(&List, json!({"of": "a"})));
-    assert_eq!(told(&Ranks, json!({"1": "a"})), r#"{1: "a"}"#);
+        .assert_eq(&result_text(&List, json!({"of": "a"})));
+    assert_eq!(result_text(&Ranks, json!({"1": "a"})), r#"{1: "a"}"#);
     assert!(!Ranks.invoke_blocking(json!({"one": "a"})).is_success());
 }
 
-/// A type's own bounds stay where they are the narrower ones.
+/// The narrower bound of type and range applies.
 #[test]
-fn a_range_does_not_widen_a_type() {
+fn range_does_not_widen_the_bounds_of_a_type() {
     #[tool]
     fn small(#[tool(range = -5..=1000)] n: u8, #[tool(range = 1..=9)] m: u8) -> u8 {
         n + m

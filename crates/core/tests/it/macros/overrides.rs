@@ -1,4 +1,4 @@
-//! What is given by hand for a tool that is there already: each by itself, whatever kind of tool it is.
+//! Overrides of an existing definition, for each kind of tool.
 
 use expect_test::{Expect, expect};
 use haft_core::{
@@ -39,9 +39,9 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// Behaviour A4, for a tool that somebody else wrote.
+/// Behaviour A4: each part of an existing definition.
 #[test]
-fn each_part_is_overridden_by_itself() {
+fn parts_of_a_definition_are_overridden_independently() {
     check(
         Add.with_definition(|it| it.with_name("plus")).definition(),
         expect![[
@@ -71,12 +71,12 @@ fn each_part_is_overridden_by_itself() {
             r#"add: Adds two integers. Arguments: {"type":"object","properties":{"x":{"enum":[1,2]}}}"#
         ]],
     );
-    assert_eq!(Add.definition().name(), &"add", "the tool itself stays as it is");
+    assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// What is said about an argument stays, in whatever order the parts are given.
+/// The order of the two overrides does not matter.
 #[test]
-fn a_schema_by_hand_keeps_the_descriptions_by_hand() {
+fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
     let before = Add
         .with_definition(|it| it.with_input_schema(schema()).with_argument_description("x", "Small."))
@@ -90,24 +90,25 @@ fn a_schema_by_hand_keeps_the_descriptions_by_hand() {
     let any =
         Add.with_definition(|it| it.with_input_schema(schema()).with_argument_description("y", "Anything."));
     assert_eq!(any.args()[1].1, &json!({"description": "Anything."}));
-    let behind = json!({
+    let referenced = json!({
         "$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b~1c"}, "b/c": {"properties": {"x/y": {}}}}
     });
-    let behind =
-        Add.with_definition(|it| it.with_input_schema(behind).with_argument_description("x/y", "Far."));
-    assert_eq!(behind.args(), [("x/y", &json!({"description": "Far."}))]);
+    let referenced =
+        Add.with_definition(|it| it.with_input_schema(referenced).with_argument_description("x/y", "Far."));
+    assert_eq!(referenced.args(), [("x/y", &json!({"description": "Far."}))]);
 }
 
-/// The schema by hand decides which calls are made; the type has the last word, and is quoted.
+/// A value that is valid for a wider schema can still fail in `Deserialize`; the error is in the
+/// result.
 #[test]
-fn a_schema_by_hand_validates_in_place_of_the_inferred_one() {
+fn overridden_schema_replaces_the_inferred_one_in_validation() {
     let narrow = |it: ToolDefinition| {
         it.with_input_schema(
             json!({"properties": {"x": {"type": "integer", "maximum": 9}}, "required": ["x"]}),
         )
     };
     let wide = |it: ToolDefinition| it.with_input_schema(json!({"properties": {"x": {}, "z": {}}}));
-    let told = |tool: &dyn Tool, arguments| {
+    let failure_and_text = |tool: &dyn Tool, arguments| {
         let result = tool.invoke_blocking(arguments);
         (result.failure().map(|failure| failure.kind), result.model_text().into_owned())
     };
@@ -120,26 +121,26 @@ fn a_schema_by_hand_validates_in_place_of_the_inferred_one() {
         ),
         (&closure(), &closure().with_definition(narrow), &closure().with_definition(wide)),
     ] {
-        assert_eq!(told(inferred, json!({"x": 10})), (None, "10".to_owned()));
+        assert_eq!(failure_and_text(inferred, json!({"x": 10})), (None, "10".to_owned()));
         let too_large = "invalid arguments: /x: expected at most 9, received integer 10";
-        assert_eq!(told(narrowed, json!({"x": 10})), (invalid, too_large.to_owned()));
-        assert_eq!(told(narrowed, json!({"x": 9, "y": 1})), (None, "10".to_owned()));
-        assert_eq!(told(widened, json!({"x": 3, "z": 1})), (None, "3".to_owned()));
-        let (kind, text) = told(widened, json!({"x": "three"}));
+        assert_eq!(failure_and_text(narrowed, json!({"x": 10})), (invalid, too_large.to_owned()));
+        assert_eq!(failure_and_text(narrowed, json!({"x": 9, "y": 1})), (None, "10".to_owned()));
+        assert_eq!(failure_and_text(widened, json!({"x": 3, "z": 1})), (None, "3".to_owned()));
+        let (kind, text) = failure_and_text(widened, json!({"x": "three"}));
         assert_eq!(kind, invalid);
         assert!(
             text.starts_with("invalid arguments: /x: invalid type: string \"three\", expected i64"),
             "{text}"
         );
-        let (kind, text) = told(widened, json!({}));
+        let (kind, text) = failure_and_text(widened, json!({}));
         assert_eq!(kind, invalid);
         assert!(text.contains('x') && text.contains("missing"), "{text}");
     }
 }
 
-/// A wrong override is told when the toolset is checked, and costs its own tool.
+/// The check of a toolset reports it. Other tools are not affected.
 #[tokio::test]
-async fn a_wrong_override_is_a_defect() {
+async fn invalid_override_is_a_defect() {
     let defect = |change: &dyn Fn(ToolDefinition) -> ToolDefinition| {
         let tool = Add.with_definition(change);
         tool.definition().defect().unwrap_or_default().to_owned()
@@ -168,20 +169,19 @@ async fn a_wrong_override_is_a_defect() {
     assert_eq!(tools.names().await, ["add"]);
 }
 
-/// What is right mends what was wrong.
 #[test]
-fn a_part_that_is_replaced_has_no_defect() {
+fn valid_override_removes_the_defect() {
     let broken = tool_fn("get.sum", "", |list: Vec<i64>| async move { list.len().to_string() });
     assert!(broken.definition().defect().is_some());
-    let mended = broken.with_definition(|it| {
+    let fixed = broken.with_definition(|it| {
         it.with_name(ToolName::new("sum").unwrap()).with_input_schema(Schema::object())
     });
-    assert_eq!(mended.definition().defect(), None);
+    assert_eq!(fixed.definition().defect(), None);
 }
 
-/// The tool of a server has the same overrides, and is called by the name that it knows itself.
+/// A listed tool comes from a source, for example from an MCP server.
 #[tokio::test]
-async fn a_listed_tool_is_overridden_too() {
+async fn definition_of_a_listed_tool_can_be_overridden() {
     let echo = DynamicTool::new(
         ToolDefinition::new(
             ToolName::new("echo").unwrap(),
@@ -191,11 +191,16 @@ async fn a_listed_tool_is_overridden_too() {
     );
     let list = ToolList::new("server", [echo]);
     let listed = list.tools().iter().map(|tool| {
-        tool.clone().with_definition(|it| it.with_name("say").with_argument_description("q", "What to say."))
+        tool.clone().with_definition(|it| {
+            it.with_name("repeat").with_argument_description("q", "The text to repeat.")
+        })
     });
     let tools = Toolset::new().with_all(listed);
     tools.check().unwrap();
-    assert_eq!(tools.call("say", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
-    let info = tools.info("say").await.unwrap();
-    assert_eq!(info.input_schema().as_value()["properties"]["q"]["description"], json!("What to say."));
+    assert_eq!(tools.call("repeat", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
+    let info = tools.info("repeat").await.unwrap();
+    assert_eq!(
+        info.input_schema().as_value()["properties"]["q"]["description"],
+        json!("The text to repeat.")
+    );
 }

@@ -1,4 +1,4 @@
-//! Every kind of type that an argument may have: its schema, and what is told about values of it.
+//! Argument types: a snapshot of the schema, the parsed values and the errors of each.
 
 use std::{
     borrow::Cow,
@@ -113,10 +113,10 @@ mod as_text {
     }
 }
 
-/// Tells of a type its schema and what becomes of some values.
-macro_rules! kinds {
+/// Lists the schema of each type, and the parsed value or the error for each JSON value.
+macro_rules! report {
     ($($ty:ty: $($value:tt),*;)*) => {{
-        let mut told = String::new();
+        let mut report = String::new();
         $({
             #[tool(name = "kind")]
             fn kind(v: $ty) -> String {
@@ -125,23 +125,25 @@ macro_rules! kinds {
             assert_eq!(Kind.definition().defect(), None);
             let schema = Kind.definition().input_schema().as_value();
             let optional = if schema.get("required").is_some() { "" } else { ", optional" };
-            told += &format!("{}: {}{optional}\n", stringify!($ty), schema["properties"]["v"]);
+            report += &format!("{}: {}{optional}\n", stringify!($ty), schema["properties"]["v"]);
             $({
                 let value = json!($value);
                 let result = Kind.invoke_blocking(json!({"v": value}));
                 let text = result.model_text();
                 assert_eq!(result.is_success(), !text.starts_with("invalid arguments: /v"), "{text}");
-                told += &format!("    {value} -> {}\n", text.trim_start_matches("invalid arguments: "));
+                report += &format!("    {value} -> {}\n", text.trim_start_matches("invalid arguments: "));
             })*
         })*
-        told
+        report
     }};
 }
 
-/// Behaviour A6, B12 and B16 for what serde and schemars can say.
+/// Behaviour A6.
+/// Behaviour B12.
+/// Behaviour B16.
 #[test]
-fn every_kind_of_type_is_validated_as_it_is_read() {
-    let told = kinds! {
+fn each_argument_type_has_a_schema_and_validated_values() {
+    let report = report! {
         Option<Option<i64>>: null, 3, "x";
         Option<Inner>: null, {"a": 1}, {}, 3;
         Option<Vec<Option<Inner>>>: null, [null, {"a": 1}], [3];
@@ -309,5 +311,5 @@ fn every_kind_of_type_is_validated_as_it_is_read() {
         Option<std::sync::Arc<str>>: {"type":["string","null"]}, optional
             "x" -> Some("x")
             3 -> /v: expected string or null, received integer 3
-    "##]].assert_eq(&told);
+    "##]].assert_eq(&report);
 }

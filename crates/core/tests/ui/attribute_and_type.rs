@@ -1,4 +1,4 @@
-//! A mistake in an attribute does not hide those in the types of the same function.
+//! Mistakes in an attribute and in the types of the same function are reported together.
 
 use haft_core::{Toolset, tool, tools};
 
@@ -12,7 +12,7 @@ fn search(place: Place, words: Vec<String>) -> Report {
     Report
 }
 
-// Nobody knows what this parameter was to be.
+// The role of this parameter is unknown.
 #[tool]
 fn find(#[tool(stat)] place: Place) {
     drop(place);

@@ -1,4 +1,4 @@
-//! All mistakes are told at once, and nothing else: the function and the type of the tool are there.
+//! All mistakes are reported at once. The function and the type of the tool still exist.
 
 use haft_core::{Tool, ToolContext, tool};
 

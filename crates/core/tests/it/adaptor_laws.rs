@@ -19,15 +19,15 @@ use tower::layer::util::Identity;
 
 /// Records the names of called tools.
 #[derive(Clone, Default)]
-struct Audit(Arc<Mutex<Vec<String>>>);
+struct CallLog(Arc<Mutex<Vec<String>>>);
 
-impl Recorder for Audit {
+impl Recorder for CallLog {
     fn record(&self, record: &CallRecord<'_>) {
         self.0.lock().unwrap().push(record.call.name.clone());
     }
 }
 
-impl Audit {
+impl CallLog {
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -53,15 +53,16 @@ fn with_state(name: &str) -> impl Tool + 'static {
     double(name).with_definition(|it| it.with_state(StateType::of::<Database>()))
 }
 
-/// A strict, audited toolset named `billing`.
-fn billing(audit: &Audit) -> Toolset {
-    let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(audit.clone());
+/// A toolset named `billing`, with a recorder and without argument repair.
+fn billing(log: &CallLog) -> Toolset {
+    let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
     Toolset::named("billing").with_pipeline(pipeline).with(double("pay")).with(with_state("refund"))
 }
 
-struct Same;
+/// An adaptor without effect.
+struct Unchanged;
 
-impl Adaptor for Same {
+impl Adaptor for Unchanged {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         Some(Arc::clone(tool))
     }
@@ -69,9 +70,9 @@ impl Adaptor for Same {
 
 type Adapt = fn(Toolset) -> Toolset;
 
-/// Every adaptor, in a form that keeps the names of the tools.
+/// Every adaptor, with arguments that keep the names of the tools.
 const ADAPTORS: [(&str, Adapt); 12] = [
-    ("adapted", |it| it.adapted(Same)),
+    ("adapted", |it| it.adapted(Unchanged)),
     ("approval_required", |it| it.approval_required(|_| false)),
     ("cached", |it| it.cached(Duration::from_secs(1))),
     ("combined", |it| it.combined(Toolset::new())),
@@ -85,37 +86,37 @@ const ADAPTORS: [(&str, Adapt); 12] = [
     ("renamed", |it| it.renamed([("other", "another")]).unwrap()),
 ];
 
-/// Calls that prove audit and strictness through `tools`.
-async fn assert_pipeline(tools: &Toolset, audit: &Audit, name: &str) {
+/// Checks that the pipeline of [`billing`] records calls of `tools` and repairs no arguments.
+async fn assert_pipeline(tools: &Toolset, log: &CallLog, name: &str) {
     let cx = ToolContext::default().with_state(Database);
     let done = tools.call_with("pay", json!({"x": 21}), &cx).await;
     assert_eq!(done.model_text(), "42", "{name}");
-    assert_eq!(audit.take(), ["pay"], "{name}: each call is recorded once");
+    assert_eq!(log.take(), ["pay"], "{name}: each call is recorded once");
     let strict = tools.call_with("pay", json!({"x": "21"}), &cx).await;
     assert_eq!(
         strict.model_text(),
         "invalid arguments: /x: expected integer, received string \"21\"",
         "{name}: arguments are not repaired"
     );
-    assert_eq!(audit.take(), ["pay"], "{name}");
+    assert_eq!(log.take(), ["pay"], "{name}");
 }
 
 async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
-    let audit = Audit::default();
-    let tools = adapt(billing(&audit));
-    assert_pipeline(&tools, &audit, name).await;
+    let log = CallLog::default();
+    let tools = adapt(billing(&log));
+    assert_pipeline(&tools, &log, name).await;
 
-    // A tool without its state is withheld, and the diagnostic has the label of the toolset inside.
+    // A tool without its state is withheld. The diagnostic has the label of the inner toolset.
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("refund").is_none(), "{name}");
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
     let [withheld] = diagnostics.as_slice() else { panic!("{name}: {diagnostics:?}") };
     assert!(withheld.starts_with("tool \"refund\" of billing is quarantined: "), "{name}: {withheld}");
     let own: Vec<_> = tools.own_tools().map(|tool| tool.definition().name().clone()).collect();
-    assert_eq!(own, ["pay", "refund"], "{name}: an agent finds the declared state when it is built");
+    assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
 
     // A duplicate is a build error.
-    let twice = adapt(billing(&audit).with(double("pay")));
+    let twice = adapt(billing(&log).with(double("pay")));
     let error = twice.check().unwrap_err();
     assert!(matches!(&error, ToolsetError::DuplicateName { name, .. } if *name == *"pay"), "{name}: {error}");
 }
@@ -145,8 +146,8 @@ async fn each_pair_of_nested_adaptors_keeps_pipeline_checks_and_label() {
 }
 
 #[tokio::test]
-async fn a_nested_toolset_is_recorded_by_both_pipelines() {
-    let (inner, outer) = (Audit::default(), Audit::default());
+async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
+    let (inner, outer) = (CallLog::default(), CallLog::default());
     let pipeline = Pipeline::new().with_recorder(outer.clone());
     let tools = Toolset::new()
         .with_pipeline(pipeline)
@@ -161,29 +162,28 @@ async fn a_nested_toolset_is_recorded_by_both_pipelines() {
     assert!(!tools.call("b_pay", json!({"x": "1"})).await.is_success());
 }
 
-/// A source behind a trait object is a toolset as well.
+/// The same applies to an adapted trait object.
 #[tokio::test]
-async fn a_toolset_behind_a_trait_object_keeps_its_pipeline() {
-    let audit = Audit::default();
-    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&audit));
+async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
+    let log = CallLog::default();
+    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&log));
     let tools = Toolset::new().with_source(source);
-    assert_pipeline(&tools, &audit, "trait object").await;
-    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&audit));
-    assert_pipeline(&source.filtered(|_| true), &audit, "adapted trait object").await;
+    assert_pipeline(&tools, &log, "trait object").await;
+    let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing(&log));
+    assert_pipeline(&source.filtered(|_| true), &log, "adapted trait object").await;
 }
 
 #[tokio::test]
-async fn a_pipeline_set_on_an_adapted_toolset_replaces_its_own() {
-    let (first, second) = (Audit::default(), Audit::default());
+async fn pipeline_of_an_adapted_toolset_can_be_replaced() {
+    let (first, second) = (CallLog::default(), CallLog::default());
     let tools =
         billing(&first).filtered(|_| true).with_pipeline(Pipeline::new().with_recorder(second.clone()));
     tools.call("pay", json!({"x": "1"})).await;
     assert_eq!((first.take(), second.take()), (vec![], vec!["pay".to_owned()]));
 }
 
-/// Tools added after an adaptor are not adapted.
 #[tokio::test]
-async fn an_adaptor_changes_the_tools_added_before_it() {
+async fn adaptor_changes_only_tools_added_before_it() {
     let tools = Toolset::new().with(double("a")).prefixed("x_").with(double("b"));
     let names = tools.tools(&ListContext::default()).await.unwrap();
     let mut names: Vec<_> = names.names().map(ToString::to_string).collect();
@@ -191,11 +191,11 @@ async fn an_adaptor_changes_the_tools_added_before_it() {
     assert_eq!(names, ["b", "x_a"]);
 }
 
-/// A source that panics when it is listed.
-struct Broken;
+/// A source that panics while listing its tools.
+struct PanickingSource;
 
 #[async_trait]
-impl haft_core::ToolSource for Broken {
+impl haft_core::ToolSource for PanickingSource {
     fn label(&self) -> &str {
         "broken"
     }
@@ -209,9 +209,9 @@ impl haft_core::ToolSource for Broken {
 }
 
 #[tokio::test]
-async fn a_panicking_adaptor_costs_its_own_tools() {
+async fn panic_while_listing_withholds_only_the_tools_of_that_source() {
     let adapted = Toolset::named("adapted").with(double("a")).prepared(|_, _| panic!("prepared"));
-    let tools = Toolset::new().with(double("b")).with_source(adapted).with_source(Broken);
+    let tools = Toolset::new().with(double("b")).with_source(adapted).with_source(PanickingSource);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.names().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
     let failed: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
