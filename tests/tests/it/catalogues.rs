@@ -1,13 +1,13 @@
-//! The tools that real servers list: each builds, converts and comes back, and what is lost on the way is told.
+//! Tools of real MCP servers: each is built, converted for each provider, and served again.
 //!
-//! What the catalogues are and where they come from is in `tests/catalogues/README.md`.
+//! `tests/catalogues/README.md` describes the collection.
 
 mod fixture;
 mod formats;
 mod losses;
-mod place;
 mod report;
 mod rules;
+mod subschemas;
 mod writer;
 
 use std::thread;
@@ -28,12 +28,12 @@ use self::writer::{Texts, Writer};
 const PROFILES: [WireProfile; 4] =
     [WireProfile::OpenAi, WireProfile::OpenAiStrict, WireProfile::Gemini, WireProfile::Small];
 
-/// In which ways arguments are made of each schema: with what is required and the first of several alternatives, and with
-/// everything and the second.
+/// The generated arguments of each schema: required properties with the first alternatives, and all
+/// properties with the second alternatives.
 const VARIANTS: [usize; 2] = [0, 3];
 
 #[test]
-fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
+fn every_tool_builds_converts_and_round_trips() {
     let report = examine(Catalogue::all());
     assert!(report.broken.is_empty(), "{}", report.broken.join("\n"));
     expect![[r#"
@@ -104,16 +104,16 @@ fn every_tool_of_every_catalogue_builds_converts_and_comes_back() {
     .assert_eq(&report.to_string());
 }
 
-/// What a [`TestModel`](haft_testing::TestModel) calls them with.
+/// A [`TestModel`](haft_testing::TestModel) calls tools with these examples.
 #[test]
-fn every_tool_of_every_catalogue_gets_arguments_that_fit() {
+fn every_schema_has_a_valid_example() {
     let (mut made, mut missing) = (0, Vec::new());
     for catalogue in Catalogue::all() {
         for tool in &catalogue.tools {
-            let of = |schema: &Value| Schema::new(schema.clone()).map_err(|error| error.to_string());
+            let parse = |schema: &Value| Schema::new(schema.clone()).map_err(|error| error.to_string());
             for schema in [Some(&tool["inputSchema"]), tool.get("outputSchema")].into_iter().flatten() {
                 let example =
-                    of(schema).and_then(|schema| example(&schema).map_err(|error| error.to_string()));
+                    parse(schema).and_then(|schema| example(&schema).map_err(|error| error.to_string()));
                 match example {
                     Ok(_) => made += 1,
                     Err(reason) => missing.push(format!("{} {}: {reason}", catalogue.package, tool["name"])),
@@ -125,12 +125,12 @@ fn every_tool_of_every_catalogue_gets_arguments_that_fit() {
     assert_eq!(made, 2230 + 866);
 }
 
-/// Examines catalogues on all cores, and reports in their order.
+/// Examines catalogues on all cores. The report is sorted.
 fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
     parts.resize_with(threads, Vec::new);
-    // The largest first, so that all have the same to do.
+    // Largest first, for an even distribution.
     catalogues.sort_by_key(|it| std::cmp::Reverse(it.tools.len()));
     for (index, catalogue) in catalogues.into_iter().enumerate() {
         parts[index % threads].push(catalogue);
@@ -174,17 +174,17 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
         report.mapped_names += usize::from(tool["name"] != name.as_str());
         report.output_schemas += usize::from(definition.output_schema().is_some());
         let served = served.iter().find(|served| served["name"] == name.as_str()).unwrap();
-        let changed = came_back(tool, served);
+        let changed = changed_fields(tool, served);
         let mut broken: Vec<_> =
-            changed.iter().map(|field| format!("`{field}` does not come back")).collect();
+            changed.iter().map(|field| format!("`{field}` differs after a round trip")).collect();
         broken.extend(PROFILES.iter().flat_map(|profile| convert(definition, *profile, report, texts)));
-        let named = |what: String| format!("{} {name}: {what}", catalogue.package);
+        let named = |problem: String| format!("{} {name}: {problem}", catalogue.package);
         report.broken.extend(broken.into_iter().map(named));
     }
 }
 
-/// The fields of a tool that are not served as they were listed.
-fn came_back(listed: &Value, served: &Value) -> Vec<&'static str> {
+/// The fields that differ between the listed tool and the served one.
+fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     let mut root = json!({"type": "object", "properties": {}});
     root.as_object_mut().unwrap().extend(listed["inputSchema"].as_object().unwrap().clone());
     let mut hints = listed["annotations"].clone();
@@ -210,7 +210,7 @@ fn came_back(listed: &Value, served: &Value) -> Vec<&'static str> {
         .map(|(field, _)| field)
         .collect();
     let output = &listed["outputSchema"];
-    // Any other root is served inside an object.
+    // An output schema with another root type is served inside an object.
     let wrapped = &served["outputSchema"]["properties"]["result"];
     if !is_same("outputSchema", output) && (output["type"] == "object" || !wrapped.is_object()) {
         changed.push("outputSchema");
@@ -218,7 +218,7 @@ fn came_back(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// What is wrong with what a profile is sent of a tool's schema.
+/// The mistakes in the conversion of a tool for a profile.
 fn convert(
     definition: &ToolDefinition,
     profile: WireProfile,
@@ -230,14 +230,15 @@ fn convert(
     let counts = report.profiles.entry(format!("{profile:?}")).or_default();
     let is_as_given = &wire.value == schema.as_value();
     counts.count(&wire, is_as_given);
-    let sent = if is_as_given { Ok(schema.clone()) } else { Schema::new(understood(profile, &wire.value)) };
+    let sent =
+        if is_as_given { Ok(schema.clone()) } else { Schema::new(to_json_schema(profile, &wire.value)) };
     let sent = match sent {
         Ok(sent) => sent,
         Err(error) => return vec![format!("{profile:?}: {error}")],
     };
     let mut broken = rules::broken(profile, &wire);
-    broken.extend(losses::wrong(schema.as_value(), &wire));
-    broken.extend(formats::wrong(definition, profile, &wire, &sent));
+    broken.extend(losses::mistakes(schema.as_value(), &wire));
+    broken.extend(formats::mistakes(definition, profile, &wire, &sent));
     let written = |of: &Schema, texts: &mut Texts| -> Vec<Value> {
         let of = of.as_value();
         VARIANTS.iter().map(|variant| Writer::new(of, *variant, texts).arguments()).collect()
@@ -246,28 +247,29 @@ fn convert(
     fitting.retain(|arguments| sent.is_valid(arguments));
     counts.called += usize::from(!fitting.is_empty());
     if is_as_given {
-        let lost = fitting.iter().filter(|arguments| !formats::bring(definition, arguments));
-        broken.extend(lost.map(|arguments| format!("a reply does not bring these arguments: {arguments}")));
+        let changed = fitting.iter().filter(|arguments| !formats::calls_round_trip(definition, arguments));
+        broken.extend(changed.map(|arguments| format!("these arguments differ after a reply: {arguments}")));
     } else {
-        broken.extend(fitting.iter().filter_map(|arguments| arrives(schema, &wire, arguments)));
+        broken.extend(fitting.iter().filter_map(|arguments| rejected(schema, &wire, arguments)));
         let mut fitting = written(schema, texts);
-        fitting.retain(|arguments| schema.is_valid(arguments) && !can_be_said(&wire, &sent, arguments));
-        broken
-            .extend(fitting.iter().map(|arguments| format!("these arguments cannot be given: {arguments}")));
+        fitting.retain(|arguments| schema.is_valid(arguments) && !is_expressible(&wire, &sent, arguments));
+        broken.extend(
+            fitting.iter().map(|arguments| format!("these arguments cannot be expressed: {arguments}")),
+        );
     }
-    broken.into_iter().map(|what| format!("{profile:?}: {what}")).collect()
+    broken.into_iter().map(|problem| format!("{profile:?}: {problem}")).collect()
 }
 
-/// A wire schema as JSON Schema.
-fn understood(profile: WireProfile, schema: &Value) -> Value {
+/// The converted schema as JSON Schema: Gemini's `nullable` becomes an alternative.
+fn to_json_schema(profile: WireProfile, schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     if profile != WireProfile::Gemini {
         return schema.clone();
     }
     let mut plain: Map<_, _> =
-        keywords.iter().map(|(name, it)| (name.clone(), understood(profile, it))).collect();
+        keywords.iter().map(|(name, it)| (name.clone(), to_json_schema(profile, it))).collect();
     if let Some(parts) = plain.get_mut("anyOf").and_then(Value::as_array_mut) {
-        parts.iter_mut().for_each(|part| *part = understood(profile, part));
+        parts.iter_mut().for_each(|part| *part = to_json_schema(profile, part));
     }
     match plain.remove("nullable") {
         Some(Value::Bool(true)) => json!({"anyOf": [plain, {"type": "null"}]}),
@@ -275,22 +277,24 @@ fn understood(profile: WireProfile, schema: &Value) -> Value {
     }
 }
 
-/// What becomes of arguments that fit what is sent, if that is wrong.
-fn arrives(schema: &Schema, wire: &Wire, arguments: &Value) -> Option<String> {
+/// Describes arguments that are valid for the converted schema and not for the original, if no
+/// change was reported.
+fn rejected(schema: &Schema, wire: &Wire, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !wire.losses.is_empty() {
         return None;
     }
-    Some(format!("nothing is lost, and {arguments} does not fit"))
+    Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Whether arguments that fit the original can be written by what is sent.
-fn can_be_said(wire: &Wire, sent: &Schema, arguments: &Value) -> bool {
-    // What a profile cannot say at all, or offers only in part.
+/// Returns `true` if arguments that are valid for the original are valid for the converted schema,
+/// or the reported changes exclude them.
+fn is_expressible(wire: &Wire, sent: &Schema, arguments: &Value) -> bool {
+    // Changes that exclude values.
     let is_narrower =
         |kind: &LossKind| matches!(kind, LossKind::Narrowed | LossKind::AbsentForNull | LossKind::Cut);
     if !wire.strict {
         return sent.is_valid(arguments) || wire.losses.iter().any(|loss| is_narrower(&loss.kind));
     }
-    writer::strictly(&wire.value, &wire.value, arguments).iter().any(|way| sent.is_valid(way))
+    writer::strict_values(&wire.value, &wire.value, arguments).iter().any(|way| sent.is_valid(way))
 }

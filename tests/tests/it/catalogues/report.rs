@@ -1,4 +1,4 @@
-//! What was found, counted.
+//! The report about all catalogues.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,20 +6,20 @@ use haft_core::schema::{LossKind, Wire};
 
 #[derive(Default)]
 pub(super) struct Report {
-    /// By registry.
+    /// The number of servers by registry.
     pub(super) servers: BTreeMap<String, usize>,
     pub(super) tools: usize,
     pub(super) output_schemas: usize,
-    /// Names that no model would take.
+    /// Names that providers reject, replaced by valid ones.
     pub(super) mapped_names: usize,
-    /// Tools that are refused, with the reason.
+    /// The rejected tools, with their reasons.
     pub(super) refused: Vec<String>,
     pub(super) profiles: BTreeMap<String, Profile>,
-    /// What holds and does not.
+    /// The violations of the tested rules.
     pub(super) broken: Vec<String>,
 }
 
-/// What became of the schemas in one profile.
+/// The conversions for one profile.
 #[derive(Default)]
 pub(super) struct Profile {
     as_given: usize,
@@ -27,7 +27,7 @@ pub(super) struct Profile {
     exact: usize,
     obstacles: BTreeMap<String, usize>,
     losses: BTreeMap<String, usize>,
-    /// Tools for which arguments could be made that fit what is sent.
+    /// Tools with generated arguments that are valid for the converted schema.
     pub(super) called: usize,
 }
 
