@@ -4,7 +4,7 @@ use std::{error::Error, fs, path::PathBuf, process::Command};
 
 use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
-use park_and_resume::{answer, ask};
+use suspend_and_resume::{answer, ask};
 
 /// A file for one test.
 fn file(name: &str) -> PathBuf {
@@ -48,12 +48,12 @@ async fn denial_reaches_the_model_with_its_reason() -> Result<(), Box<dyn Error>
 
 #[test]
 fn decision_without_a_suspended_run_is_an_error() -> Result<(), Box<dyn Error>> {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_park-and-resume"));
+    let mut program = Command::new(env!("CARGO_BIN_EXE_suspend-and-resume"));
     let output = program.arg("yes").current_dir(env!("CARGO_TARGET_TMPDIR")).output()?;
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "error: no suspended run: there is no file parked-run.json\n"
+        "error: no suspended run: there is no file suspended-run.json\n"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask example park-and-resume`, and then `cargo xtask example park-and-resume yes`, or
+//! `cargo xtask example suspend-and-resume`, then `cargo xtask example suspend-and-resume yes`, or
 //! `no "too many"`.
 
 use std::{env, error::Error, path::Path, process::ExitCode};
@@ -22,7 +22,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let file = Path::new("parked-run.json");
+    let file = Path::new("suspended-run.json");
     let answer = match arguments.as_slice() {
         ["yes"] => Some(Decision::approved()),
         ["no"] => Some(Decision::denied("no reason given")),
@@ -34,8 +34,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
     let model = LocalModel::builder().progress_bar().open_default().await?;
     let report = match answer {
-        Some(answer) => park_and_resume::answer(model, answer, file).await?,
-        None => park_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,
+        Some(answer) => suspend_and_resume::answer(model, answer, file).await?,
+        None => suspend_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,
     };
     println!("{report}");
     Ok(())
