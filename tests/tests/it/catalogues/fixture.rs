@@ -17,7 +17,6 @@ use tokio::io::{
 /// The tools of a server.
 #[derive(Deserialize)]
 pub(super) struct Catalogue {
-    pub(super) registry: String,
     pub(super) package: String,
     pub(super) tools: Vec<Value>,
 }
