@@ -9,7 +9,7 @@ use crate::Case;
 /// The argument of a bench under callgrind.
 pub(crate) const COUNT: &str = "--count";
 
-/// The message without valgrind.
+/// The message if valgrind is not installed.
 pub(crate) const MISSING: &str =
     "instructions are not counted: install valgrind (`apt-get install valgrind`)";
 

@@ -26,7 +26,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The document with the test lists that the citations give.
+/// The document with its test lists rebuilt from the citations.
 pub(super) fn updated(tree: &Tree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
