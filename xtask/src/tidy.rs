@@ -32,7 +32,7 @@ use std::fs;
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::workspace::{self, Package, Workspace};
-use exceptions::{EXCEPTIONS, without_exceptions};
+use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::Tree;
 
@@ -46,7 +46,7 @@ struct Finding {
 
 type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
 
-/// The rules, under the names that [`exceptions`] uses.
+/// The rules, with their names in `exceptions.txt`.
 const RULES: &[(&str, Rule)] = &[
     ("arrows", arrows::check),
     ("behaviour", behaviour::check),
@@ -75,14 +75,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut tree = read_tree()?;
     if is_fix && let Some(page) = behaviour::updated(&tree) {
-        fs::write(workspace::root().join(behaviour::DOCUMENT), page)
-            .map_err(|error| Failure::message(format!("cannot write {}: {error}", behaviour::DOCUMENT)))?;
+        write(behaviour::DOCUMENT, &page)?;
         tree = read_tree()?;
     }
-    let mut findings: Vec<_> = RULES
-        .iter()
-        .flat_map(|(name, rule)| without_exceptions(name, rule(&workspace.packages, &tree), EXCEPTIONS))
-        .collect();
+    let (mut findings, unused) = check(&workspace.packages, &tree);
+    if is_fix {
+        write(exceptions::FILE, &exceptions::without(exceptions_of(&tree), &unused))?;
+    } else {
+        findings.extend(unused.iter().map(Exception::unused));
+    }
     findings.sort();
     if findings.is_empty() {
         announce("tidy: no findings");
@@ -94,9 +95,34 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
 }
 
+/// The findings of all rules, and the exceptions that hide none.
+fn check<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
+    let mut findings = Vec::new();
+    let mut unused = exceptions::parse(exceptions_of(tree));
+    let exceptions = unused.clone();
+    for (name, rule) in RULES {
+        for finding in rule(packages, tree) {
+            unused.retain(|exception| !exception.hides(name, &finding));
+            if !exceptions.iter().any(|exception| exception.hides(name, &finding)) {
+                findings.push(finding);
+            }
+        }
+    }
+    (findings, unused)
+}
+
+fn exceptions_of(tree: &Tree) -> &str {
+    tree.text(exceptions::FILE).unwrap_or_default()
+}
+
 fn read_tree() -> Result<Tree, Failure> {
     Tree::read(workspace::root())
         .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))
+}
+
+fn write(path: &str, text: &str) -> Result<(), Failure> {
+    fs::write(workspace::root().join(path), text)
+        .map_err(|error| Failure::message(format!("cannot write {path}: {error}")))
 }
 
 impl Finding {

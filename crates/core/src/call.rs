@@ -10,27 +10,30 @@ use std::{borrow::Cow, fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Timestamp, schema::Repair};
+use crate::{
+    Timestamp,
+    schema::{JsonText, Repair},
+};
 
 pub use error::{BoxError, ToolError};
 pub use output::{ToolOutcome, ToolOutput};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
 pub use resumed::{Resumed, ResumedCalls, WrongDecision};
 
-/// A call that a model, or anyone else, asks for.
+/// A call of a tool, as a model or a program requests it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Pairs the call with its result; unique in its run.
+    /// Pairs the call with its result. Unique in its run.
     pub id: String,
-    /// The tool's name as the caller wrote it, which need not exist.
+    /// The name of the tool as received. There may be no such tool.
     pub name: String,
-    /// The arguments as text, as they came: a malformed call is data, not a crash.
-    pub arguments: String,
+    /// The arguments as received. Malformed arguments are data, not an error of the call.
+    pub arguments: JsonText,
 }
 
 impl ToolCall {
-    /// Makes a call; `arguments` is JSON text.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+    /// Creates a call. `arguments` is JSON text or a value.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<JsonText>) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
 }

@@ -145,12 +145,6 @@ impl Default for Pipeline {
     }
 }
 
-/// The arguments of a call: text as a model writes it, or a value as a program has it.
-enum Arguments<'a> {
-    Text(&'a str),
-    Value(Value),
-}
-
 /// What is learned of a call on its way.
 #[derive(Default)]
 struct Notes<'a> {
@@ -287,9 +281,7 @@ impl Pipeline {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.or_own(own)
-            .run(tool, call, Arguments::Text(&call.arguments), cx, invoke::Host::Caller, Some(tools))
-            .await
+        self.or_own(own).run(tool, call, cx, invoke::Host::Caller, Some(tools)).await
     }
 
     /// Runs one call of a tool at hand, with a value for arguments, on the caller's task.
@@ -298,8 +290,8 @@ impl Pipeline {
     ///
     /// As for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
-        let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments.to_string());
-        self.run(Ok(tool), &call, Arguments::Value(arguments), cx, invoke::Host::Caller, None).await
+        let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
+        self.run(Ok(tool), &call, cx, invoke::Host::Caller, None).await
     }
 
     /// Holds a call against its tool without making it: that there is one, and that the arguments fit or can be repaired.
@@ -312,7 +304,7 @@ impl Pipeline {
     }
 
     /// Returns the arguments that the tool of a call would receive.
-    fn arguments(&self, tools: &ToolList, call: &ToolCall) -> Result<Value, ToolError> {
+    fn arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
         let (definition, repair) = (definition(&**tool)?, self.or_own(own).0.repair);
         let mut notes = Notes::default();
@@ -324,7 +316,6 @@ impl Pipeline {
         &self,
         tool: Result<&dyn Tool, ToolError>,
         call: &ToolCall,
-        arguments: Arguments<'_>,
         cx: &ToolContext,
         host: invoke::Host<'_>,
         tools: Option<&ToolList>,
@@ -355,7 +346,7 @@ impl Pipeline {
         let kept = recording.is_some().then_some(&arguments_kept);
         let mut notes = Notes { arguments: kept, ..Notes::default() };
         // A panic of the tool or of a layer costs this call only.
-        let stages = self.take_through(tool, arguments, cx, host, started, &mut notes);
+        let stages = self.take_through(tool, call, cx, host, started, &mut notes);
         let ended = AssertUnwindSafe(stages).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match ended {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
@@ -385,20 +376,17 @@ impl Pipeline {
     async fn take_through(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
-        arguments: Arguments<'_>,
+        call: &ToolCall,
         cx: &ToolContext,
         host: invoke::Host<'_>,
         started: Instant,
         notes: &mut Notes<'_>,
     ) -> Result<ToolOutcome, ToolError> {
         let (tool, definition) = tool?;
-        let arguments = match arguments {
-            Arguments::Text(text) => arguments::parse(text, self.0.repair, notes)?,
-            Arguments::Value(value) => value,
-        };
+        let arguments = arguments::parse(&call.arguments, self.0.repair, notes)?;
         let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
         notes.understood(&arguments, notes.repairs.is_empty());
-        let (arguments, approved) = match gate::pass(definition, arguments, cx)? {
+        let (arguments, approved) = match gate::pass(definition, arguments.into_owned(), cx)? {
             gate::Passage::Open { arguments, approved, are_others } => {
                 notes.warning =
                     are_others.then(|| format!("it was approved with other arguments: {arguments}"));

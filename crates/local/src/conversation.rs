@@ -150,12 +150,11 @@ impl CallIds {
 }
 
 fn turn_call(call: &ToolCall, ids: &mut CallIds) -> TurnCall {
-    TurnCall { id: ids.of(&call.id), name: call.name.clone(), arguments: arguments(call) }
-}
-
-/// The arguments as JSON. Malformed arguments of another model are shown as text.
-fn arguments(call: &ToolCall) -> Value {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(call.arguments.as_str()))
+    TurnCall {
+        id: ids.of(&call.id),
+        name: call.name.clone(),
+        arguments: (*call.arguments.to_value()).clone(),
+    }
 }
 
 fn reply_with_calls(reply: &AssistantMessage) -> String {

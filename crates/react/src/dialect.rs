@@ -11,6 +11,7 @@ use haft_core::{
     Message, Schema,
     message::{AssistantMessage, View},
     model::{ChatEvent, ChatRequest, ChatResponse, ChatSettings, ModelProfile, ToolChoice},
+    schema::JsonText,
     toolset::ToolList,
 };
 
@@ -110,7 +111,7 @@ impl Delta {
 
 /// Removes the calls of [`FINISH`] from a reply, and returns the arguments of one without other
 /// calls. Beside other calls it is too early: those are executed, and the model calls it again.
-fn take_finish(message: &mut AssistantMessage) -> Option<String> {
+fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
     message.tool_calls = others;

@@ -57,7 +57,7 @@ pub use resolver::{Resolver, Selection};
 pub use saved::RunHead;
 pub use segments::is_from_user;
 pub use state::RunState;
-pub use steps::{arguments, reasoning, steps};
+pub use steps::{reasoning, steps};
 
 /// One run of an agent: a serializable, sans-I/O state machine.
 ///

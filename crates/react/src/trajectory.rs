@@ -86,7 +86,7 @@ impl Trajectory {
         let calls = steps(messages).into_iter().map(|step| TrajectoryStep {
             thought: step.reasoning.unwrap_or_default(),
             tool_name: step.tool_name,
-            tool_args: step.tool_args,
+            tool_args: Arc::unwrap_or_clone(step.tool_args),
             observation: step.result.model_text().into_owned(),
         });
         Self { steps: calls.chain(answer(messages)).collect() }

@@ -49,7 +49,7 @@ impl From<Result<RunOutput, AgentError>> for RunRecord {
         let Some(answer) = output.answer() else {
             return Self { answer: Err("the run waits".to_owned()), ..Self::default() };
         };
-        let calls = answer.steps.iter().map(|step| (step.tool_name.clone(), step.tool_args.clone()));
+        let calls = answer.steps.iter().map(|step| (step.tool_name.clone(), (*step.tool_args).clone()));
         Self { calls: calls.collect(), answer: Ok(answer.text.clone()), usage: answer.usage }
     }
 }

@@ -1,124 +1,54 @@
-//! Files that do not follow a rule yet.
+//! Files that do not follow a rule yet, listed in `exceptions.txt`.
 //!
-//! Delete an entry when its files follow the rule: `tidy` fails on an entry without a finding, so
-//! that the list only shrinks.
+//! A line without a finding is a finding itself, so the list only shrinks.
 
-use super::Finding;
+use super::{Finding, RULES};
 
-/// The name of a rule, and the files and folders that it does not apply to yet.
-pub(super) type Exceptions = [(&'static str, &'static [&'static str])];
+pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
 
-pub(super) const EXCEPTIONS: &Exceptions = &[
-    (
-        "comment_width",
-        &[
-            "crates/cli",
-            "crates/core",
-            "crates/local",
-            "crates/macros",
-            "crates/mcp",
-            "crates/middleware",
-            "crates/openai",
-            "crates/react",
-            "crates/schema",
-            "crates/testing",
-            "crates/text",
-            "crates/tools",
-            "fuzz",
-        ],
-    ),
-    ("crate_root", &["crates/react/src/lib.rs"]),
-    (
-        "module_tables",
-        &[
-            "crates/cli",
-            "crates/core",
-            "crates/local",
-            "crates/macros",
-            "crates/mcp",
-            "crates/openai",
-            "crates/react",
-            "crates/schema",
-            "crates/testing",
-            "crates/text",
-            "crates/tools",
-        ],
-    ),
-    (
-        "summaries",
-        &[
-            "crates/cli",
-            "crates/core",
-            "crates/local",
-            "crates/macros",
-            "crates/mcp",
-            "crates/middleware",
-            "crates/openai",
-            "crates/react",
-            "crates/schema",
-            "crates/testing",
-            "crates/tools",
-            "fuzz",
-        ],
-    ),
-    (
-        "type_names",
-        &[
-            "crates/core/src/tool/tools.rs",
-            "crates/core/src/toolset/source.rs",
-            "crates/local/src/store/pull/error.rs",
-            "crates/openai/src/client/builder/error.rs",
-            "crates/openai/src/format/tool.rs",
-            "crates/react/src/agent/build.rs",
-        ],
-    ),
-    (
-        "words",
-        &[
-            "ARCHITECTURE.md",
-            "CHANGELOG.md",
-            "README.md",
-            "crates/cli",
-            "crates/core",
-            "crates/local",
-            "crates/macros",
-            "crates/mcp",
-            "crates/middleware",
-            "crates/openai",
-            "crates/react",
-            "crates/schema",
-            "crates/testing",
-            "crates/tools",
-            "docs/adr",
-            "docs/src",
-            "fuzz",
-        ],
-    ),
-];
-
-const FILE: &str = "xtask/src/tidy/exceptions.rs";
-
-/// Removes the findings in excepted files. An exception without a finding becomes one.
-pub(super) fn without_exceptions(
-    rule: &str,
-    findings: Vec<Finding>,
-    exceptions: &Exceptions,
-) -> Vec<Finding> {
-    let paths = exceptions.iter().filter(|(name, _)| *name == rule).flat_map(|(_, paths)| paths.iter());
-    let paths: Vec<_> = paths.collect();
-    let unused = paths.iter().filter(|path| !findings.iter().any(|finding| is_below(&finding.path, path)));
-    let unused: Vec<_> = unused
-        .map(|path| {
-            let message = format!("`{path}` follows the rule `{rule}`: delete the exception");
-            Finding::new(FILE, 1, message)
-        })
-        .collect();
-    let kept = findings.into_iter().filter(|finding| !paths.iter().any(|path| is_below(&finding.path, path)));
-    kept.chain(unused).collect()
+/// A line of the list: a rule, and a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exception<'a> {
+    rule: &'a str,
+    path: &'a str,
+    line: usize,
 }
 
-fn is_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// The exceptions of a list. Lines with `#` are comments.
+pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
+    let lines = list.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+    lines
+        .filter_map(|(index, line)| {
+            let (rule, path) = line.split_once(' ')?;
+            Some(Exception { rule, path, line: index + 1 })
+        })
+        .collect()
+}
+
+impl Exception<'_> {
+    /// Returns `true` if the exception hides this finding of a rule.
+    pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
+        let rest = finding.path.strip_prefix(self.path);
+        self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The finding about an exception that hides no other.
+    pub(super) fn unused(&self) -> Finding {
+        let Self { rule, path, line } = self;
+        let message = if RULES.iter().any(|(name, _)| name == rule) {
+            format!("`{path}` follows the rule `{rule}`: delete the line, or run `cargo xtask tidy --fix`")
+        } else {
+            format!("there is no rule `{rule}`")
+        };
+        Finding::new(FILE, *line, message)
+    }
+}
+
+/// The list without some of its exceptions.
+pub(super) fn without(list: &str, unused: &[Exception<'_>]) -> String {
+    let is_kept = |index: usize| !unused.iter().any(|exception| exception.line == index + 1);
+    let lines = list.lines().enumerate().filter(|(index, _)| is_kept(*index));
+    lines.map(|(_, line)| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -127,18 +57,27 @@ mod tests {
 
     use super::*;
 
+    const LIST: &str = "# Files.\nwords crates/a\nwords README.md\nlinks docs\nword docs\n";
+
     #[test]
-    fn exception_hides_findings_and_is_reported_when_it_hides_none() {
-        let exceptions: &Exceptions =
-            &[("words", &["crates/a", "crates/b", "README.md"]), ("links", &["docs"])];
-        let findings = ["crates/a/src/a.rs", "crates/ab/src/a.rs", "README.md", "docs/a.md"]
-            .map(|path| Finding::new(path, 1, "a word"));
-        let left = without_exceptions("words", findings.into(), exceptions);
-        let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+    fn exception_hides_the_findings_of_its_rule_and_folder() {
+        let exceptions = parse(LIST);
+        let is_hidden = |rule, path| {
+            let finding = Finding::new(path, 1, "a finding");
+            exceptions.iter().any(|exception| exception.hides(rule, &finding))
+        };
+        assert!(is_hidden("words", "crates/a/src/a.rs") && is_hidden("words", "README.md"));
+        assert!(!is_hidden("links", "crates/a/src/a.rs") && !is_hidden("words", "crates/ab/src/a.rs"));
+    }
+
+    #[test]
+    fn unused_exceptions_are_reported_and_deleted() {
+        let unused = parse(LIST).split_off(2);
+        let findings: String = unused.iter().map(|it| format!("{}\n", it.unused())).collect();
         expect![[r#"
-            crates/ab/src/a.rs:1: a word
-            docs/a.md:1: a word
-            xtask/src/tidy/exceptions.rs:1: `crates/b` follows the rule `words`: delete the exception"#]]
-        .assert_eq(&left.join("\n"));
+            xtask/src/tidy/exceptions.txt:4: `docs` follows the rule `links`: delete the line, or run `cargo xtask tidy --fix`
+            xtask/src/tidy/exceptions.txt:5: there is no rule `word`
+        "#]].assert_eq(&findings);
+        assert_eq!(without(LIST, &unused), "# Files.\nwords crates/a\nwords README.md\n");
     }
 }

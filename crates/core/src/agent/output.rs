@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -37,18 +39,18 @@ pub struct RunAnswer {
     pub transcript: Transcript,
 }
 
-/// One call of a run, and what came of it.
+/// A call of a run with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStep {
-    /// Which reply of the model asked for it, from 1; parallel calls share a number.
+    /// The number of the reply with the call, from 1. Parallel calls share a number.
     pub step_number: u32,
-    /// The tool, as the model named it.
+    /// The name of the tool as received.
     pub tool_name: String,
-    /// The arguments, as JSON where they are JSON, else as the text they are.
-    pub tool_args: Value,
-    /// What came of it.
-    pub result: ToolResult,
-    /// What the model thought or said before it.
+    /// The arguments, or their text if it is not valid JSON.
+    pub tool_args: Arc<Value>,
+    /// The result.
+    pub result: Arc<ToolResult>,
+    /// The reasoning of the reply, or else its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }
@@ -162,6 +164,6 @@ impl RunOutput {
     /// The results of a tool by name, in order.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
         let steps = self.answer().into_iter().flat_map(|answer| &answer.steps);
-        steps.filter(move |step| step.tool_name == tool).map(|step| &step.result)
+        steps.filter(move |step| step.tool_name == tool).map(|step| &*step.result)
     }
 }

@@ -65,13 +65,13 @@ impl Transcript {
         self.view_of(std::iter::once(0..self.len()))
     }
 
-    /// A view of the messages in `ranges`; what lies outside the transcript is left out.
+    /// A view of the messages in `ranges`. Indices beyond the end are ignored.
     pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
         View {
             transcript: self.clone(),
             ranges: ranges.into_iter().map(inside).collect(),
-            others: Arc::default(),
+            replacements: None,
         }
     }
 }
@@ -128,36 +128,38 @@ impl<'de> Deserialize<'de> for Transcript {
     }
 }
 
-/// What a model is shown of a transcript: ranges of it, never a second list.
+/// Ranges of a transcript, as they are sent to a model. The messages are not copied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
-    /// What is shown in the place of a message.
-    others: Arc<BTreeMap<usize, Arc<Message>>>,
+    /// Messages by the index of the message that they replace.
+    replacements: Option<Arc<BTreeMap<usize, Arc<Message>>>>,
 }
 
 impl View {
-    /// Shows these messages in the place of those that stand there in the transcript, counted from 0: what came later, where it
-    /// belongs. The transcript stays as it is.
+    /// Replaces messages, by their index in the transcript. The transcript is unchanged.
     #[must_use]
-    pub fn showing(mut self, others: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
-        self.others = others;
+    pub fn with_replacements(mut self, messages: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
+        self.replacements = Some(messages).filter(|messages| !messages.is_empty());
         self
     }
 
     /// The messages in view, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
-        let places = self.ranges.iter().cloned().flatten();
-        places.filter_map(|place| self.others.get(&place).or_else(|| self.transcript.messages.get(place)))
+        let indices = self.ranges.iter().cloned().flatten();
+        indices.filter_map(|index| {
+            let replacement = self.replacements.as_ref().and_then(|messages| messages.get(&index));
+            replacement.or_else(|| self.transcript.messages.get(index))
+        })
     }
 
-    /// How many messages are in view.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether no message is in view.
+    /// Returns `true` without messages.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }

@@ -43,7 +43,7 @@ impl ChatResponse {
 fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2] {
     [
         ChatEvent::ToolCallStarted { index, id: call.id.clone(), name: call.name.clone() },
-        ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() },
+        ChatEvent::ToolCallDelta { index, arguments: call.arguments.to_string() },
     ]
 }
 

@@ -6,43 +6,48 @@ use super::Notes;
 use crate::{
     call::ToolError,
     limits,
-    schema::{self, RepairPolicy},
+    schema::{self, JsonText, RepairPolicy},
     tool::ToolDefinition,
 };
 
-/// Reads the text of arguments, as a model wrote it.
-pub(super) fn parse(text: &str, policy: RepairPolicy, notes: &mut Notes<'_>) -> Result<Value, ToolError> {
-    if text.len() > limits::ARGUMENT_BYTES {
-        let reason =
-            format!("{} bytes are too many, at most {} are read", text.len(), limits::ARGUMENT_BYTES);
-        return Err(ToolError::InvalidArguments(reason.into()));
-    }
-    if text.trim().is_empty() && policy != RepairPolicy::Strict {
-        notes.repairs.push(schema::Repair::empty_text());
-        return Ok(Value::Object(Map::new()));
-    }
-    serde_json::from_str(text).map_err(|error| {
-        ToolError::InvalidArguments(Cow::Owned(format!("not JSON: {error}; write one JSON object")))
-    })
-}
-
-/// Makes the arguments fit the tool's schema, or says all that is wrong with them.
-pub(super) fn fit(
-    definition: &ToolDefinition,
-    arguments: Value,
+/// Parses the arguments of a call. Empty text means no arguments, unless the policy is strict.
+pub(super) fn parse<'a>(
+    arguments: &'a JsonText,
     policy: RepairPolicy,
     notes: &mut Notes<'_>,
-) -> Result<Value, ToolError> {
+) -> Result<Cow<'a, Value>, ToolError> {
+    if arguments.len() > limits::ARGUMENT_BYTES {
+        let (bytes, limit) = (arguments.len(), limits::ARGUMENT_BYTES);
+        let reason = format!("{bytes} bytes are too many, at most {limit} are read");
+        return Err(ToolError::InvalidArguments(reason.into()));
+    }
+    if arguments.trim().is_empty() && policy != RepairPolicy::Strict {
+        notes.repairs.push(schema::Repair::empty_text());
+        return Ok(Cow::Owned(Value::Object(Map::new())));
+    }
+    arguments
+        .value()
+        .map(Cow::Borrowed)
+        .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
+}
+
+/// Validates arguments, and repairs those that do not fit the schema of the tool.
+pub(super) fn fit<'a>(
+    definition: &ToolDefinition,
+    arguments: Cow<'a, Value>,
+    policy: RepairPolicy,
+    notes: &mut Notes<'_>,
+) -> Result<Cow<'a, Value>, ToolError> {
     let schema = definition.input_schema();
     if schema.is_valid(&arguments) {
         return Ok(arguments);
     }
-    let (arguments, repairs) = schema::repair(schema, arguments, policy);
+    let (arguments, repairs) = schema::repair(schema, arguments.into_owned(), policy);
     if let Err(violations) = schema.validate(&arguments) {
-        // What was read otherwise still does not fit.
+        // Repaired arguments that are still invalid are not used.
         notes.repairs.clear();
         return Err(violations.into());
     }
     notes.repairs.extend(repairs);
-    Ok(arguments)
+    Ok(Cow::Owned(arguments))
 }

@@ -11,7 +11,7 @@ use futures::{
     stream::{self, FuturesUnordered, Stream, StreamExt as _},
 };
 
-use super::{Arguments, CallOutcome, Pipeline, find, invoke::Host};
+use super::{CallOutcome, Pipeline, find, invoke::Host};
 use crate::{
     call::{Resumed, ResumedCalls, ToolCall},
     pipeline::ToolList,
@@ -99,7 +99,7 @@ impl Pipeline {
             Err(error) => (Err(error), Host::Caller, None),
         };
         let pipeline = self.or_own(own);
-        pipeline.run(tool, call, Arguments::Text(&call.arguments), &cx, host, Some(&batch.tools)).await
+        pipeline.run(tool, call, &cx, host, Some(&batch.tools)).await
     }
 
     /// Returns the places of the calls, each with the places of the earlier calls that must end

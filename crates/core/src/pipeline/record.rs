@@ -52,7 +52,7 @@ impl<'a> CallRecord<'a> {
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
         match self.understood {
             Arguments::None => None,
-            Arguments::AsTheyCame => serde_json::from_str(&self.call.arguments).ok().map(Cow::Owned),
+            Arguments::AsTheyCame => self.call.arguments.value().ok().map(Cow::Borrowed),
             Arguments::Others(value) => Some(Cow::Borrowed(value)),
         }
     }

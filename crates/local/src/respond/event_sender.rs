@@ -46,7 +46,7 @@ impl EventSender {
 
     pub(crate) fn call(&self, index: usize, call: &ToolCall) {
         self.send(Ok(ChatEvent::ToolCallStarted { index, id: call.id.clone(), name: call.name.clone() }));
-        self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.clone() }));
+        self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.to_string() }));
     }
 
     /// Ends the reply.

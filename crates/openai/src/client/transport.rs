@@ -30,6 +30,9 @@ use crate::api_error::{ApiError, seconds_of};
 /// The service below the layers of a user: sends a request and returns the response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
+/// The initial capacity of a request body in bytes, enough for a short conversation.
+const BODY_CAPACITY: usize = 4096;
+
 /// The layers of a user, innermost first.
 #[derive(Clone, Default)]
 pub(super) struct Middleware(Vec<Arc<dyn Fn(HttpService) -> HttpService + Send + Sync>>);
@@ -93,7 +96,9 @@ impl Transport {
     }
 
     async fn exchange(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
-        let request = self.endpoint.request(serde_json::to_vec(&body)?);
+        let mut json = Vec::with_capacity(BODY_CAPACITY);
+        serde_json::to_writer(&mut json, &body)?;
+        let request = self.endpoint.request(json);
         match &self.middleware {
             Some(around) => {
                 let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();

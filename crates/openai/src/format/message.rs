@@ -6,8 +6,9 @@ use std::{borrow::Cow, sync::Arc};
 use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
     message::{AssistantMessage, MessageBody},
+    schema::JsonText,
 };
-use serde::{Serialize, Serializer, de::IgnoredAny, ser::SerializeSeq as _};
+use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 use serde_json::Value;
 use serde_json::{Map, json, value::RawValue};
 
@@ -296,13 +297,10 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
 ///
 /// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
 /// One malformed call would fail each later request of the conversation.
-pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
-    let text = arguments.trim();
-    if text.is_empty() {
-        Cow::Borrowed("{}")
-    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        Cow::Borrowed(arguments)
-    } else {
-        Cow::Owned(json!({"malformed_arguments": arguments}).to_string())
+pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
+    match arguments.value() {
+        Ok(Value::Object(_)) => Cow::Borrowed(arguments),
+        _ if arguments.trim().is_empty() => Cow::Borrowed("{}"),
+        _ => Cow::Owned(json!({"malformed_arguments": arguments}).to_string()),
     }
 }

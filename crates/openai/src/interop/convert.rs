@@ -209,7 +209,7 @@ fn from_base64(data: &str, media_type: &str, what: &'static str) -> Result<Conte
 
 /// Converts a call.
 pub fn to_tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
-    let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.clone() };
+    let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.to_string() };
     ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id: call.id.clone(), function })
 }
 

@@ -259,6 +259,10 @@ impl Call {
         if begins {
             self.name = piece.name.unwrap_or_default();
         }
+        if sink.is_none() && self.arguments.is_empty() {
+            self.arguments = piece.arguments;
+            return Ok(());
+        }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
             // What was not told yet comes before the piece.

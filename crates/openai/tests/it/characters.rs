@@ -69,7 +69,7 @@ const FIELDS: [Field; 9] = [
 ];
 
 fn arguments(said: AssistantMessage) -> Option<String> {
-    said.tool_calls.into_iter().next().map(|call| call.arguments)
+    said.tool_calls.into_iter().next().map(|call| call.arguments.to_string())
 }
 
 impl Api {
@@ -108,7 +108,10 @@ async fn streamed(api: Api, events: impl IntoIterator<Item = Vec<u8>>) -> ChatRe
     }
     assert_eq!(text, reply.message.text());
     let written = reply.message.tool_calls.first().map(|call| call.arguments.clone()).filter(|it| it != "{}");
-    assert!(arguments.is_empty() || written == Some(arguments.clone()), "{arguments} {written:?}");
+    assert!(
+        arguments.is_empty() || written.as_ref().is_some_and(|it| *it == arguments),
+        "{arguments} {written:?}"
+    );
     *reply
 }
 

@@ -161,7 +161,7 @@ async fn what_is_heard_is_the_reply() {
         }
     }
     assert_eq!((text, Some(thought)), (reply.message.text(), reply.message.reasoning));
-    assert_eq!(arguments, reply.message.tool_calls[0].arguments);
+    assert_eq!(reply.message.tool_calls[0].arguments, arguments);
 }
 
 /// Behaviour M7 and M13 of this API: items without ids, without an index, or all of them number 0; arguments as an object.

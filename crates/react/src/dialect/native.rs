@@ -58,9 +58,9 @@ impl Dialect for NativeCalls {
         if outputs.is_some()
             && let Some(arguments) = take_finish(&mut reply.message)
         {
-            reply.message.content = match serde_json::from_str(&arguments) {
-                Ok(value) => vec![Content::Json { value }],
-                Err(_) => vec![Content::Text { text: arguments }],
+            reply.message.content = match arguments.value() {
+                Ok(value) => vec![Content::Json { value: value.clone() }],
+                Err(_) => vec![Content::Text { text: arguments.to_string() }],
             };
         }
         reply

@@ -87,7 +87,7 @@ pub(super) fn fold<F: Form>(response: ChatResponse, outputs: Option<&Schema>) ->
     // A server may well have read the calls itself.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
-            finish::<F>(&mut reply, Value::String(arguments), outputs);
+            finish::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
         }
         return reply;
     }

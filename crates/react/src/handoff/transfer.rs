@@ -136,8 +136,8 @@ pub(super) fn handed_to(message: &Message) -> Option<&str> {
 pub(super) fn reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);
-    let arguments: Option<Value> = call.and_then(|call| serde_json::from_str(&call.arguments).ok());
-    match arguments.as_ref().and_then(|arguments| arguments.get("reason")).and_then(Value::as_str) {
+    let arguments = call.and_then(|call| call.arguments.value().ok());
+    match arguments.and_then(|arguments| arguments.get("reason")).and_then(Value::as_str) {
         Some(reason) => format!("{from} hands off: {reason}"),
         None => format!("{from} hands off"),
     }

@@ -100,8 +100,15 @@ impl PlaceholderIndex {
         if messages.len() < self.read {
             *self = Self::default();
         }
+        let had_results = !self.results.is_empty();
         let new_results = self.results.read(messages.get(self.read..).unwrap_or_default());
+        if self.results.is_empty() {
+            self.read = messages.len();
+            return;
+        }
         let again = match new_results {
+            // Messages are not resolved before there is a result.
+            _ if !had_results => (0..self.read).collect(),
             NewResults::None => BTreeSet::new(),
             NewResults::Added => mem::take(&mut self.open),
             NewResults::Changed => (0..self.read).collect(),

@@ -1,7 +1,6 @@
 //! Selection of the queued calls that can be executed together.
 
-use haft_core::ToolCall;
-use serde_json::Value;
+use haft_core::{ToolCall, schema::JsonText};
 
 use super::{QueuedResults, results::mentioned};
 use crate::run::Selection;
@@ -31,8 +30,7 @@ pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection
     selection
 }
 
-fn resolved(arguments: &str, results: &QueuedResults) -> String {
-    let value: Option<Value> = serde_json::from_str(arguments).ok();
-    let value = value.and_then(|value| results.in_value(&value));
-    value.map_or_else(|| arguments.to_owned(), |value| value.to_string())
+fn resolved(arguments: &JsonText, results: &QueuedResults) -> JsonText {
+    let value = arguments.value().ok().and_then(|value| results.in_value(value));
+    value.map_or_else(|| arguments.clone(), JsonText::from)
 }

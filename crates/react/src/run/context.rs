@@ -96,7 +96,7 @@ impl Run {
         let summary = self.head.window.summary.map(|summary| summary..summary + 1);
         let view = self.transcript.view_of(summary.into_iter().chain(ranges));
         match resolver {
-            Some(resolver) => view.showing(resolver.messages(&self.transcript)),
+            Some(resolver) => view.with_replacements(resolver.messages(&self.transcript)),
             None => view,
         }
     }

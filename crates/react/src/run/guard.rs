@@ -2,14 +2,16 @@
 
 mod canonical;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use haft_core::{
     Message, ToolCall, ToolResult,
     call::{FailureKind, Outcome},
 };
-
-use canonical::{CanonicalHash, hash};
 
 /// Maximum length of a detected cycle of calls, unless one reply has more calls.
 const ROUND: usize = 4;
@@ -67,9 +69,13 @@ impl CallHistory {
 
 /// The fingerprint of a call. Arguments that are not valid JSON are compared as text.
 fn call_fingerprint(call: &ToolCall) -> u64 {
-    let arguments =
-        serde_json::from_str::<CanonicalHash>(&call.arguments).map_err(|_no_json| &call.arguments);
-    hash((&call.name, arguments))
+    let mut hasher = DefaultHasher::new();
+    call.name.hash(&mut hasher);
+    match call.arguments.value() {
+        Ok(value) => canonical::write(value, &mut hasher),
+        Err(_) => call.arguments.hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 /// Warns the model that it repeats a call.

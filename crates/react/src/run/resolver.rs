@@ -88,12 +88,13 @@ impl Run {
         let RunAnswer { text, outputs, stop_reason, .. } = answer;
         let output = resolver.output(&self.transcript, Output { text, outputs, stop_reason });
         (answer.text, answer.outputs) = (output.text, output.outputs);
-        // The list of steps is made when it is read first, and most runs are asked for the answer
-        // only.
         if self.transcript.messages().iter().any(|message| super::call_results(message).is_some()) {
             let steps = answer.steps.iter().map(|step| {
                 let result = resolver.result(&self.transcript, &step.result);
-                AgentStep { result: result.unwrap_or_else(|| step.result.clone()), ..step.clone() }
+                AgentStep {
+                    result: result.map_or_else(|| Arc::clone(&step.result), Arc::new),
+                    ..step.clone()
+                }
             });
             answer.steps = steps.collect();
         }

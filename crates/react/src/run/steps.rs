@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use haft_core::{
-    Message, ToolCall, ToolResult,
+    Message, ToolResult,
     agent::AgentStep,
     message::{AssistantMessage, MessageBody},
 };
-use serde_json::Value;
 
 /// The calls in these messages with their results, in order. Calls without a result are omitted.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
@@ -21,8 +20,8 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
             Some(AgentStep {
                 step_number,
                 tool_name: call.name.clone(),
-                tool_args: arguments(call),
-                result: result(after, &call.id)?.clone(),
+                tool_args: call.arguments.to_value(),
+                result: Arc::clone(result(after, &call.id)?),
                 reasoning: reasoning(reply),
             })
         })
@@ -31,9 +30,9 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
 }
 
 /// The result of a call. Most follow the calls directly.
-fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> {
+fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Tool(result) => Some(&**result),
+        MessageBody::Tool(result) => Some(result),
         _ => None,
     });
     results.find(|result| result.call_id == id)
@@ -43,9 +42,4 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a ToolResult> 
 pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)
-}
-
-/// The arguments as JSON, or as a string if they are not valid JSON.
-pub fn arguments(call: &ToolCall) -> Value {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()))
 }

@@ -50,7 +50,10 @@ async fn steps_and_usage_are_in_the_answer() {
     assert_eq!((&*answer.text, answer.stop_reason), ("It is 42.", StopReason::Finished));
     assert_eq!(answer.usage, Usage { requests: 2, ..Usage::of_request(220, 15) });
     let [step] = &*answer.steps else { panic!("{:?}", answer.steps) };
-    assert_eq!((step.step_number, &*step.tool_name, &step.tool_args), (1, "add", &json!({"x": 17, "y": 25})));
+    assert_eq!(
+        (step.step_number, &*step.tool_name, &*step.tool_args),
+        (1, "add", &json!({"x": 17, "y": 25}))
+    );
     assert_eq!((&*step.result.model_text(), step.reasoning.as_deref()), ("42", Some("I add them.")));
     assert!(answer.transcript.messages().iter().all(|message| message.created_at().is_some()));
 }

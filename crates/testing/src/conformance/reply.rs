@@ -48,8 +48,7 @@ pub(super) fn check(response: &ChatResponse, report: &mut Report) {
         report.hold(NAMED, is_named, || {
             format!("there is a call of {:?} with the id {:?}", call.name, call.id)
         });
-        let is_cut = response.finish_reason == FinishReason::Length
-            && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_err();
+        let is_cut = response.finish_reason == FinishReason::Length && call.arguments.value().is_err();
         report.hold(WHOLE, !is_cut, || format!("the arguments of {:?} are cut", call.name));
     }
 }

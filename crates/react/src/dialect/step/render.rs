@@ -10,7 +10,7 @@ use haft_core::{
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, Form};
-use crate::run::{arguments, is_rejected, is_unusable, reasoning};
+use crate::run::{is_rejected, is_unusable, reasoning};
 
 /// A rendered message, cached in the slot of its original.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
@@ -34,7 +34,8 @@ fn keep<F: Form>(message: &Message, write: impl FnOnce(&Message) -> Message) -> 
 fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
-        let steps = reply.tool_calls.iter().map(|call| F::write(&thought, &call.name, &arguments(call)));
+        let steps =
+            reply.tool_calls.iter().map(|call| F::write(&thought, &call.name, &call.arguments.to_value()));
         return steps.collect::<Vec<_>>().join("\n");
     }
     let thought = reply.reasoning.as_deref().unwrap_or_default();
