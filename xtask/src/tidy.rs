@@ -10,6 +10,7 @@ mod comment_width;
 mod comments;
 mod crate_root;
 mod exceptions;
+mod function_index;
 mod layers;
 mod layout;
 mod links;
@@ -53,6 +54,7 @@ const RULES: &[(&str, Rule)] = &[
     ("book", book::check),
     ("comment_width", comment_width::check),
     ("crate_root", crate_root::check),
+    ("function_index", function_index::check),
     ("layers", layers::check),
     ("layout", layout::check),
     ("links", links::check),
