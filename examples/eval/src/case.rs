@@ -132,6 +132,6 @@ pub(crate) const TWO_STEPS: [Case; 6] = [
 ];
 
 /// A sample of three questions, to save time.
-pub(crate) fn few(cases: &'static [Case]) -> Vec<&'static Case> {
+pub(crate) fn sample(cases: &'static [Case]) -> Vec<&'static Case> {
     cases.iter().step_by(cases.len().div_ceil(3)).collect()
 }

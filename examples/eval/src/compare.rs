@@ -12,7 +12,7 @@ use haft_local::{KnownModel, LocalModel, ModelStore};
 
 use crate::{
     Dialect, agent, ask,
-    case::{CASES, Case, TWO_STEPS, few},
+    case::{CASES, Case, TWO_STEPS, sample},
     plain::PlainLoop,
     score::Score,
     server::Server,
@@ -76,7 +76,7 @@ impl Comparison {
         way: &'static str,
         mut ask: impl AsyncFnMut(&Case) -> Score,
     ) {
-        let chosen = |cases: &'static [Case]| if self.all { cases.iter().collect() } else { few(cases) };
+        let chosen = |cases: &'static [Case]| if self.all { cases.iter().collect() } else { sample(cases) };
         let mut row = Row { model, way, one: Vec::new(), two: Vec::new() };
         for case in chosen(&CASES) {
             row.one.push(Self::reported(model, way, case, ask(case).await));

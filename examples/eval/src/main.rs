@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
 
 async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let compares = options.comparison || options.dialect.is_none() && options.model.is_default();
-    let passes = options.comparison || nine(&options).await?;
+    let passes = options.comparison || passes_questions(&options).await?;
     if compares {
         println!("\n{}\n", compare::ABOUT);
         let comparison = Comparison { all: options.all, python: options.python };
@@ -77,7 +77,7 @@ async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// Asks the nine questions. Returns `true` if the model passes.
-async fn nine(options: &Options) -> Result<bool, Box<dyn Error>> {
+async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
     let agent = agent(model, options.dialect.unwrap_or(Dialect::Auto))?;

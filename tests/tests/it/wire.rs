@@ -17,12 +17,12 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with(Add)).unwrap()
 }
 
-/// Compares the messages of a request, without the instructions, one per line.
+/// Compares the messages of a request, without the instructions.
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
     let conversation = messages.iter().filter(|message| message["role"] != "system");
-    let lines: String = conversation.map(|message| format!("{message}\n")).collect();
+    let lines: String = conversation.map(|message| format!("{message:#}\n")).collect();
     expected.assert_eq(&lines);
 }
 
@@ -40,11 +40,43 @@ async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     check_messages(
         &requests[1],
         expect![[r#"
-        {"role":"user","content":"Add 17 and 25, and 1 and 2."}
-        {"role":"assistant","content":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"x\":17,\"y\":25}"}},{"id":"call_b","type":"function","function":{"name":"add","arguments":"{\"x\":1,\"y\":2}"}}]}
-        {"role":"tool","tool_call_id":"call_a","content":"42"}
-        {"role":"tool","tool_call_id":"call_b","content":"3"}
-    "#]],
+            {
+              "role": "user",
+              "content": "Add 17 and 25, and 1 and 2."
+            }
+            {
+              "role": "assistant",
+              "content": null,
+              "tool_calls": [
+                {
+                  "id": "call_a",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":17,\"y\":25}"
+                  }
+                },
+                {
+                  "id": "call_b",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":1,\"y\":2}"
+                  }
+                }
+              ]
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_a",
+              "content": "42"
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_b",
+              "content": "3"
+            }
+        "#]],
     );
 }
 
@@ -86,12 +118,38 @@ async fn follow_up_question_continues_the_conversation() {
     check_messages(
         &server.requests()[2],
         expect![[r#"
-        {"role":"user","content":"What is 17 plus 25?"}
-        {"role":"assistant","content":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"x\":17,\"y\":25}"}}]}
-        {"role":"tool","tool_call_id":"call_a","content":"42"}
-        {"role":"assistant","content":"It is 42."}
-        {"role":"user","content":"Is that even?"}
-    "#]],
+            {
+              "role": "user",
+              "content": "What is 17 plus 25?"
+            }
+            {
+              "role": "assistant",
+              "content": null,
+              "tool_calls": [
+                {
+                  "id": "call_a",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":17,\"y\":25}"
+                  }
+                }
+              ]
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_a",
+              "content": "42"
+            }
+            {
+              "role": "assistant",
+              "content": "It is 42."
+            }
+            {
+              "role": "user",
+              "content": "Is that even?"
+            }
+        "#]],
     );
 }
 
@@ -117,9 +175,18 @@ async fn model_without_function_calls_is_constrained_to_json() {
     check_messages(
         &requests[1],
         expect![[r#"
-        {"role":"user","content":"What is 17 plus 25?"}
-        {"role":"assistant","content":"{\"thought\":\"I add.\",\"tool_name\":\"add\",\"tool_args\":{\"x\":17,\"y\":25}}"}
-        {"role":"user","content":"Observation from add: 42"}
-    "#]],
+            {
+              "role": "user",
+              "content": "What is 17 plus 25?"
+            }
+            {
+              "role": "assistant",
+              "content": "{\"thought\":\"I add.\",\"tool_name\":\"add\",\"tool_args\":{\"x\":17,\"y\":25}}"
+            }
+            {
+              "role": "user",
+              "content": "Observation from add: 42"
+            }
+        "#]],
     );
 }

@@ -31,7 +31,7 @@ fn check_row(row: &str, tree: &Tree) -> Vec<String> {
         }
     }
     let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
-    // Rows without a file are of another table.
+    // A row without files belongs to another table.
     if !texts.is_empty() {
         messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
     }
@@ -67,10 +67,15 @@ mod tests {
                     | the end | `core: run.rs` | `Run::nex`, `end` |\n";
         let run = "const LIMIT: u32 = 1;\nimpl Run {\n    pub fn next(&self) {}\n}\nimpl Drop for Run {}\n";
         let tree = [("ARCHITECTURE.md", page), ("crates/core/src/run.rs", run)];
-        tests::check(super::check, &[], tree, &expect![[r#"
+        tests::check(
+            super::check,
+            &[],
+            tree,
+            &expect![[r#"
             ARCHITECTURE.md:7: `crates/core/src/gone.rs` does not exist
             ARCHITECTURE.md:8: `Run::nex` is not in `core: run.rs`
             ARCHITECTURE.md:8: `end` is not in `core: run.rs`
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -184,8 +184,8 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// The values of a strict schema that stand for a value, with `null` for absent properties. There
-/// may be several, or none.
+/// The forms of a value under a strict schema, with `null` for absent properties. There may be
+/// several, or none.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
