@@ -1,4 +1,4 @@
-//! `haft call`: one call, as an agent would make it.
+//! `haft call`: calls one tool through the pipeline of an agent.
 
 use std::process::ExitCode;
 
@@ -6,48 +6,50 @@ use clap::Args;
 use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, pipeline::CallOutcome};
 
 use crate::{
-    failure::Failure,
+    error::CliError,
     terminal::{self, plain},
     toolbox::ToolOptions,
 };
 
-/// Call one tool, as an agent would: arguments are repaired and validated.
+/// Call one tool as an agent would: arguments are repaired and validated.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The tool, as `haft tools` names it.
+    /// A tool name from `haft tools`.
     tool: String,
-    /// What it takes, as a JSON object.
+    /// The arguments, as a JSON object.
     #[arg(default_value = "{}")]
     arguments: String,
     #[command(flatten)]
     tools: ToolOptions,
-    /// Write the result as one line of JSON: `{"success": …, "result": …, "error": …, "warning": …}`.
+    /// Write the result as one line of JSON:
+    /// `{"success": …, "result": …, "error": …, "warning": …}`.
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
-    // The tool may be one of a server that did not come up.
+    // The tool may belong to a server that failed to start.
     if list.get(&arguments.tool).is_none() {
-        toolbox.check_all()?;
+        toolbox.require_all_servers()?;
     }
     let call = ToolCall::new("call_1", arguments.tool, arguments.arguments);
-    // Whoever called reads the whole of the result.
+    // The result is for a person or a program, so it is not truncated as for a model.
     match Pipeline::unbounded().call(&list, &call, &ToolContext::default()).await {
         CallOutcome::Finished(result) if arguments.json => {
             terminal::write_json(&result.to_json().to_string())?;
             Ok(exit_code(&result))
         }
-        CallOutcome::Finished(result) => for_people(&result),
+        CallOutcome::Finished(result) => write_text(&result),
         CallOutcome::Pending(_) => {
-            Err(Failure::new("the call waits for an answer, which cannot be given here"))
+            Err(CliError::new("the call needs a decision, which `haft call` does not support"))
         }
     }
 }
 
-fn for_people(result: &ToolResult) -> Result<ExitCode, Failure> {
+/// Writes the result as text, and repairs and warnings to standard error.
+fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     for repair in &result.repairs {
         terminal::warn(&format!("the arguments were repaired: {repair}"));
     }
@@ -61,9 +63,9 @@ fn for_people(result: &ToolResult) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Some(failure) if failure.kind == FailureKind::NotFound => {
-            Err(Failure::usage(plain(&failure.message)))
+            Err(CliError::usage(plain(&failure.message)))
         }
-        Some(failure) => Err(Failure::new(plain(&failure.message))),
+        Some(failure) => Err(CliError::new(plain(&failure.message))),
     }
 }
 

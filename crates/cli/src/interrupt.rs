@@ -1,34 +1,34 @@
-//! What an interrupt (Ctrl-C) does: the first one cancels, the second one ends the program at once.
+//! Interrupts (Ctrl-C). The first cancels the command, the second exits immediately.
 
 use std::process;
 
 use tokio::signal::ctrl_c;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// The exit code of a program that an interrupt has ended.
+/// The conventional exit code after an interrupt: 128 + `SIGINT`.
 const INTERRUPTED: i32 = 130;
 
 /// Waits for the next interrupt.
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
-        // Where nobody can listen, the system ends the program by itself.
+        // Without a signal handler, the default action of the signal ends the process.
         std::future::pending::<()>().await;
     }
 }
 
-/// Does some work, unless an interrupt comes first.
-pub(crate) async fn cancels<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Runs a future, and returns an error if an interrupt comes first.
+pub(crate) async fn or_cancelled<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::select! {
-        // It is listened for before the work begins.
+        // `biased` polls the handler first, so it is installed before the work starts.
         biased;
-        () = next() => Err(Failure::new("cancelled")),
-        ended = work => ended,
+        () = next() => Err(CliError::new("cancelled")),
+        result = work => result,
     }
 }
 
-/// Ends the program at the second interrupt, whatever it waits for.
-pub(crate) fn exit_at_the_second() {
+/// Exits the process on the second interrupt.
+pub(crate) fn exit_on_second() {
     tokio::spawn(async {
         next().await;
         next().await;

@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod call;
-mod failure;
+mod error;
 mod interrupt;
-mod language_model;
 mod logs;
 #[cfg(feature = "local")]
 mod model;
+mod model_options;
 mod run;
 mod spinner;
 mod terminal;
@@ -18,19 +18,19 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand, error::ErrorKind};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// Asks language models, with tools from anywhere.
+/// Run an agent with a language model and tools.
 #[derive(Parser)]
 #[command(
     name = "haft",
     version,
-    after_help = "Exit codes: 0 answered, 1 failed, 2 wrong usage (a tool that does not exist is one)."
+    after_help = "Exit codes: 0 success, 1 failure, 2 invalid usage (including an unknown tool)."
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Log to standard error; -vv and -vvv say more. HAFT_LOG takes a filter, such as `haft_mcp=debug`.
+    /// Log to standard error; -vv and -vvv log more. HAFT_LOG is a filter such as `haft_mcp=debug`.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
 }
@@ -45,35 +45,35 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // A mistake on the command line is told in JSON, too, before it is known what the command was.
+    // Parser errors are reported in JSON too, so the flag is read before parsing.
     let json = std::env::args_os().any(|argument| argument == "--json");
     execute().unwrap_or_else(|failure| failure.report(json))
 }
 
-fn execute() -> Result<ExitCode, Failure> {
+fn execute() -> Result<ExitCode, CliError> {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             help.print()?;
             return Ok(ExitCode::from(2));
         }
-        Err(error) if error.use_stderr() => return Err(Failure::command_line(&error)),
+        Err(error) if error.use_stderr() => return Err(CliError::command_line(&error)),
         Err(help) => help.exit(),
     };
     logs::start(cli.verbose)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let ended = runtime.block_on(async {
-        interrupt::exit_at_the_second();
+    let result = runtime.block_on(async {
+        interrupt::exit_on_second();
         match cli.command {
-            // It ends a run by itself: there are calls to close.
+            // `run` handles the interrupt itself, to close open calls.
             Command::Run(arguments) => run::run(arguments).await,
-            Command::Tools(arguments) => interrupt::cancels(tools::run(arguments)).await,
-            Command::Call(arguments) => interrupt::cancels(call::run(arguments)).await,
+            Command::Tools(arguments) => interrupt::or_cancelled(tools::run(arguments)).await,
+            Command::Call(arguments) => interrupt::or_cancelled(call::run(arguments)).await,
             #[cfg(feature = "local")]
-            Command::Model(arguments) => interrupt::cancels(model::run(arguments)).await,
+            Command::Model(arguments) => interrupt::or_cancelled(model::run(arguments)).await,
         }
     });
-    // What blocks a thread, such as a model that loads, does not keep the program.
+    // Does not wait for blocking threads, such as a model that is being loaded.
     runtime.shutdown_background();
-    ended
+    result
 }

@@ -1,4 +1,4 @@
-//! `haft model`: the models that run in this process.
+//! `haft model`: downloads and lists local models.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -6,9 +6,9 @@ use clap::{Args, Subcommand, builder::PossibleValuesParser};
 use haft_local::{Downloader, KnownModel, ModelProgress, ModelStore, chosen_file};
 use serde_json::json;
 
-use crate::{failure::Failure, terminal};
+use crate::{error::CliError, terminal};
 
-/// Fetch the models that run in this process, and say where they are.
+/// Download local models, and list them with their paths.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -17,26 +17,26 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch a model, unless it is there. One that is damaged is fetched again.
+    /// Download a model, unless it is in the cache. A damaged file is downloaded again.
     Pull(Name),
-    /// List the models that can be fetched, and say which are there.
+    /// List the available models, with the paths of downloaded files.
     List {
-        /// Write one JSON object a model and line.
+        /// Write one JSON object per line and model.
         #[arg(long)]
         json: bool,
     },
-    /// Write where the file of a model is. Without a name it is the one that `haft run` uses.
+    /// Write the path of a model file. Default: the model of `haft run`.
     Path(Name),
 }
 
 #[derive(Args)]
 struct Name {
-    /// The model, as `haft model list` names it.
+    /// A name from `haft model list`.
     #[arg(value_parser = PossibleValuesParser::new(KnownModel::all().iter().map(|model| model.name)))]
     name: Option<String>,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.action {
         Action::Pull(name) => pull(name.model()).await?,
         Action::List { json } => list(json)?,
@@ -51,15 +51,15 @@ impl Name {
     }
 }
 
-async fn pull(model: &KnownModel) -> Result<(), Failure> {
+async fn pull(model: &KnownModel) -> Result<(), CliError> {
     let progress = ModelProgress::new();
     let pulled = Downloader::new().pull(&store()?, model, &|event| progress.pull(&event)).await;
     progress.finish();
-    let file = pulled.map_err(|error| Failure::of(&error))?;
+    let file = pulled.map_err(|error| CliError::from_error(&error))?;
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-fn list(json: bool) -> Result<(), Failure> {
+fn list(json: bool) -> Result<(), CliError> {
     let store = store()?;
     for model in KnownModel::all() {
         let file = store.get(model);
@@ -70,38 +70,39 @@ fn list(json: bool) -> Result<(), Failure> {
             terminal::write_json(&line.to_string())?;
             continue;
         }
-        let place = file.map_or_else(|| "not fetched".to_owned(), |file| file.display().to_string());
+        let path = file.map_or_else(|| "not downloaded".to_owned(), |file| file.display().to_string());
         let note = if is_default { " (default)" } else { "" };
         let size = model.size / 1_000_000;
-        terminal::write(&format!("{:20} {size:>5} MB  {place}{note}\n", model.name))?;
+        terminal::write(&format!("{:20} {size:>5} MB  {path}{note}\n", model.name))?;
     }
     Ok(())
 }
 
-fn path(name: &Name) -> Result<(), Failure> {
+fn path(name: &Name) -> Result<(), CliError> {
     let file = match (chosen_file(), &name.name) {
         (Some(chosen), None) if chosen.is_file() => chosen,
         (Some(chosen), None) => {
             let path = chosen.display();
-            let advice = "correct it, or unset it to use the default model";
-            return Err(Failure::new(format!("HAFT_MODEL names {path}, which is not a file: {advice}")));
+            let remedy = "correct it, or unset it to use the default model";
+            return Err(CliError::new(format!("HAFT_MODEL is {path}, which is not a file: {remedy}")));
         }
-        _ => of_known(name.model())?,
+        _ => cached_path(name.model())?,
     };
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-fn of_known(model: &KnownModel) -> Result<PathBuf, Failure> {
+/// Returns the path of a downloaded and verified model.
+fn cached_path(model: &KnownModel) -> Result<PathBuf, CliError> {
     let store = store()?;
     store.get(model).ok_or_else(|| {
         let path = store.path(model);
-        let (state, help) =
-            if path.exists() { ("not checked yet", "check") } else { ("not there yet", "fetch") };
+        let (state, action) =
+            if path.exists() { ("not verified", "verify") } else { ("not downloaded", "download") };
         let (path, name) = (path.display(), model.name);
-        Failure::new(format!("{path} is {state}: {help} it by `haft model pull {name}`"))
+        CliError::new(format!("{path} is {state}: {action} it with `haft model pull {name}`"))
     })
 }
 
-fn store() -> Result<ModelStore, Failure> {
-    ModelStore::new().map_err(|error| Failure::of(&error))
+fn store() -> Result<ModelStore, CliError> {
+    ModelStore::new().map_err(|error| CliError::from_error(&error))
 }

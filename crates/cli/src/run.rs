@@ -1,4 +1,4 @@
-//! `haft run`: a question, a model, tools, and the answer.
+//! `haft run`: runs an agent and writes its trace and answer.
 
 use std::{
     fs,
@@ -18,15 +18,15 @@ use haft_core::{
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
-    failure::Failure,
+    error::CliError,
     interrupt,
-    language_model::ModelOptions,
+    model_options::ModelOptions,
     terminal,
     toolbox::{ToolOptions, Toolbox},
     trace::Trace,
 };
 
-/// Ask a model, with tools.
+/// Answer a question with a model and tools.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The question or task.
@@ -36,53 +36,56 @@ pub(crate) struct Arguments {
     model: ModelOptions,
     #[command(flatten)]
     tools: ToolOptions,
-    /// Offer these tools only.
+    /// Offer only these tools.
     #[arg(id = "names", long = "tools", value_name = "A,B", value_delimiter = ',')]
     names: Option<Vec<String>>,
-    /// How the model is spoken to: by function calls, by JSON of a schema, or by lines of plain text.
+    /// The format of requests and replies.
     #[arg(long, value_enum, default_value_t = DialectName::Auto)]
     dialect: DialectName,
-    /// The most rounds of thinking and calling; then the model must answer with what it has.
+    /// Maximum number of rounds of thinking and calling. After that, the model must answer.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_iters: Option<u32>,
-    /// Say what the run cost, by the prices in this file: `{"MODEL": {"input": 0.25, "output": 2}}`, for a million tokens.
+    /// Report the cost, with the prices per million tokens in this file:
+    /// `{"MODEL": {"input": 0.25, "output": 2}}`.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Write one JSON event a line; the last is the answer or the error.
+    /// Write one JSON event per line. The last line is the answer or the error.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum DialectName {
-    /// What fits the model.
+    /// The dialect that fits the model.
     Auto,
-    /// Function calls.
+    /// Native tool calls.
     Native,
-    /// JSON of a schema.
+    /// JSON that follows a schema.
     Json,
     /// Lines of plain text.
     Text,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let agent = interrupt::cancels(arguments.agent()).await?;
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
+    let agent = interrupt::or_cancelled(arguments.agent()).await?;
     let trace = (!arguments.json).then(|| Trace::new(arguments.prices.is_some()));
-    let output = watch(&agent, arguments.prompt, trace).await?;
+    let output = run_agent(&agent, arguments.prompt, trace).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
         RunOutput::Parked(_) if arguments.json => Ok(ExitCode::FAILURE),
-        RunOutput::Parked(_) => Err(Failure::new("the run waits for an answer, which cannot be given here")),
+        RunOutput::Parked(_) => {
+            Err(CliError::new("the run needs a decision, which `haft run` does not support"))
+        }
     }
 }
 
 impl Arguments {
-    /// Starts the servers, loads the model, and puts them together.
-    async fn agent(&self) -> Result<ReactAgent, Failure> {
-        let prices = self.prices.as_deref().map(prices).transpose()?;
+    /// Starts the servers, loads the model and builds the agent.
+    async fn agent(&self) -> Result<ReactAgent, CliError> {
+        let prices = self.prices.as_deref().map(read_prices).transpose()?;
         let toolbox = self.tools.open().await?;
-        toolbox.check()?;
-        let tools = self.offered(&toolbox).await?;
+        toolbox.require_any_server()?;
+        let tools = self.select_tools(&toolbox).await?;
         let model = self.model.open().await?;
         let limits =
             RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
@@ -97,29 +100,33 @@ impl Arguments {
             DialectName::Json => builder.dialect(JsonReact::new()),
             DialectName::Text => builder.dialect(TextReact),
         };
-        builder.build().map_err(|error| Failure::of(&error))
+        builder.build().map_err(|error| CliError::from_error(&error))
     }
 
-    async fn offered(&self, toolbox: &Toolbox) -> Result<Toolset, Failure> {
+    async fn select_tools(&self, toolbox: &Toolbox) -> Result<Toolset, CliError> {
         toolbox.list().await;
         match &self.names {
             None => Ok(toolbox.tools.clone()),
             Some(names) => {
                 let names = names.iter().map(|name| name.trim());
-                toolbox.tools.subset(names).await.map_err(|error| Failure::usage(error.to_string()))
+                toolbox.tools.subset(names).await.map_err(|error| CliError::usage(error.to_string()))
             }
         }
     }
 }
 
-fn prices(path: &Path) -> Result<Prices, Failure> {
-    let named = |problem: String| Failure::new(format!("the prices in {}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| named(error.to_string()))
+fn read_prices(path: &Path) -> Result<Prices, CliError> {
+    let invalid = |problem: String| CliError::new(format!("invalid prices in {}: {problem}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| invalid(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Runs to the end, and tells what happens. An interrupt cancels the run.
-async fn watch(agent: &ReactAgent, prompt: String, mut trace: Option<Trace>) -> Result<RunOutput, Failure> {
+/// Runs the agent and writes its events. An interrupt cancels the run.
+async fn run_agent(
+    agent: &ReactAgent,
+    prompt: String,
+    mut trace: Option<Trace>,
+) -> Result<RunOutput, CliError> {
     let context = RunContext::default();
     let cancellation = context.cancellation.clone();
     let interrupts = tokio::spawn(async move {
@@ -127,43 +134,44 @@ async fn watch(agent: &ReactAgent, prompt: String, mut trace: Option<Trace>) -> 
         cancellation.cancel();
     });
     let mut events = agent.stream(RunInput::new(prompt).with_context(context));
-    let mut last = None;
+    let mut final_output = None;
     while let Some(event) = events.next().await {
-        let event = event.map_err(|error| failed(&error))?;
+        let event = event.map_err(|error| run_error(&error))?;
         match &mut trace {
-            Some(trace) => trace.tell(&event)?,
+            Some(trace) => trace.write(&event)?,
             None => terminal::write_json(&json(&event)?)?,
         }
         if let RunEvent::Done { output } = event {
-            last = Some(output);
+            final_output = Some(output);
         }
     }
     interrupts.abort();
-    last.ok_or_else(|| failed(&AgentErrorKind::Incomplete.into()))
+    final_output.ok_or_else(|| run_error(&AgentErrorKind::Incomplete.into()))
 }
 
-/// The end is the answer itself, so that the last line is `{"type":"answer",…}`.
-fn json(event: &RunEvent) -> Result<String, Failure> {
+/// Serializes an event. `Done` is written as its output, so the last line is `{"type":"answer",…}`.
+fn json(event: &RunEvent) -> Result<String, CliError> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),
         event => serde_json::to_string(event),
     };
-    json.map_err(|error| Failure::of(&error))
+    json.map_err(|error| CliError::from_error(&error))
 }
 
-fn failed(error: &AgentError) -> Failure {
-    let advice = match &*error.kind {
-        AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the right key in OPENAI_API_KEY"),
+/// Converts the error of a run. Adds a remedy for common causes.
+fn run_error(error: &AgentError) -> CliError {
+    let remedy = match &*error.kind {
+        AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the correct key in OPENAI_API_KEY"),
         AgentErrorKind::Model(ModelError::Rejected { status: 404, .. }) => {
-            Some("check the name in --model, and the path of --base-url (it mostly ends in /v1)")
+            Some("check the name in --model, and the path of --base-url (usually /v1)")
         }
         AgentErrorKind::Model(ModelError::Unreachable { .. }) => {
-            Some("start the server, or say by --base-url where it is")
+            Some("start the server, or set its address with --base-url")
         }
         AgentErrorKind::Model(ModelError::ContextTooLong(_)) => {
-            Some("offer fewer tools by --tools, or choose another model by --model")
+            Some("offer fewer tools with --tools, or use another --model")
         }
         _ => None,
     };
-    Failure::new(terminal::plain(&error.to_string())).with_advice(advice)
+    CliError::new(terminal::plain(&error.to_string())).with_remedy(remedy)
 }

@@ -1,4 +1,4 @@
-//! What happens right now, on the last line of a terminal.
+//! A progress line at the bottom of the terminal.
 
 use std::{io, time::Duration};
 
@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// How much of a text in the making is shown, in characters.
+/// Maximum length of the shown end of a streamed text, in characters.
 const TAIL: usize = 60;
 
-/// One line that changes. Where standard error is no terminal it is not there.
+/// A progress line on standard error. Hidden if standard error is not a terminal.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -19,17 +19,17 @@ impl Spinner {
         Self(bar)
     }
 
-    /// Says what happens.
-    pub(crate) fn say(&self, message: impl Into<String>) {
+    /// Sets the message.
+    pub(crate) fn set_message(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
     }
 
-    /// Shows the end of a text that grows.
-    pub(crate) fn follow(&self, text: &str) {
-        self.say(tail(text));
+    /// Shows the end of a streamed text.
+    pub(crate) fn show_tail(&self, text: &str) {
+        self.set_message(tail(text));
     }
 
-    /// Writes to standard output, above the line.
+    /// Writes to standard output, above the progress line.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         self.0.suspend(|| terminal::write(text))
     }
@@ -41,7 +41,9 @@ impl Drop for Spinner {
     }
 }
 
-/// The end of a text on one line. It costs no more when the text is long: it is asked for at each word of an answer.
+/// Returns the end of a text on one line.
+///
+/// Runs in constant time, because it is called for each delta of an answer.
 fn tail(text: &str) -> String {
     let start = text.char_indices().rev().nth(TAIL - 1).map_or(0, |(start, _)| start);
     let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");

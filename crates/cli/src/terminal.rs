@@ -1,4 +1,5 @@
-//! Writing for people: colours on a terminal only, and no control over it for what comes from outside.
+//! Output on standard streams. Colours are for terminals only, and control characters of models and
+//! servers are removed.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +12,9 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes JSON as a line to standard output. What would control a terminal is escaped, so that the value stays as it is.
+/// Writes JSON as a line to standard output.
+///
+/// Control characters are escaped as `\u…`, so the parsed value is unchanged.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut line = String::with_capacity(json.len() + 1);
     for character in json.chars() {
@@ -31,19 +34,19 @@ pub(crate) fn write_error(text: &str) -> io::Result<()> {
     anstream::stderr().lock().write_all(text.as_bytes())
 }
 
-/// Warns on standard error.
+/// Writes a warning to standard error.
 pub(crate) fn warn(text: &str) {
-    const WARNING: Style = anstyle::AnsiColor::Yellow.on_default().bold();
-    // Whoever closed standard error wants no warnings.
-    let _ = write_error(&format!("{} {}\n", paint(WARNING, "warning:"), plain(text)));
+    const WARNING_STYLE: Style = anstyle::AnsiColor::Yellow.on_default().bold();
+    // Fails only if standard error is closed.
+    let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), plain(text)));
 }
 
-/// Text in a style. Where there is no terminal the style is left out in the writing.
+/// Adds ANSI codes for a style. The writers remove them if the stream is not a terminal.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Text of a model or a tool without what would control the terminal.
+/// Removes control characters except newlines and tabs from the text of a model or a tool.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }

@@ -1,4 +1,4 @@
-//! The tools that the commands work with: the built-in ones and those of MCP servers.
+//! The tools of the commands: built-in tools and MCP servers.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,56 +12,57 @@ use haft_mcp::{McpConfig, McpSource};
 use haft_tools::{BuiltinConfig, builtin};
 
 use crate::{
-    failure::Failure,
+    error::CliError,
     spinner::Spinner,
     terminal::{self, plain},
 };
 
-/// Where tools come from besides the program itself.
+/// Options for additional tools.
 #[derive(Args)]
 pub(crate) struct ToolOptions {
-    /// Take the tools of these MCP servers, too: an `mcp.json` as editors write it.
+    /// Add the tools of the MCP servers in this `mcp.json`.
     #[arg(long, value_name = "FILE")]
     mcp: Option<PathBuf>,
 }
 
-/// The tools, and how the servers among their sources are doing.
+/// The tools, and the results of starting the MCP servers.
 pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
-    /// How many servers have tools.
-    serving: usize,
+    /// Number of servers that started.
+    started: usize,
     failed: Vec<SourceError>,
 }
 
 impl ToolOptions {
-    /// Starts the servers and waits for each, whether it comes up or not.
-    pub(crate) async fn open(&self) -> Result<Toolbox, Failure> {
+    /// Starts the servers and waits until each has started or failed.
+    pub(crate) async fn open(&self) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
-        let Some(path) = &self.mcp else { return Ok(Toolbox { tools, serving: 0, failed: Vec::new() }) };
-        let named = |error| Failure::of(&error).with_advice(Some("correct the file that --mcp names"));
+        let Some(path) = &self.mcp else { return Ok(Toolbox { tools, started: 0, failed: Vec::new() }) };
+        let config_error =
+            |error| CliError::from_error(&error).with_remedy(Some("correct the file of --mcp"));
         let servers: Vec<_> = McpConfig::from_path(path)
             .and_then(|config| config.start())
-            .map_err(named)?
+            .map_err(config_error)?
             .into_iter()
             .map(Arc::new)
             .collect();
         let failed = wait_for(&servers).await;
-        let serving = servers.len() - failed.len();
+        let started = servers.len() - failed.len();
         for server in servers {
             tools = tools.with_source(server);
         }
-        Ok(Toolbox { tools, serving, failed })
+        Ok(Toolbox { tools, started, failed })
     }
 }
 
 async fn wait_for(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
     let spinner = Spinner::new();
-    spinner.say("starting the MCP servers");
+    spinner.set_message("starting the MCP servers");
     join_all(servers.iter().map(|server| server.ready())).await.into_iter().filter_map(Result::err).collect()
 }
 
 impl Toolbox {
-    /// The tools on offer. What is withheld is told as a warning.
+    /// Lists the tools. Writes a warning for each tool that is withheld.
     pub(crate) async fn list(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
         let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
@@ -71,21 +72,21 @@ impl Toolbox {
         list
     }
 
-    /// Warns of servers that have failed while others serve. Fails when not one of them has come up.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.serving == 0 {
-            return self.check_all();
+    /// Writes a warning for each failed server. Fails if all configured servers have failed.
+    pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
+        if self.started == 0 {
+            return self.require_all_servers();
         }
         self.failed.iter().for_each(|failed| terminal::warn(&failed.to_string()));
         Ok(())
     }
 
-    /// Fails when a server has failed.
-    pub(crate) fn check_all(&self) -> Result<(), Failure> {
+    /// Fails if a server has failed.
+    pub(crate) fn require_all_servers(&self) -> Result<(), CliError> {
         if self.failed.is_empty() {
             return Ok(());
         }
         let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
-        Err(Failure::new(plain(&reasons.join("\n"))))
+        Err(CliError::new(plain(&reasons.join("\n"))))
     }
 }

@@ -1,4 +1,4 @@
-//! `haft tools`: what there is to call.
+//! `haft tools`: lists the tools.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -8,63 +8,66 @@ use haft_core::{ToolDefinition, schema::Property, toolset::ToolList};
 use serde_json::{Value, json};
 
 use crate::{
-    failure::Failure,
+    error::CliError,
     terminal::{self, paint, plain},
     toolbox::ToolOptions,
 };
 
-/// List the tools and what they take.
+/// List the tools and their arguments.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     tools: ToolOptions,
-    /// Write one JSON object a tool and line, with its schemas.
+    /// Write one JSON object per line and tool, with its schemas.
     #[arg(long)]
     json: bool,
-    /// Say what a model will miss instead: descriptions, choices, names. Fails when it misses something.
+    /// Check the definitions instead: report missing descriptions, vague names, and strings that
+    /// should be enums. Fails if there are findings.
     #[arg(long)]
     check: bool,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
     if arguments.check {
-        let is_well = check(&list, arguments.json)?;
-        toolbox.check_all()?;
-        return Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        let is_complete = check(&list, arguments.json)?;
+        toolbox.require_all_servers()?;
+        return Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     for tool in list.tools() {
         let definition = tool.definition();
         if arguments.json {
-            let json = serde_json::to_string(definition).map_err(|error| Failure::of(&error))?;
+            let json = serde_json::to_string(definition).map_err(|error| CliError::from_error(&error))?;
             terminal::write_json(&json)?;
         } else {
-            terminal::write(&for_people(definition))?;
+            terminal::write(&format_tool(definition))?;
         }
     }
-    toolbox.check_all()?;
+    toolbox.require_all_servers()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what a model will miss; whether that is nothing.
-fn check(list: &ToolList, json: bool) -> Result<bool, Failure> {
-    let advice = haft_middleware::advice(list);
-    for lack in &advice {
+/// Reports incomplete definitions. Returns `true` if there are none.
+fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
+    let findings = haft_middleware::lint(list);
+    for finding in &findings {
         if json {
-            let line = json!({"tool": lack.tool, "argument": lack.argument, "message": lack.to_string()});
+            let line =
+                json!({"tool": finding.tool, "argument": finding.argument, "message": finding.to_string()});
             terminal::write_json(&line.to_string())?;
         } else {
-            terminal::write(&format!("{}\n", plain(&lack.to_string())))?;
+            terminal::write(&format!("{}\n", plain(&finding.to_string())))?;
         }
     }
-    if !json && advice.is_empty() {
-        terminal::write(&format!("a model will miss nothing in the {} tools\n", list.len()))?;
+    if !json && findings.is_empty() {
+        terminal::write(&format!("{} tools checked, no findings\n", list.len()))?;
     }
-    Ok(advice.is_empty())
+    Ok(findings.is_empty())
 }
 
-fn for_people(definition: &ToolDefinition) -> String {
+/// Formats the name, the description and the arguments of a tool.
+fn format_tool(definition: &ToolDefinition) -> String {
     let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
     if let Some(deprecation) = definition.deprecated() {
         let _ = writeln!(text, "  {}", plain(&deprecation.to_string()));
@@ -73,12 +76,12 @@ fn for_people(definition: &ToolDefinition) -> String {
         let _ = writeln!(text, "  {line}");
     }
     for property in definition.input_schema().properties() {
-        text.push_str(&argument(&property));
+        text.push_str(&format_argument(&property));
     }
     text + "\n"
 }
 
-fn argument(property: &Property<'_>) -> String {
+fn format_argument(property: &Property<'_>) -> String {
     let default = property.schema.get("default").map(|default| format!(" = {default}")).unwrap_or_default();
     let optional = if property.required || !default.is_empty() { "" } else { "?" };
     let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -86,14 +89,14 @@ fn argument(property: &Property<'_>) -> String {
     let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();
     let dim = Style::new().dimmed();
     let name = plain(property.name);
-    let kind = paint(dim, &plain(&format!("{}{default}", kind(property.schema))));
-    format!("    {name}{optional}: {kind}{separator}{}\n", words.join(" "))
+    let value_type = paint(dim, &plain(&format!("{}{default}", type_name(property.schema))));
+    format!("    {name}{optional}: {value_type}{separator}{}\n", words.join(" "))
 }
 
-/// What a value is, in a word or a few.
-fn kind(schema: &Value) -> String {
-    if let Some(Value::Array(words)) = schema.get("enum") {
-        return words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+/// The type of a value, such as `string`, `integer | null` or the values of an enum.
+fn type_name(schema: &Value) -> String {
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        return values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
     }
     match schema.get("type") {
         Some(Value::String(name)) => name.clone(),

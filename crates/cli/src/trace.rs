@@ -1,4 +1,4 @@
-//! A run as people read it: a block for each thought, call, observation and answer.
+//! The output of a run as text: a block for each thought, call, observation and answer.
 
 use std::{
     fmt::Write as _,
@@ -18,25 +18,25 @@ use crate::{
     terminal::{paint, plain},
 };
 
-/// How wide the names of the blocks are.
-const MARGIN: usize = 13;
-/// How much of an observation is shown, in characters.
-const OBSERVATION: usize = 2_000;
+/// Width of the block names.
+const LABEL_WIDTH: usize = 13;
+/// Maximum length of an observation, in characters.
+const MAX_OBSERVATION: usize = 2_000;
 
 const THOUGHT: Style = Style::new().dimmed();
 const CALL: Style = AnsiColor::Cyan.on_default();
-const OBSERVED: Style = AnsiColor::Green.on_default();
+const OBSERVATION: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
 const ANSWER: Style = Style::new().bold();
 
-/// Writes a run for people, as it goes.
+/// Writes the events of a run as text while it proceeds.
 pub(crate) struct Trace {
     spinner: Spinner,
     thought: String,
-    /// What the model says: words before a call, or the answer. Which of them shows in what follows.
-    words: String,
+    /// Text of the current reply: a thought if a call follows, otherwise the answer.
+    text: String,
     started: Instant,
-    /// Whether it is told what the run cost.
+    /// Includes the cost in the summary.
     has_prices: bool,
 }
 
@@ -45,46 +45,46 @@ impl Trace {
         Self {
             spinner: Spinner::new(),
             thought: String::new(),
-            words: String::new(),
+            text: String::new(),
             started: Instant::now(),
             has_prices,
         }
     }
 
-    /// Tells of one event.
-    pub(crate) fn tell(&mut self, event: &RunEvent) -> io::Result<()> {
+    /// Writes an event.
+    pub(crate) fn write(&mut self, event: &RunEvent) -> io::Result<()> {
         match event {
             RunEvent::RequestStarted { request } => {
-                self.aloud()?;
-                self.spinner.say(format!("asking the model, request {request}"));
+                self.flush_text_as_thought()?;
+                self.spinner.set_message(format!("waiting for the model, request {request}"));
             }
             RunEvent::ThoughtDelta { text } => {
                 self.thought.push_str(text);
-                self.spinner.follow(&self.thought);
+                self.spinner.show_tail(&self.thought);
             }
             RunEvent::TextDelta { text } => {
-                self.words.push_str(text);
-                self.spinner.follow(&self.words);
+                self.text.push_str(text);
+                self.spinner.show_tail(&self.text);
             }
-            RunEvent::RequestFinished { .. } => self.thoughts()?,
+            RunEvent::RequestFinished { .. } => self.flush_thought()?,
             RunEvent::ReplyRefused { problem } => {
-                self.words.clear();
+                self.text.clear();
                 self.thought.clear();
-                self.block("refused", FAILED, problem, "")?;
+                self.block("rejected", FAILED, problem, "")?;
             }
             RunEvent::CallStarted { call } => {
-                self.aloud()?;
+                self.flush_text_as_thought()?;
                 self.block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
-                self.spinner.say(format!("calling {}", plain(&call.name)));
+                self.spinner.set_message(format!("calling {}", plain(&call.name)));
             }
             RunEvent::CallProgress { progress, .. } => {
                 if let Some(message) = &progress.message {
-                    self.spinner.follow(message);
+                    self.spinner.show_tail(message);
                 }
             }
             RunEvent::CallFinished { result } => self.observation(result)?,
             RunEvent::CallPending { pending } => {
-                self.block("waits", FAILED, &format!("{} waits for an answer", pending.call.name), "")?;
+                self.block("pending", FAILED, &format!("{} needs a decision", pending.call.name), "")?;
             }
             RunEvent::Done { output: RunOutput::Answer(answer) } => self.answer(answer)?,
             _ => {}
@@ -92,47 +92,48 @@ impl Trace {
         Ok(())
     }
 
-    fn thoughts(&mut self) -> io::Result<()> {
+    fn flush_thought(&mut self) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
         self.block("thought", THOUGHT, &thought, "")
     }
 
-    /// Words that were not the answer were thought aloud.
-    fn aloud(&mut self) -> io::Result<()> {
-        let words = std::mem::take(&mut self.words);
-        self.block("thought", THOUGHT, &words, "")
+    /// Writes the text of a reply that continues with a call or another request.
+    fn flush_text_as_thought(&mut self) -> io::Result<()> {
+        let text = std::mem::take(&mut self.text);
+        self.block("thought", THOUGHT, &text, "")
     }
 
     fn observation(&self, result: &ToolResult) -> io::Result<()> {
         for repair in &result.repairs {
             self.block("repair", THOUGHT, &repair.to_string(), &result.name)?;
         }
-        let style = if result.is_success() { OBSERVED } else { FAILED };
-        let note = format!("{}, {}", result.name, seconds(result.duration));
-        self.block("observation", style, &shortened(&result.model_text()), &note)
+        let style = if result.is_success() { OBSERVATION } else { FAILED };
+        let note = format!("{}, {}", result.name, format_duration(result.duration));
+        self.block("observation", style, &shorten(&result.model_text()), &note)
     }
 
     fn answer(&self, answer: &RunAnswer) -> io::Result<()> {
         self.block("answer", ANSWER, &answer.text, "")?;
-        let why = match answer.stop_reason {
-            StopReason::LimitReached => ", cut short by a limit",
-            StopReason::Tool => ", as a tool gave it",
-            StopReason::Refused => ", the model declined",
+        let reason = match answer.stop_reason {
+            StopReason::LimitReached => ", stopped at a limit",
+            StopReason::Tool => ", returned by a tool",
+            StopReason::Refused => ", refused by the model",
             _ => "",
         };
-        let cost = if self.has_prices { cost(answer.usage) } else { String::new() };
-        let summary = format!("{} · {}{cost}{why}", seconds(self.started.elapsed()), used(answer.usage));
+        let cost = if self.has_prices { format_cost(answer.usage) } else { String::new() };
+        let duration = format_duration(self.started.elapsed());
+        let summary = format!("{duration} · {}{cost}{reason}", format_usage(answer.usage));
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
     }
 
-    /// Writes a named block, its lines under each other, with a note behind it.
+    /// Writes a block: its name, the indented lines of its text, and a note in parentheses.
     fn block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
         let text = plain(text.trim());
         if text.is_empty() && note.is_empty() {
             return Ok(());
         }
-        let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:MARGIN$}", ""));
-        let mut block = format!("{}{lines}", paint(style, &format!("{name:MARGIN$}")));
+        let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:LABEL_WIDTH$}", ""));
+        let mut block = format!("{}{lines}", paint(style, &format!("{name:LABEL_WIDTH$}")));
         if !note.is_empty() {
             let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", plain(note))));
         }
@@ -140,26 +141,26 @@ impl Trace {
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(OBSERVATION) {
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_OBSERVATION) {
         None => text.to_owned(),
         Some((end, _)) => {
             let start = text.get(..end).unwrap_or(text);
-            format!("{start} … ({} characters in all)", text.chars().count())
+            format!("{start} … ({} characters in total)", text.chars().count())
         }
     }
 }
 
-fn used(usage: Usage) -> String {
+fn format_usage(usage: Usage) -> String {
     let requests = if usage.requests == 1 { "request" } else { "requests" };
     let Usage { requests: count, input_tokens, output_tokens, cached_input_tokens, .. } = usage;
     let cached =
         if cached_input_tokens > 0 { format!(" ({cached_input_tokens} cached)") } else { String::new() };
-    format!("{count} {requests} · {input_tokens} tokens read{cached}, {output_tokens} written")
+    format!("{count} {requests} · {input_tokens} input tokens{cached}, {output_tokens} output tokens")
 }
 
-/// What is known of it.
-fn cost(Usage { cost, priced, requests, .. }: Usage) -> String {
+/// Formats the cost. Requests without a known price are not included.
+fn format_cost(Usage { cost, priced, requests, .. }: Usage) -> String {
     match priced {
         0 => " · cost unknown: the model has no price".to_owned(),
         _ if priced >= requests => format!(" · cost {cost}"),
@@ -167,8 +168,8 @@ fn cost(Usage { cost, priced, requests, .. }: Usage) -> String {
     }
 }
 
-/// A duration in the unit that it is read best in.
-fn seconds(duration: Duration) -> String {
+/// Formats a duration in seconds, or in milliseconds below one second.
+fn format_duration(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.1} s"),
         seconds => format!("{:.1} ms", seconds * 1000.0),

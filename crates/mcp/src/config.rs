@@ -10,14 +10,22 @@ use serde_json::{Map, Value};
 
 use crate::{McpSource, StdioServer};
 
-/// The servers of an `mcp.json`, as editors write it.
+/// The servers of an `mcp.json` file, in the format that editors use.
 ///
-/// The root has `mcpServers`: an object of entries by name. An entry has `command`, `args`, `env` and `cwd`, or `url`
-/// and `headers`. In all their texts `${NAME}` stands for a variable of the environment, `${NAME:-default}` for one
-/// that may be missing or empty; a default may have variables in its turn. An entry with `"disabled": true` is left out. Keys
-/// that other programs put there are left alone.
+/// The root is an object with `mcpServers`, an object of entries by server name:
 ///
-/// The whole file is checked before anything is started.
+/// | key | meaning |
+/// |---|---|
+/// | `command`, `args`, `env`, `cwd` | a server that runs as a child process |
+/// | `url`, `headers` | an HTTP server; parsed, but [`start`](Self::start) rejects it |
+/// | `disabled` | `true` skips the entry |
+///
+/// Other keys are ignored.
+///
+/// Strings may contain environment variables, as `${NAME}` or `${NAME:-default}`. The default
+/// applies if the variable is undefined or empty, and may itself contain variables.
+///
+/// All entries are validated before any server is started.
 ///
 /// # Examples
 ///
@@ -25,7 +33,11 @@ use crate::{McpSource, StdioServer};
 /// use haft_mcp::McpConfig;
 ///
 /// let config = McpConfig::from_json(
-///     r#"{"mcpServers": {"clock": {"command": "mcp-server-time", "env": {"TZ": "${NO_SUCH_ZONE:-UTC}"}}}}"#,
+///     r#"{
+///         "mcpServers": {
+///             "clock": { "command": "mcp-server-time", "env": { "TZ": "${NO_SUCH_ZONE:-UTC}" } }
+///         }
+///     }"#,
 /// )?;
 /// assert_eq!(config.names().collect::<Vec<_>>(), ["clock"]);
 /// # Ok::<(), haft_mcp::McpConfigError>(())
@@ -36,115 +48,117 @@ pub struct McpConfig {
     servers: Vec<(String, ServerConfig)>,
 }
 
-/// How one server is reached.
+/// The configuration of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerConfig {
-    /// It is started as a child process.
+    /// A child process.
     Stdio(StdioServer),
-    /// It is somewhere else.
+    /// A server at a URL. Not supported by [`McpConfig::start`] yet.
     Http(HttpServer),
 }
 
-/// A server behind a URL.
+/// A server at a URL.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpServer {
-    /// Where it is.
+    /// The URL of the MCP endpoint.
     pub url: String,
-    /// What is sent with every request.
+    /// HTTP headers of every request.
     pub headers: BTreeMap<String, String>,
 }
 
-/// Why an `mcp.json` cannot be used.
+/// An unreadable or invalid `mcp.json`.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", .path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
 pub struct McpConfigError {
-    /// The file, if it was one.
+    /// The path, if the configuration was read from a file.
     pub path: Option<PathBuf>,
-    /// What is wrong.
+    /// The cause.
     pub problem: McpConfigProblem,
 }
 
-/// What is wrong with an `mcp.json`.
+/// The cause of an [`McpConfigError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpConfigProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(io::Error),
-    /// It is not JSON. The text says the line and the column.
+    /// The file is not valid JSON. The message has line and column.
     #[error("not JSON: {0}")]
     Syntax(serde_json::Error),
-    /// The root is not what it should be.
+    /// The root has no object `mcpServers`.
     #[error("the root must be an object with \"mcpServers\", an object of servers by name; {0}")]
     Root(String),
-    /// An entry is not what it should be.
+    /// An entry is invalid.
     #[error("server \"{name}\": {reason}")]
     Entry {
-        /// The entry's name.
+        /// The name of the entry.
         name: String,
-        /// What is wrong with it, and what to do.
+        /// The cause, without values of the file, since these may be secrets.
         reason: String,
     },
 }
 
 impl McpConfig {
-    /// Reads a file.
+    /// Reads a file. Variables are looked up in the environment of this process.
     ///
     /// # Errors
     ///
-    /// Fails when the file cannot be read, and as [`from_json`](Self::from_json).
+    /// Fails if the file cannot be read, and in the same cases as [`from_json`](Self::from_json).
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
-        let of_file = |problem| McpConfigError { path: Some(path.to_owned()), problem };
-        let text = fs::read_to_string(path).map_err(|error| of_file(McpConfigProblem::Read(error)))?;
-        let servers = read(&text, &|name| env::var(name).ok()).map_err(of_file)?;
+        let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
+        let text = fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Read(error)))?;
+        let servers = parse(&text, &|name| env::var(name).ok()).map_err(with_path)?;
         Ok(Self { path: Some(path.to_owned()), servers })
     }
 
-    /// Reads text; variables are those of this process.
+    /// Parses JSON text. Variables are looked up in the environment of this process.
     ///
     /// # Errors
     ///
-    /// Fails on what is not JSON, a root without `mcpServers`, and an entry that has neither `command` nor `url`, or
-    /// both, or something of the wrong type, or names a variable that is not defined. The error names the entry.
+    /// Fails if the text is not JSON or has no `mcpServers`. Also fails if an entry has neither or
+    /// both of `command` and `url`, a value of the wrong type, or an undefined variable. The error
+    /// has the name of the entry.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with(text, |name| env::var(name).ok())
     }
 
-    /// Reads text; variables are what `lookup` knows, such as a store of secrets.
+    /// Parses JSON text. Variables are looked up with `lookup`, for example in a secret store.
     ///
     /// # Errors
     ///
-    /// As [`from_json`](Self::from_json).
+    /// Fails in the same cases as [`from_json`](Self::from_json).
     pub fn from_json_with(
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, McpConfigError> {
-        let servers = read(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })?;
+        let servers = parse(text, &lookup).map_err(|problem| McpConfigError { path: None, problem })?;
         Ok(Self { path: None, servers })
     }
 
-    /// The servers with their names, in the order of the file.
+    /// Returns the names and configurations of the servers, in file order.
     pub fn servers(&self) -> impl Iterator<Item = (&str, &ServerConfig)> {
         self.servers.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// The names of the servers, in the order of the file.
+    /// Returns the names of the servers, in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Starts every server in the background, as [`McpSource::start`] does.
+    /// Starts all servers in the background. See [`McpSource::start`].
     ///
     /// # Errors
     ///
-    /// Fails before anything is started when a server is behind a `url`: those are not supported yet.
+    /// Fails if an entry has a `url`, which is not supported yet. In that case, no server is
+    /// started.
     pub fn start(&self) -> Result<Vec<McpSource>, McpConfigError> {
         let servers = self.servers().map(|(name, server)| match server {
             ServerConfig::Stdio(server) => Ok((name, server)),
-            ServerConfig::Http(_) => Err(entry_error(name, "servers behind a \"url\" are not supported yet")),
+            ServerConfig::Http(_) => Err(entry_error(name, "servers with a \"url\" are not supported yet")),
         });
         let servers: Vec<_> = servers
             .collect::<Result<_, _>>()
@@ -155,27 +169,27 @@ impl McpConfig {
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn read(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
+fn parse(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
     let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::Syntax)?;
     let Value::Object(root) = root else {
-        return Err(McpConfigProblem::Root(format!("this is {}", kind(&root))));
+        return Err(McpConfigProblem::Root(format!("the root is {}", kind(&root))));
     };
     let servers = match root.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
-        Some(other) => return Err(McpConfigProblem::Root(format!("here \"mcpServers\" is {}", kind(other)))),
-        None => return Err(McpConfigProblem::Root(format!("this has {}", keys(&root)))),
+        Some(other) => return Err(McpConfigProblem::Root(format!("\"mcpServers\" is {}", kind(other)))),
+        None => return Err(McpConfigProblem::Root(format!("the root has {}", keys(&root)))),
     };
     let servers = servers.iter().filter(|(_, entry)| entry.get("disabled") != Some(&Value::Bool(true)));
     let servers = servers.map(|(name, entry)| {
-        let server = read_entry(entry, lookup).map_err(|reason| entry_error(name, reason))?;
+        let server = parse_entry(entry, lookup).map_err(|reason| entry_error(name, reason))?;
         Ok((name.clone(), server))
     });
     servers.collect()
 }
 
-fn read_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String> {
+fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String> {
     let Value::Object(fields) = entry else {
-        return Err(format!("it must be an object with \"command\" or \"url\", not {}", kind(entry)));
+        return Err(format!("the entry must be an object with \"command\" or \"url\", not {}", kind(entry)));
     };
     let entry = Entry { fields, lookup };
     match (entry.text("command")?, entry.text("url")?) {
@@ -185,18 +199,19 @@ fn read_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String>
             server.env = entry.map("env")?;
             server.cwd = entry.text("cwd")?.map(PathBuf::from);
             if server.command.trim().is_empty() {
-                return Err("its \"command\" is empty".to_owned());
+                return Err("\"command\" is empty".to_owned());
             }
             Ok(ServerConfig::Stdio(server))
         }
         (None, Some(url)) => Ok(ServerConfig::Http(HttpServer { url, headers: entry.map("headers")? })),
-        (None, None) => Err("it has neither \"command\" nor \"url\": give it one".to_owned()),
-        (Some(_), Some(_)) => Err("it has both \"command\" and \"url\": take one away".to_owned()),
+        (None, None) => Err("neither \"command\" nor \"url\": add one of them".to_owned()),
+        (Some(_), Some(_)) => Err("both \"command\" and \"url\": remove one of them".to_owned()),
     }
 }
 
-/// The fields of an entry, with variables in their places; null is none. Errors say where something is wrong and
-/// quote no value, which may be a secret.
+/// A reader for the keys of an entry. Expands variables, and treats `null` as absent.
+///
+/// Errors contain the key but not the value, which may be a secret.
 struct Entry<'a> {
     fields: &'a Map<String, Value>,
     lookup: Lookup<'a>,
@@ -204,19 +219,19 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn text(&self, key: &str) -> Result<Option<String>, String> {
-        let text = |value| self.expand(value, || format!("its \"{key}\""));
+        let text = |value| self.expand(value, || format!("\"{key}\""));
         self.present(key).map(text).transpose()
     }
 
     fn list(&self, key: &str) -> Result<Vec<String>, String> {
-        let place = |index| format!("number {} of its \"{key}\"", index + 1);
+        let path = |index| format!("item {} of \"{key}\"", index + 1);
         match self.present(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(values)) => {
                 let texts = values.iter().enumerate();
-                texts.map(|(index, value)| self.expand(value, || place(index))).collect()
+                texts.map(|(index, value)| self.expand(value, || path(index))).collect()
             }
-            Some(other) => Err(format!("its \"{key}\" must be a list of strings, not {}", kind(other))),
+            Some(other) => Err(format!("\"{key}\" must be a list of strings, not {}", kind(other))),
         }
     }
 
@@ -225,12 +240,12 @@ impl Entry<'_> {
             None => Ok(BTreeMap::new()),
             Some(Value::Object(values)) => {
                 let texts = values.iter().map(|(name, value)| {
-                    let text = self.expand(value, || format!("\"{name}\" of its \"{key}\""))?;
+                    let text = self.expand(value, || format!("\"{name}\" of \"{key}\""))?;
                     Ok((name.clone(), text))
                 });
                 texts.collect()
             }
-            Some(other) => Err(format!("its \"{key}\" must be an object of strings, not {}", kind(other))),
+            Some(other) => Err(format!("\"{key}\" must be an object of strings, not {}", kind(other))),
         }
     }
 
@@ -238,10 +253,10 @@ impl Entry<'_> {
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
-    fn expand(&self, value: &Value, place: impl Fn() -> String) -> Result<String, String> {
+    fn expand(&self, value: &Value, path: impl Fn() -> String) -> Result<String, String> {
         let text =
-            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", place(), kind(value)))?;
-        expand::expand(text, self.lookup).map_err(|reason| format!("{}: {reason}", place()))
+            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", path(), kind(value)))?;
+        expand::expand(text, self.lookup).map_err(|reason| format!("{}: {reason}", path()))
     }
 }
 
@@ -262,12 +277,12 @@ fn kind(value: &Value) -> &'static str {
 
 fn keys(object: &Map<String, Value>) -> String {
     if object.is_empty() {
-        return "nothing".to_owned();
+        return "no keys".to_owned();
     }
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Without what may be a secret: the values of the headers, and the URL but for its origin.
+/// Omits possible secrets: the values of the headers, and all of the URL except its origin.
 impl std::fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();

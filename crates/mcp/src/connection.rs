@@ -1,4 +1,4 @@
-//! One connection: requests with a deadline that are cancelled when nobody waits for them any more.
+//! Requests to a server, with an idle timeout and cancellation on drop.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
@@ -15,119 +15,127 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::wire::{self, Notices};
+use crate::transport::{self, ServerEvents};
 
-/// How long it may take after a request that could not be sent until the connection is known to be closed.
-const LOSS_NOTICED: Duration = Duration::from_millis(500);
+/// Maximum time from a failed write until the end of the server's output is detected.
+const CLOSE_DETECTION: Duration = Duration::from_millis(500);
 
-/// A server that can be asked. Cheap to clone.
+/// A connection to a server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    heard: Option<Heard>,
+    monitor: Option<Monitor>,
 }
 
-/// What is known of a connection whose wire is ours.
+/// Transport state, available if the connection uses our own transport.
 #[derive(Clone)]
-struct Heard {
-    notices: Arc<Notices>,
+struct Monitor {
+    events: Arc<ServerEvents>,
     idle_timeout: Duration,
 }
 
-/// Why a request has no result.
+/// The error of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The server never read it.
+    /// The connection closed before the request was written. A retry is safe.
     #[error("the connection is closed")]
     NotSent,
-    /// The server may have read it; its answer will not come.
+    /// The connection closed before the response. The server may have processed the request.
     #[error("the connection was lost")]
     Lost,
-    #[error("the server said nothing for {} s", .0.as_secs_f32())]
-    Silent(Duration),
-    #[error("{} (code {}){}", .0.message, .0.code.0, details(.0))]
-    Refused(ErrorData),
+    /// Neither a response nor a progress notification arrived in time.
+    #[error("no message from the server for {} s", .0.as_secs_f32())]
+    IdleTimeout(Duration),
+    /// A JSON-RPC error response.
+    #[error("{} (code {}){}", .0.message, .0.code.0, error_data(.0))]
+    Rejected(ErrorData),
+    /// A response that rmcp could not process.
     #[error("{0}")]
-    Unreadable(String),
+    InvalidResponse(String),
 }
 
 impl Connection {
-    /// A connection over our own wire.
-    pub(crate) fn new(peer: Peer<RoleClient>, notices: Arc<Notices>, idle_timeout: Duration) -> Self {
-        Self { peer, heard: Some(Heard { notices, idle_timeout }) }
+    /// Creates a connection that uses our own transport.
+    pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, idle_timeout: Duration) -> Self {
+        Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
     }
 
-    /// A connection that somebody else made. Its progress is not heard here, so that silence has no deadline;
-    /// the call as a whole has one.
-    pub(crate) fn foreign(peer: Peer<RoleClient>) -> Self {
-        Self { peer, heard: None }
+    /// Wraps a connection that the caller owns.
+    ///
+    /// Progress notifications are not available, so only the absolute deadline of a call applies,
+    /// not the idle timeout.
+    pub(crate) fn external(peer: Peer<RoleClient>) -> Self {
+        Self { peer, monitor: None }
     }
 
-    /// Whether nothing can be asked any more.
     pub(crate) fn is_closed(&self) -> bool {
-        let ended = self.heard.as_ref().is_some_and(|heard| heard.notices.ended.is_cancelled());
-        ended || self.peer.is_transport_closed()
+        let closed = self.monitor.as_ref().is_some_and(|monitor| monitor.events.closed.is_cancelled());
+        closed || self.peer.is_transport_closed()
     }
 
-    /// Waits until it is known that the connection is closed, after a request that could not be sent.
-    pub(crate) async fn lost(&self) {
-        if let Some(heard) = &self.heard {
-            let _ = timeout(LOSS_NOTICED, heard.notices.ended.cancelled()).await;
+    /// Waits up to 500 ms until [`is_closed`](Self::is_closed) is `true`.
+    ///
+    /// After a failed write, the end of the server's output may be detected a moment later.
+    pub(crate) async fn wait_until_closed(&self) {
+        if let Some(monitor) = &self.monitor {
+            let _ = timeout(CLOSE_DETECTION, monitor.events.closed.cancelled()).await;
         }
     }
 
-    /// Sends a request and waits for its result, as the server wrote it.
+    /// Sends a request and returns the result as JSON. Progress is passed to `report`.
     ///
-    /// Dropping the future tells the server that the result is not wanted any more.
+    /// # Cancellation
+    ///
+    /// Dropping the future sends `notifications/cancelled`.
     pub(crate) async fn request(
         &self,
         mut request: ClientRequest,
         mut report: impl FnMut(Progress),
     ) -> Result<Value, RequestError> {
-        let mut reports = self.heard.as_ref().map(|_| wire::subscribe(&mut request));
+        let mut reports = self.monitor.as_ref().map(|_| transport::subscribe(&mut request));
         let handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|_closed| RequestError::NotSent)?;
-        let idle_timeout = self.heard.as_ref().map(|heard| heard.idle_timeout);
-        let mut pending = Pending(Some(handle));
-        let mut silence = pin!(sleep(idle_timeout.unwrap_or_default()));
+        let idle_timeout = self.monitor.as_ref().map(|monitor| monitor.idle_timeout);
+        let mut request = CancelOnDrop(Some(handle));
+        let mut idle = pin!(sleep(idle_timeout.unwrap_or_default()));
         loop {
             tokio::select! {
                 biased;
                 progress = next_report(&mut reports) => {
                     report(progress);
-                    silence.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
+                    idle.as_mut().reset(Instant::now() + idle_timeout.unwrap_or_default());
                 }
-                answer = pending.answer() => return self.read(answer),
-                () = &mut silence, if idle_timeout.is_some() => {
-                    return Err(RequestError::Silent(idle_timeout.unwrap_or_default()));
+                response = request.response() => return self.parse(response),
+                () = &mut idle, if idle_timeout.is_some() => {
+                    return Err(RequestError::IdleTimeout(idle_timeout.unwrap_or_default()));
                 }
             }
         }
     }
 
-    fn read(&self, answer: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
-        let unreadable = |error: &dyn fmt::Display| RequestError::Unreadable(error.to_string());
-        match answer {
-            Ok(result) => serde_json::to_value(result).map_err(|error| unreadable(&error)),
-            Err(ServiceError::McpError(error)) => Err(RequestError::Refused(error)),
-            // Our own wire means that no whole message was written. Another may mean that it could not read what
-            // came back, as HTTP does.
-            Err(ServiceError::TransportSend(_)) if self.heard.is_some() => Err(RequestError::NotSent),
+    fn parse(&self, response: Result<ServerResult, ServiceError>) -> Result<Value, RequestError> {
+        let invalid = |error: &dyn fmt::Display| RequestError::InvalidResponse(error.to_string());
+        match response {
+            Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),
+            Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
+            // With our own transport, no complete message was written. The HTTP transport of rmcp
+            // also returns this error if the request was sent but the response could not be read.
+            Err(ServiceError::TransportSend(_)) if self.monitor.is_some() => Err(RequestError::NotSent),
             Err(
                 ServiceError::TransportSend(_)
                 | ServiceError::TransportClosed
                 | ServiceError::Cancelled { .. },
             ) => Err(RequestError::Lost),
-            Err(other) => Err(unreadable(&other)),
+            Err(other) => Err(invalid(&other)),
         }
     }
 }
 
-/// What a server says of an error besides.
-fn details(error: &ErrorData) -> String {
+/// Formats the `data` of a JSON-RPC error.
+fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
 
@@ -140,25 +148,25 @@ async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress
     future::pending().await
 }
 
-/// A request under way; the server is told when it is dropped before its answer.
-struct Pending(Option<RequestHandle<RoleClient>>);
+/// An open request. Dropping it before the response sends `notifications/cancelled`.
+struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 
-impl Pending {
-    async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
+impl CancelOnDrop {
+    async fn response(&mut self) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
-        let answer = (&mut handle.rx).await;
+        let response = (&mut handle.rx).await;
         self.0 = None;
-        answer.unwrap_or(Err(ServiceError::TransportClosed))
+        response.unwrap_or(Err(ServiceError::TransportClosed))
     }
 }
 
-impl Drop for Pending {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            // It ends when the notice is written, or with the connection.
-            runtime.spawn(handle.cancel(Some("the caller does not wait any more".to_owned())));
+            // The task ends when the notification is written or the connection closes.
+            runtime.spawn(handle.cancel(Some("the caller dropped the request".to_owned())));
         }
     }
 }

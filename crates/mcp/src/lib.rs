@@ -2,7 +2,7 @@
 
 mod config;
 mod connection;
-mod link;
+mod connection_handle;
 mod listing;
 mod metadata;
 mod process;
@@ -12,10 +12,10 @@ mod session;
 mod source;
 mod stdio;
 mod tool;
-mod wire;
+mod transport;
 
 pub use config::{HttpServer, McpConfig, McpConfigError, McpConfigProblem, ServerConfig};
-pub use link::ConnectionLost;
+pub use connection_handle::NotConnected;
 pub use server::{ServeError, serve, serve_stdio};
 pub use source::McpSource;
 pub use stdio::StdioServer;

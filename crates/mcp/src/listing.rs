@@ -1,4 +1,4 @@
-//! Reads a server's list of tools, tool by tool: a bad one costs itself only.
+//! The tool list of a server. An invalid tool is skipped with a diagnostic.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -14,99 +14,102 @@ use tokio::time::timeout;
 
 use crate::{
     connection::{Connection, RequestError},
-    link::Link,
+    connection_handle::ConnectionHandle,
     tool::McpTool,
 };
 
-/// Length of an excerpt of an invalid schema, in bytes.
+/// Maximum length of a quoted schema, in bytes.
 const EXCERPT: usize = 60;
 
-/// A list as the server wrote it, and what was made of it.
+/// A `tools/list` result.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    written: Vec<Value>,
+    /// The tools as JSON, to detect changes.
+    json: Vec<Value>,
     pub(crate) tools: ToolList,
 }
 
 impl Listing {
-    /// Asks for the list. When it is what it was before, the answer is the same snapshot.
-    pub(crate) async fn read(
+    /// Fetches all pages. If nothing has changed, `tools` is the snapshot of `previous`.
+    pub(crate) async fn fetch(
         connection: &Connection,
-        link: &Link,
-        before: Option<&Self>,
-        bounds: Bounds,
+        handle: &ConnectionHandle,
+        previous: Option<&Self>,
+        limits: ListLimits,
     ) -> Result<Self, ListError> {
-        let written = timeout(bounds.timeout, read_pages(connection, bounds.pages))
+        let json = timeout(limits.timeout, fetch_pages(connection, limits.pages))
             .await
-            .map_err(|_| ListError::TimedOut(bounds.timeout))??;
-        Ok(match before {
-            Some(before) if before.written == written => before.clone(),
+            .map_err(|_| ListError::TimedOut(limits.timeout))??;
+        Ok(match previous {
+            Some(previous) if previous.json == json => previous.clone(),
             _ => {
-                let tools = tool_list(&written, link);
-                Self { written, tools }
+                let tools = tool_list(&json, handle);
+                Self { json, tools }
             }
         })
     }
 }
 
-/// How long a list may take and be.
+/// Limits of a tool list.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ListLimits {
+    /// Maximum time for all pages together.
     pub(crate) timeout: Duration,
+    /// Maximum number of pages.
     pub(crate) pages: usize,
 }
 
-impl Default for Bounds {
+impl Default for ListLimits {
     fn default() -> Self {
         Self { timeout: limits::LIST_TIMEOUT, pages: limits::LIST_PAGES }
     }
 }
 
-/// Why there is no list.
+/// The error of [`Listing::fetch`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
-    #[error("it did not list its tools within {0:?}")]
+    #[error("the server did not list its tools within {0:?}")]
     TimedOut(Duration),
-    #[error("it does not list its tools: {0}")]
+    #[error("cannot list the tools: {0}")]
     Request(#[from] RequestError),
-    #[error("its list of tools cannot be read: {0}")]
+    #[error("invalid tool list: {0}")]
     Malformed(&'static str),
-    #[error("its list of tools comes back to the page {0:?}")]
-    Circular(String),
-    #[error("its list of tools has more than {0} pages")]
-    TooLong(usize),
+    #[error("invalid tool list: the cursor {0:?} is repeated")]
+    RepeatedCursor(String),
+    #[error("the tool list has more than {0} pages")]
+    TooManyPages(usize),
 }
 
-async fn read_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>, ListError> {
+async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>, ListError> {
     let mut tools = Vec::new();
     let mut seen = HashSet::new();
     let mut cursor: Option<String> = None;
     for _ in 0..limit {
-        let mut page = match read_page(connection, cursor.take()).await {
-            // A server that has no tools at all need not know the question.
-            Err(RequestError::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+        let mut page = match fetch_page(connection, cursor.take()).await {
+            // A server without tools does not have to implement `tools/list`.
+            Err(RequestError::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 return Ok(tools);
             }
             page => page?,
         };
         match page.get_mut("tools").map(Value::take) {
             Some(Value::Array(page)) => tools.extend(page),
-            _ => return Err(ListError::Malformed("a page has no list \"tools\"")),
+            _ => return Err(ListError::Malformed("a page has no array `tools`")),
         }
         match page.get_mut("nextCursor").map(Value::take) {
             None | Some(Value::Null) => return Ok(tools),
-            Some(Value::String(next)) if seen.contains(&next) => return Err(ListError::Circular(next)),
+            Some(Value::String(next)) if seen.contains(&next) => return Err(ListError::RepeatedCursor(next)),
             Some(Value::String(next)) => {
                 seen.insert(next.clone());
                 cursor = Some(next);
             }
-            Some(_) => return Err(ListError::Malformed("a \"nextCursor\" is no string")),
+            Some(_) => return Err(ListError::Malformed("`nextCursor` is not a string")),
         }
     }
-    Err(ListError::TooLong(limit))
+    Err(ListError::TooManyPages(limit))
 }
 
-async fn read_page(connection: &Connection, cursor: Option<String>) -> Result<Value, RequestError> {
+async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<Value, RequestError> {
     let request = match cursor {
         Some(_) => ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor)),
         None => ListToolsRequest::default(),
@@ -114,19 +117,19 @@ async fn read_page(connection: &Connection, cursor: Option<String>) -> Result<Va
     connection.request(ClientRequest::ListToolsRequest(request), |_progress| {}).await
 }
 
-fn tool_list(written: &[Value], link: &Link) -> ToolList {
-    let label = link.label();
+fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
+    let label = handle.label();
     let mut tools = Vec::new();
     let mut diagnostics = Vec::new();
-    for (place, tool) in written.iter().enumerate() {
+    for (index, tool) in json.iter().enumerate() {
         match definition(tool) {
-            Ok((foreign_name, definition)) => {
-                let tool = McpTool::new(definition, foreign_name.to_owned(), link.clone());
+            Ok((original_name, definition)) => {
+                let tool = McpTool::new(definition, original_name.to_owned(), handle.clone());
                 tools.push((label, Arc::new(tool) as _));
             }
             Err(reason) => {
                 let name = tool.get("name").and_then(Value::as_str);
-                let tool = name.map_or_else(|| format!("number {}", place + 1), str::to_owned);
+                let tool = name.map_or_else(|| format!("number {}", index + 1), str::to_owned);
                 diagnostics.push(Diagnostic::Quarantined { tool, source_label: label.to_owned(), reason });
             }
         }
@@ -134,28 +137,32 @@ fn tool_list(written: &[Value], link: &Link) -> ToolList {
     ToolList::gather(tools, diagnostics)
 }
 
-/// Reads a tool's definition, and its name at the server.
+/// Parses an entry of a tool list. Returns the original name and the definition.
+///
+/// # Errors
+///
+/// Returns the reason for the diagnostic.
 pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
-    let foreign_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-    let foreign_name = foreign_name.ok_or("it has no name")?;
+    let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+    let original_name = original_name.ok_or("no `name`")?;
     let input_schema = match tool.get("inputSchema") {
         Some(schema @ Value::Object(_)) => Schema::arguments(schema.clone()),
         Some(other) => {
             return Err(format!(
-                "its inputSchema is no schema but {}",
+                "`inputSchema` must be an object, not {}",
                 truncate(&other.to_string(), EXCERPT)
             ));
         }
-        None => return Err("it has no inputSchema".to_owned()),
+        None => return Err("no `inputSchema`".to_owned()),
     };
-    let input_schema = input_schema.map_err(|error| format!("its inputSchema: {error}"))?;
-    let text = |holder: &Value, key| holder.get(key).and_then(Value::as_str).map(str::to_owned);
-    let mut definition = ToolDefinition::new(ToolName::from_foreign(foreign_name), input_schema)
+    let input_schema = input_schema.map_err(|error| format!("`inputSchema`: {error}"))?;
+    let text = |object: &Value, key| object.get(key).and_then(Value::as_str).map(str::to_owned);
+    let mut definition = ToolDefinition::new(ToolName::from_foreign(original_name), input_schema)
         .with_description(text(tool, "description").unwrap_or_default());
     match tool.get("outputSchema") {
         None | Some(Value::Null) => {}
         Some(schema) => {
-            let schema = Schema::new(schema.clone()).map_err(|error| format!("its outputSchema: {error}"))?;
+            let schema = Schema::new(schema.clone()).map_err(|error| format!("`outputSchema`: {error}"))?;
             definition = definition.with_output_schema(schema);
         }
     }
@@ -163,7 +170,7 @@ pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String>
     if let Some(title) = text(tool, "title").or_else(|| text(hints, "title")) {
         definition = definition.with_title(title);
     }
-    Ok((foreign_name, definition.with_annotations(annotations(hints)).with_metadata(metadata(tool))))
+    Ok((original_name, definition.with_annotations(annotations(hints)).with_metadata(metadata(tool))))
 }
 
 fn annotations(hints: &Value) -> Annotations {

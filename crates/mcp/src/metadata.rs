@@ -1,52 +1,55 @@
-//! What comes with a result besides what is read: where it is kept, and how it is written again.
+//! The mapping of `_meta`, `annotations` and other extra fields of a result to
+//! [`ToolOutput::metadata`].
 //!
-//! In the metadata of an output, `_meta` is that of the result. `content` is a list of what single pieces hold
-//! besides, such as `annotations` and `_meta`; the `index` of each counts the pieces of content.
+//! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with the extra
+//! fields of content blocks. The `index` of an entry is the index of its block in the content.
+//!
+//! [`ToolOutput::metadata`]: haft_core::ToolOutput::metadata
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-const RESULT: &str = "_meta";
+const META: &str = "_meta";
 const CONTENT: &str = "content";
 const INDEX: &str = "index";
 
-/// What the block at an index holds besides, unless that is nothing.
-pub(crate) fn of_block(index: usize, rest: Map<String, Value>) -> Option<Value> {
-    let mut rest: Map<_, _> = rest.into_iter().filter(|(_, value)| !value.is_null()).collect();
-    if rest.is_empty() {
+/// Builds the entry of a content block. Returns `None` if the block has no extra fields.
+pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Value> {
+    let mut entry: Map<_, _> = extra.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    if entry.is_empty() {
         return None;
     }
-    rest.insert(INDEX.to_owned(), index.into());
-    Some(Value::Object(rest))
+    entry.insert(INDEX.to_owned(), index.into());
+    Some(Value::Object(entry))
 }
 
-/// The metadata of an output.
-pub(crate) fn of_result(meta: Option<Value>, blocks: Vec<Value>) -> BTreeMap<String, Value> {
+/// Builds the metadata of an output.
+pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
-    let blocks = Some(blocks).filter(|blocks| !blocks.is_empty()).map(Value::Array);
-    [(RESULT, meta), (CONTENT, blocks)]
+    let entries = Some(entries).filter(|entries| !entries.is_empty()).map(Value::Array);
+    [(META, meta), (CONTENT, entries)]
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect()
 }
 
-/// The `_meta` of a result.
-pub(crate) fn result(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
-    metadata.remove(RESULT)
+/// Removes and returns the `_meta` of the result.
+pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
+    metadata.remove(META)
 }
 
-/// What single pieces hold besides, with the index of each.
-pub(crate) fn blocks(
+/// Removes the entries of the content blocks. Returns their indices and extra fields.
+pub(crate) fn take_block_entries(
     metadata: &mut BTreeMap<String, Value>,
 ) -> impl Iterator<Item = (usize, Map<String, Value>)> {
-    let blocks = match metadata.remove(CONTENT) {
-        Some(Value::Array(blocks)) => blocks,
+    let entries = match metadata.remove(CONTENT) {
+        Some(Value::Array(entries)) => entries,
         _ => Vec::new(),
     };
-    blocks.into_iter().filter_map(|block| {
-        let Value::Object(mut block) = block else { return None };
-        let index = block.remove(INDEX)?.as_u64()?;
-        Some((usize::try_from(index).ok()?, block))
+    entries.into_iter().filter_map(|entry| {
+        let Value::Object(mut extra) = entry else { return None };
+        let index = extra.remove(INDEX)?.as_u64()?;
+        Some((usize::try_from(index).ok()?, extra))
     })
 }

@@ -1,4 +1,4 @@
-//! A server's processes: one group, which ends with its owner.
+//! The process group of a server. It ends when its owner drops it, exits or crashes.
 
 mod stderr;
 
@@ -13,88 +13,91 @@ use tokio::{
 use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
-/// How long a server is given to end by itself when its input closes, and again when it is told to end.
+/// Grace period after the input is closed, and again after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Ends its group when its input does: when the owner is done, panics, is killed, or crashes.
+/// A shell script that terminates its process group when its standard input closes.
 ///
-/// It leads the group, so that the group's id stays taken for as long as this process has not been waited for,
-/// also when the server is long gone. It ignores what it tells the others.
-const KEEPER: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
+/// The input closes when the owner drops it, exits, panics or is killed. The watchdog is the group
+/// leader, so the group id cannot be reused until the watchdog is reaped, even if the server exited
+/// long before. It ignores `SIGTERM`, which it sends to its own group.
+const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
-/// A server with whatever it starts: a process group that ends when this is dropped.
+/// The processes of a server and its descendants. Dropping the group terminates them.
 ///
-/// A process that leaves the group (`setsid`) is out of reach.
-pub(crate) struct Group {
-    keeper: Child,
+/// A process that leaves the group with `setsid` is not terminated.
+pub(crate) struct ProcessGroup {
+    watchdog: Child,
     server: Child,
     id: Pid,
-    ended: bool,
+    is_reaped: bool,
 }
 
-/// The streams of a server.
-pub(crate) struct Streams {
+/// The standard streams of a server.
+pub(crate) struct StdioStreams {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: StderrTail,
 }
 
-impl Group {
-    pub(crate) fn spawn(server: &StdioServer) -> io::Result<(Self, Streams)> {
+impl ProcessGroup {
+    pub(crate) fn spawn(server: &StdioServer) -> io::Result<(Self, StdioStreams)> {
         let mut command = command(server)?;
-        let (keeper, id) = spawn_keeper()?;
+        let (watchdog, id) = spawn_watchdog()?;
         let mut server = command.process_group(id.as_raw_nonzero().get()).spawn()?;
         let streams = (server.stdin.take(), server.stdout.take(), server.stderr.take());
-        let group = Self { keeper, server, id, ended: false };
+        let group = Self { watchdog, server, id, is_reaped: false };
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
             return Err(io::Error::other("the server has no standard streams"));
         };
-        Ok((group, Streams { stdin, stdout, stderr: StderrTail::read(stderr) }))
+        Ok((group, StdioStreams { stdin, stdout, stderr: StderrTail::read(stderr) }))
     }
 
-    /// Waits until the server ends by itself.
+    /// Waits until the server exits.
     pub(crate) async fn exited(&mut self) -> io::Result<ExitStatus> {
         self.server.wait().await
     }
 
-    /// Ends the group, in peace where that is possible. The server's input must be closed, or close soon.
-    pub(crate) async fn end(mut self) {
+    /// Terminates the group: waits, then sends `SIGTERM`, then `SIGKILL`.
+    ///
+    /// The caller closes the standard input of the server first.
+    pub(crate) async fn terminate(mut self) {
         if timeout(GRACE, self.server.wait()).await.is_err() {
             self.signal(Signal::TERM);
             let _ = timeout(GRACE, self.server.wait()).await;
         }
         self.signal(Signal::KILL);
         let _ = self.server.wait().await;
-        self.ended = true;
-        let _ = self.keeper.wait().await;
-        // What the server started is reaped by the system, which takes a moment.
-        let gone = async {
+        self.is_reaped = true;
+        let _ = self.watchdog.wait().await;
+        // Descendants of the server are reaped by init, which takes a moment.
+        let exited = async {
             while test_kill_process_group(self.id).is_ok() {
                 sleep(Duration::from_millis(2)).await;
             }
         };
-        let _ = timeout(GRACE, gone).await;
+        let _ = timeout(GRACE, exited).await;
     }
 
     fn signal(&self, signal: Signal) {
-        // The group is gone already, or cannot be reached: there is nothing else to be done.
+        // Fails if the group has already exited.
         let _ = kill_process_group(self.id, signal);
     }
 }
 
-/// Where nobody can wait, the keeper does the rest: its input closes with this.
-impl Drop for Group {
+/// Sends `SIGTERM`. The watchdog, whose input closes here, sends `SIGKILL` later.
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // Once the keeper was waited for, the id may be another group's.
-        if !self.ended {
+        // After the watchdog is reaped, the id may belong to another group.
+        if !self.is_reaped {
             self.signal(Signal::TERM);
         }
     }
 }
 
-fn spawn_keeper() -> io::Result<(Child, Pid)> {
-    let keeper = Command::new("/bin/sh")
-        .args(["-c", KEEPER])
+fn spawn_watchdog() -> io::Result<(Child, Pid)> {
+    let watchdog = Command::new("/bin/sh")
+        .args(["-c", WATCHDOG])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -102,8 +105,8 @@ fn spawn_keeper() -> io::Result<(Child, Pid)> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let id = keeper.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    Ok((keeper, id.ok_or_else(|| io::Error::other("a process without an id"))?))
+    let id = watchdog.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    Ok((watchdog, id.ok_or_else(|| io::Error::other("the watchdog has no process id"))?))
 }
 
 fn command(server: &StdioServer) -> io::Result<Command> {
@@ -113,11 +116,12 @@ fn command(server: &StdioServer) -> io::Result<Command> {
         None => env::current_dir()?,
     };
     if !cwd.is_dir() {
-        return Err(not_found(format!("there is no directory {}", cwd.display())));
+        return Err(not_found(format!("no directory {}", cwd.display())));
     }
     let program = which::which_in(&server.command, path, &cwd).map_err(|_| {
-        let place = if Path::new(&server.command).components().count() > 1 { "there" } else { "in PATH" };
-        not_found(format!("no executable {:?} {place}", server.command))
+        let is_path = Path::new(&server.command).components().count() > 1;
+        let location = if is_path { "" } else { " in PATH" };
+        not_found(format!("no executable {:?}{location}", server.command))
     })?;
     let mut command = Command::new(program);
     command.args(&server.args).env_clear().envs(&server.env).current_dir(cwd);

@@ -1,4 +1,4 @@
-//! Any toolset as an MCP server.
+//! A toolset as an MCP server.
 
 mod call;
 mod content;
@@ -27,38 +27,48 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::ServerWire;
+use crate::transport::ServerTransport;
 
-/// Why a toolset is not served any more, although its client is still there.
+/// The error of [`serve`] and [`serve_stdio`].
+///
+/// A client that closes the connection is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client began in a way that no era of the protocol knows.
-    #[error("the client began with what is no MCP")]
+    /// The first messages of the client are not valid in any supported protocol revision.
+    #[error("the MCP handshake failed")]
     Handshake(#[source] Box<ServerInitializeError>),
-    /// The server itself failed.
+    /// The server task panicked or was aborted.
     #[error("the server ended unexpectedly")]
     Ended(#[source] tokio::task::JoinError),
 }
 
-/// How long calls that are under way at the end of the input may still take.
-const LAST_CALLS: Duration = Duration::from_secs(1);
+/// Time for open calls to finish after the end of the input.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves tools over standard input and output, in the words of either era, until the input ends.
+/// Serves tools over standard input and output until the input ends.
 ///
-/// Calls go through the toolset's pipeline: they are validated, repaired, caught and bounded. A call that fails, a
-/// panic and arguments that do not fit are answered as a failed call, an unknown tool as a protocol error. A
-/// cancelled call is dropped.
+/// Supports the protocol revisions 2026-07-28, and 2025-11-25 and earlier.
 ///
-/// At the end of the input the calls that are under way have one second to end, so that a client may write a request,
-/// close its side and read the answer. Then they are cancelled.
+/// Calls run through the toolset's pipeline, which validates and repairs arguments, catches panics
+/// and limits the size of results. Failures, panics and invalid arguments are returned as results
+/// with `isError`. An unknown tool is a JSON-RPC error. `notifications/cancelled` drops the call.
 ///
-/// Nothing else may be written to standard output; logs go to standard error. When the future is done the
-/// program should end: a thread of the runtime may still wait for input.
+/// # Shutdown
+///
+/// At the end of the input, open calls have one second to finish before they are cancelled. A
+/// client can therefore write a request, close its side and read the response.
+///
+/// When the future is done, exit the process: a blocking thread of tokio may still be waiting for
+/// standard input.
+///
+/// # Standard output
+///
+/// The program must not write anything else to standard output. Write logs to standard error.
 ///
 /// # Errors
 ///
-/// Fails when the client does not speak the protocol.
+/// Fails if the handshake fails, or if the server task panics.
 ///
 /// # Examples
 ///
@@ -72,7 +82,8 @@ const LAST_CALLS: Duration = Duration::from_secs(1);
 /// }
 ///
 /// # async fn example() -> Result<(), haft_mcp::ServeError> {
-/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
+/// let tools = Toolset::new().with(add);
 /// haft_mcp::serve_stdio(tools).await
 /// # }
 /// ```
@@ -80,21 +91,21 @@ pub async fn serve_stdio(tools: Toolset) -> Result<(), ServeError> {
     serve(tools, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// Serves tools over any pair of streams, as [`serve_stdio`] does.
+/// Serves tools over a pair of byte streams. See [`serve_stdio`].
 ///
 /// # Errors
 ///
-/// As [`serve_stdio`].
+/// Fails if the handshake fails, or if the server task panics.
 pub async fn serve<R, W>(tools: Toolset, reader: R, writer: W) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ended = CancellationToken::new();
-    let server = Server { tools, ended: ended.clone() };
-    let service = match server.serve(ServerWire::new(reader, writer, ended.clone())).await {
+    let input_closed = CancellationToken::new();
+    let server = Server { tools, input_closed: input_closed.clone() };
+    let transport = ServerTransport::new(reader, writer, input_closed.clone());
+    let service = match server.serve(transport).await {
         Ok(service) => service,
-        // A client that goes away at once is no failure.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Handshake(Box::new(error))),
     };
@@ -102,7 +113,7 @@ where
     let mut served = pin!(service.waiting());
     let served = tokio::select! {
         served = &mut served => served,
-        () = async { ended.cancelled().await; sleep(LAST_CALLS).await } => {
+        () = async { input_closed.cancelled().await; sleep(SHUTDOWN_GRACE).await } => {
             stop.cancel();
             served.await
         }
@@ -112,8 +123,8 @@ where
 
 struct Server {
     tools: Toolset,
-    /// Cancelled when the client says no more.
-    ended: CancellationToken,
+    /// Cancelled at the end of the input.
+    input_closed: CancellationToken,
 }
 
 impl Server {
@@ -121,21 +132,22 @@ impl Server {
         self.tools.list(&ListContext::default()).await
     }
 
-    async fn answer(
+    async fn call(
         &self,
         name: &str,
         arguments: String,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let tools = caught(self.list()).await?;
+        let tools = catch_panic(self.list()).await?;
         let Some(tool) = tools.get(name) else {
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
         let definition = tool.definition().clone();
         let call = ToolCall::new(cx.id.to_string(), name, arguments);
-        let result = caught(call::run(self.tools.pipeline(), tools, call, cx, &self.ended)).await?;
-        let result = result.ok_or_else(|| ErrorData::internal_error("the call has no outcome", None))?;
-        Ok(content::written(&definition, result))
+        let result =
+            catch_panic(call::run(self.tools.pipeline(), tools, call, cx, &self.input_closed)).await?;
+        let result = result.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
+        Ok(content::encode(&definition, result))
     }
 }
 
@@ -151,11 +163,11 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _cx: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = caught(self.list()).await?;
-        let written = list.rendering::<Vec<rmcp::model::Tool>>(|list| {
-            list.tools().iter().map(|tool| definition::written(tool.definition())).collect()
+        let list = catch_panic(self.list()).await?;
+        let tools = list.rendering::<Vec<rmcp::model::Tool>>(|list| {
+            list.tools().iter().map(|tool| definition::encode(tool.definition())).collect()
         });
-        Ok(ListToolsResult::with_all_items(Arc::unwrap_or_clone(written)))
+        Ok(ListToolsResult::with_all_items(Arc::unwrap_or_clone(tools)))
     }
 
     async fn call_tool(
@@ -163,12 +175,12 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // What was parsed has a text again.
+        // The pipeline parses arguments from text.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
-        self.answer(&request.name, arguments, cx).await.map(CallToolResponse::from)
+        self.call(&request.name, arguments, cx).await.map(CallToolResponse::from)
     }
 
-    /// Takes what rmcp could not read as a request that it knows.
+    /// Handles `tools/call` requests that rmcp could not parse, such as a list as arguments.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -180,13 +192,14 @@ impl ServerHandler for Server {
         }
         let field = |key| params.as_ref().and_then(|params| params.get(key));
         let Some(name) = field("name").and_then(Value::as_str) else {
-            return Err(ErrorData::invalid_params("the parameters of tools/call have no \"name\"", None));
+            return Err(ErrorData::invalid_params("`tools/call` without `name`", None));
         };
-        // Arguments of the wrong kind are a matter between the model and the tool.
+        // The pipeline repairs or rejects the arguments, with an error that the model can read.
         let arguments = field("arguments").unwrap_or(&Value::Null).to_string();
-        let older_era = cx.protocol_version().is_none_or(|version| version.has_initialize());
-        let mut result = self.answer(name, arguments, cx).await?;
-        if older_era {
+        // `resultType` was added in revision 2026-07-28.
+        let has_result_type = cx.protocol_version().is_some_and(|version| !version.has_initialize());
+        let mut result = self.call(name, arguments, cx).await?;
+        if !has_result_type {
             result.result_type = None;
         }
         let result = serde_json::to_value(result);
@@ -194,9 +207,9 @@ impl ServerHandler for Server {
     }
 }
 
-/// Answers also when the code of a source panics: rmcp would leave the client waiting.
-async fn caught<F: Future>(work: F) -> Result<F::Output, ErrorData> {
-    let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server failed to answer"), None);
+/// Converts a panic to an error response. Without it, rmcp would never respond to the request.
+async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
+    let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server panicked"), None);
     AssertUnwindSafe(work).catch_unwind().await.map_err(internal)
 }
 

@@ -1,4 +1,4 @@
-//! One life of a server: started, greeted, listed, until it ends.
+//! A single run of a server: start, handshake, and requests until it exits.
 
 use std::{
     io,
@@ -21,228 +21,246 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     StdioServer,
     connection::Connection,
-    process::{Group, StderrTail, Streams},
-    wire::{ClientWire, Notices, Patience},
+    process::{ProcessGroup, StderrTail, StdioStreams},
+    transport::{ClientTransport, ServerEvents, TransportLimits},
 };
 
-/// The longest time for an answer to the question that only a server of the newer era knows.
+/// Maximum time for the response to `server/discover`, which only revision 2026-07-28 defines.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long after a server's end its last words may take.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Maximum time to read the remaining output of a server that exited.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A server that was greeted.
+/// A server after a successful handshake.
 pub(crate) struct Session {
-    pub(crate) life: Life,
-    pub(crate) talk: Talk,
+    pub(crate) process: ServerProcess,
+    pub(crate) client: Client,
 }
 
-/// The server's processes.
-pub(crate) struct Life {
-    group: Group,
+/// The process side of a session.
+pub(crate) struct ServerProcess {
+    group: ProcessGroup,
     stderr: StderrTail,
-    notices: Arc<Notices>,
+    events: Arc<ServerEvents>,
 }
 
-/// What is said with the server.
-pub(crate) struct Talk {
+/// The protocol side of a session.
+pub(crate) struct Client {
     service: RunningService<RoleClient, ClientConfig>,
-    notices: Arc<Notices>,
+    events: Arc<ServerEvents>,
     pub(crate) connection: Connection,
 }
 
-/// How a server is greeted.
+/// The handshake of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Greeting {
-    /// As one of the era of 2026-07-28 if it knows that, else as one of the era before.
-    Any,
-    /// As one of the era up to 2025-11-25.
+pub(crate) enum Handshake {
+    /// `server/discover` (revision 2026-07-28), with a fallback to `initialize`.
+    Auto,
+    /// `initialize` (revisions up to 2025-11-25).
     Initialize,
 }
 
-/// Why there is no session, and what is left to be ended.
-pub(crate) struct Failure {
+/// A failed start.
+pub(crate) struct StartError {
     pub(crate) reason: String,
-    pub(crate) remains: Option<Group>,
+    /// Processes that the caller must terminate.
+    pub(crate) group: Option<ProcessGroup>,
 }
 
 impl Session {
-    /// Starts a server and greets it; says which greeting it knows.
+    /// Starts a server and performs the handshake. Returns the handshake to use for the next start.
     ///
-    /// A server of the older era may end when it is asked something before `initialize`: it is started again.
+    /// Some servers exit if the first request is not `initialize`. The server is then started a
+    /// second time with [`Handshake::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
-        greeting: Greeting,
+        handshake: Handshake,
         closed: &CancellationToken,
-    ) -> Result<(Self, Greeting), Failure> {
+    ) -> Result<(Self, Handshake), StartError> {
         let deadline = Instant::now() + server.handshake_timeout;
-        match greet(server, greeting, deadline, closed).await {
-            Err(Refusal::Ended { group, .. }) if greeting == Greeting::Any => {
-                group.end().await;
-                greet(server, Greeting::Initialize, deadline, closed).await.map_err(Failure::from)
+        match start(server, handshake, deadline, closed).await {
+            Err(HandshakeError::Exited { group, .. }) if handshake == Handshake::Auto => {
+                group.terminate().await;
+                start(server, Handshake::Initialize, deadline, closed).await.map_err(StartError::from)
             }
-            outcome => outcome.map_err(Failure::from),
+            outcome => outcome.map_err(StartError::from),
         }
     }
 
-    /// Ends the talk: open calls fail now, and the server's input closes. Its processes are left to be ended.
-    pub(crate) fn hang_up(self) -> Group {
-        drop(self.talk);
-        self.life.group
+    /// Closes the connection: open calls fail and the server's input closes. Returns the processes.
+    pub(crate) fn disconnect(self) -> ProcessGroup {
+        drop(self.client);
+        self.process.group
     }
 }
 
-impl Life {
-    /// Waits until the server is gone, and says how it went.
-    pub(crate) async fn ended(&mut self) -> String {
+impl ServerProcess {
+    /// Waits until the server exits or closes its output. Returns the reason.
+    pub(crate) async fn exited(&mut self) -> String {
         let status = tokio::select! {
             status = self.group.exited() => {
-                // What it wrote before is still on its way.
-                let _ = timeout(LAST_WORDS, self.notices.ended.cancelled()).await;
+                // Responses may still be buffered in the pipe.
+                let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
                 status.ok()
             }
-            () = self.notices.ended.cancelled() => {
-                timeout(LAST_WORDS, self.group.exited()).await.ok().and_then(Result::ok)
-            }
+            () = self.events.closed.cancelled() => exit_status(&mut self.group).await,
         };
-        ending(status, &mut self.stderr).await
+        exit_message("", status, &mut self.stderr).await
     }
 }
 
-impl Talk {
-    /// Waits until the list of tools changes.
+impl Client {
+    /// Waits for `notifications/tools/list_changed`.
     pub(crate) async fn list_changed(&self) {
-        self.notices.list_changed.notified().await;
+        self.events.list_changed.notified().await;
     }
 
-    /// Whether the server says when its list of tools changes only to who asks for it: one of the newer era. One of
-    /// the era before says so unasked.
-    pub(crate) fn wants_subscription(&self) -> bool {
+    /// Returns `true` if list changes are only sent to subscribers.
+    ///
+    /// Revision 2026-07-28 requires `subscriptions/listen`. Up to 2025-11-25, servers with the
+    /// capability `tools.listChanged` notify every client.
+    pub(crate) fn needs_subscription(&self) -> bool {
         self.service.peer().peer_info().is_some_and(|info| {
-            let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
-            tells == Some(true) && !info.protocol_version.has_initialize()
+            let list_changed = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
+            list_changed == Some(true) && !info.protocol_version.has_initialize()
         })
     }
 
-    /// Asks the server to say when its list of tools changes, until that ends. Says whether the server agreed.
-    pub(crate) async fn subscribe(&self, patience: Duration) -> bool {
+    /// Subscribes to list changes and waits for the end of the subscription.
+    ///
+    /// Returns `false` if the server rejects it, or does not respond within `ack_timeout`.
+    pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        match timeout(patience, self.service.peer().listen(filter)).await {
+        match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
-                // It may have changed while nobody listened.
-                self.notices.list_changed.notify_one();
-                // The wire itself hears the notices; here they are only taken out of the way.
+                // The list may have changed before the subscription was active.
+                self.events.list_changed.notify_one();
+                // The transport handles the notifications. This loop drains the queue of rmcp.
                 while let Ok(Some(_)) = subscription.next().await {}
                 return true;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "the server does not say when its tools change"),
-            Err(_) => tracing::debug!("the server does not answer a subscription"),
+            Ok(Err(error)) => tracing::debug!(%error, "the server rejected the subscription to list changes"),
+            Err(_) => tracing::debug!("no response to the subscription to list changes"),
         }
         false
     }
 }
 
-/// How a greeting went wrong.
-enum Refusal {
+/// The error of a start or a handshake.
+enum HandshakeError {
     NotStarted(io::Error),
-    /// The server ended before it answered.
-    Ended {
-        group: Group,
+    /// The server exited before it responded.
+    Exited {
+        group: ProcessGroup,
         reason: String,
     },
     Failed {
-        group: Group,
+        group: ProcessGroup,
         reason: String,
     },
 }
 
-async fn greet(
+async fn start(
     server: &StdioServer,
-    greeting: Greeting,
+    handshake: Handshake,
     deadline: Instant,
     closed: &CancellationToken,
-) -> Result<(Session, Greeting), Refusal> {
-    let (mut group, Streams { stdin, stdout, mut stderr }) =
-        Group::spawn(server).map_err(Refusal::NotStarted)?;
-    let notices = Arc::new(Notices::default());
-    let patience =
-        Patience { line_bytes: server.line_bytes, probe: PROBE_TIMEOUT.min(server.handshake_timeout / 3) };
-    let wire = ClientWire::new(stdout, stdin, Arc::clone(&notices), patience);
-    let greeted = tokio::select! {
-        biased;
-        () = closed.cancelled() => return Err(Refusal::Failed { group, reason: "it was closed".to_owned() }),
-        greeted = timeout_at(deadline, converse(wire, greeting, &notices)) => greeted,
+) -> Result<(Session, Handshake), HandshakeError> {
+    let (mut group, StdioStreams { stdin, stdout, mut stderr }) =
+        ProcessGroup::spawn(server).map_err(HandshakeError::NotStarted)?;
+    let events = Arc::new(ServerEvents::default());
+    let limits = TransportLimits {
+        line_bytes: server.line_bytes,
+        probe_timeout: PROBE_TIMEOUT.min(server.handshake_timeout / 3),
     };
-    let reason = match greeted {
-        Ok(Ok(service)) => {
-            let known = greeting.known_by(service.peer());
-            let connection =
-                Connection::new(service.peer().clone(), Arc::clone(&notices), server.idle_timeout);
-            let talk = Talk { service, notices: Arc::clone(&notices), connection };
-            return Ok((Session { life: Life { group, stderr, notices }, talk }, known));
+    let transport = ClientTransport::new(stdout, stdin, Arc::clone(&events), limits);
+    let service = tokio::select! {
+        biased;
+        () = closed.cancelled() => {
+            return Err(HandshakeError::Failed { group, reason: "the source was closed".to_owned() });
         }
-        Ok(Err(
-            ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. },
-        )) => {
-            let status = timeout(LAST_WORDS, group.exited()).await.ok().and_then(Result::ok);
-            return Err(Refusal::Ended { group, reason: ending(status, &mut stderr).await });
+        service = timeout_at(deadline, negotiate(handshake, transport, &events)) => service,
+    };
+    let reason = match service {
+        Ok(Ok(service)) => {
+            let next_handshake = handshake.for_restart(service.peer());
+            let connection =
+                Connection::new(service.peer().clone(), Arc::clone(&events), server.idle_timeout);
+            let client = Client { service, events: Arc::clone(&events), connection };
+            let process = ServerProcess { group, stderr, events };
+            return Ok((Session { process, client }, next_handshake));
+        }
+        Ok(Err(error)) if is_closed(&error) => {
+            let status = exit_status(&mut group).await;
+            let reason = exit_message(" during the handshake", status, &mut stderr).await;
+            return Err(HandshakeError::Exited { group, reason });
+        }
+        Ok(Err(ClientInitializeError::LegacyFallbackFailed { fallback, .. })) if is_closed(&fallback) => {
+            let status = exit_status(&mut group).await;
+            exit_message(" during the handshake", status, &mut stderr).await
         }
         Ok(Err(ClientInitializeError::LegacyFallbackFailed { discover, fallback })) => {
-            format!("the handshake failed in the words of either era: {discover}; {fallback}")
+            format!("the handshake failed: `server/discover`: {discover}; `initialize`: {fallback}")
         }
         Ok(Err(error)) => format!("the handshake failed: {error}"),
-        Err(_) => format!("it did not answer the handshake within {:?}", server.handshake_timeout),
+        Err(_) => format!("no response to the handshake within {:?}", server.handshake_timeout),
     };
-    Err(Refusal::Failed { group, reason })
+    Err(HandshakeError::Failed { group, reason })
 }
 
-/// Greets a server. It is greeted again in the words of its era if that shows only then: one of the newer era that
-/// was slow to start has refused the words of the other, and one that knows the first question of the newer era may
-/// speak only the older.
-async fn converse(
-    wire: ClientWire<ChildStdout, ChildStdin>,
-    greeting: Greeting,
-    notices: &Notices,
+/// Performs the handshake, and a second one if the server supports only the other kind:
+///
+/// - `server/discover` after a failed `initialize`, if the probe timed out but was answered later.
+/// - `initialize` after `server/discover`, if the server listed only revisions up to 2025-11-25.
+async fn negotiate(
+    handshake: Handshake,
+    transport: ClientTransport<ChildStdout, ChildStdin>,
+    events: &ServerEvents,
 ) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
-    let again = wire.again();
-    let mode = match config().serve_with_lifecycle(wire, greeting.mode()).await {
-        Err(_) if notices.discovered.load(Ordering::Relaxed) => {
-            ClientLifecycleMode::Discover { preferred_versions: newer_era() }
+    let reopened = transport.reopen();
+    let mode = match config().serve_with_lifecycle(transport, handshake.mode()).await {
+        Err(_) if events.late_discover.load(Ordering::Relaxed) => {
+            ClientLifecycleMode::Discover { preferred_versions: discover_versions() }
         }
         Err(ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. })
             if server_supported.iter().any(ProtocolVersion::has_initialize) =>
         {
             ClientLifecycleMode::Initialize
         }
-        greeted => return greeted,
+        outcome => return outcome,
     };
-    config().serve_with_lifecycle(again, mode).await
+    config().serve_with_lifecycle(reopened, mode).await
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotStarted(error) => {
-                Self { reason: format!("it cannot be started: {error}"), remains: None }
+fn is_closed(error: &ClientInitializeError) -> bool {
+    matches!(error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
+}
+
+impl From<HandshakeError> for StartError {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::NotStarted(error) => {
+                Self { reason: format!("cannot start the server: {error}"), group: None }
             }
-            Refusal::Ended { group, reason } | Refusal::Failed { group, reason } => {
-                Self { reason, remains: Some(group) }
+            HandshakeError::Exited { group, reason } | HandshakeError::Failed { group, reason } => {
+                Self { reason, group: Some(group) }
             }
         }
     }
 }
 
-impl Greeting {
+impl Handshake {
     fn mode(self) -> ClientLifecycleMode {
         match self {
-            Self::Any => ClientLifecycleMode::Auto {
-                preferred_versions: newer_era(),
+            Self::Auto => ClientLifecycleMode::Auto {
+                preferred_versions: discover_versions(),
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
             Self::Initialize => ClientLifecycleMode::Initialize,
         }
     }
 
-    fn known_by(self, peer: &Peer<RoleClient>) -> Self {
+    /// Returns the handshake for the next start: `Initialize` if the server negotiated it.
+    fn for_restart(self, peer: &Peer<RoleClient>) -> Self {
         match peer.peer_info() {
             Some(info) if info.protocol_version.has_initialize() => Self::Initialize,
             _ => self,
@@ -250,7 +268,8 @@ impl Greeting {
     }
 }
 
-fn newer_era() -> Vec<ProtocolVersion> {
+/// Protocol revisions without `initialize`.
+fn discover_versions() -> Vec<ProtocolVersion> {
     vec![ProtocolVersion::V_2026_07_28]
 }
 
@@ -260,19 +279,25 @@ fn config() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-/// How a server ended, with the last lines that it had to say.
-async fn ending(status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
+/// Returns the exit status of a server that closed its output. `None` if it is still running.
+async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
+    timeout(DRAIN_TIMEOUT, group.exited()).await.ok().and_then(Result::ok)
+}
+
+/// Formats the exit of a server in `phase`, with the last lines of its standard error.
+async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
-        Some(status) => format!("it ended ({status})"),
-        None => "it closed its output".to_owned(),
+        Some(status) => format!("the server exited{phase} ({status})"),
+        None => format!("the server closed its standard output{phase}"),
     };
-    if status.and_then(|status| status.code()) == Some(127) {
-        text += "; a script that starts other programs needs PATH: name it in the server's environment";
-    }
-    let last_lines = stderr.last_lines(LAST_WORDS).await;
+    let last_lines = stderr.last_lines(DRAIN_TIMEOUT).await;
     if !last_lines.is_empty() {
-        text += "; it last wrote:\n";
+        text += "; stderr:\n";
         text += &last_lines;
+    }
+    // Shells exit with 127 for "command not found".
+    if status.and_then(|status| status.code()) == Some(127) {
+        text += "\nset `PATH` in the server's `env`, or use an absolute path";
     }
     text
 }

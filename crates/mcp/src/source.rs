@@ -17,30 +17,33 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     StdioServer,
     connection::Connection,
-    link::{Link, Status},
-    listing::{Bounds, Listing},
+    connection_handle::{ConnectionHandle, SourceStatus},
+    listing::{ListLimits, Listing},
 };
 
-/// The tools of an MCP server.
+/// An MCP server as a source of tools.
 ///
-/// The source owns the server: it is started in the background, greeted in the words of either era (2026-07-28
-/// or up to 2025-11-25), started again when it dies, and ended with everything that it started when the source
-/// is dropped. Its tools survive a restart; once the source is gone they fail.
+/// The source owns the server process. It starts the server, negotiates the protocol revision
+/// (2026-07-28, or 2025-11-25 and earlier), restarts the server after a crash, and terminates it
+/// when the source is dropped.
+///
+/// Tools stay valid across restarts. After the source is dropped, their calls fail.
 ///
 /// # Failures
 ///
-/// A server that does not start is tried again, less and less often (from a quarter of a second up to half a
-/// minute). A call that is under way when the server dies fails with
-/// [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed) and is never made twice; a call that comes while
-/// it starts again waits for it, as long as the handshake may take. A call that finds no server fails with a
-/// [`ConnectionLost`](crate::ConnectionLost) as its source. A tool whose definition is refused is missing from the
-/// list, which says why.
+/// - **The server does not start:** the source retries, with a backoff from 250 ms to 30 s.
+/// - **The server exits during a call:** the call fails with
+///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
+/// - **A call during a restart:** it waits for the server, for at most the handshake timeout.
+/// - **No server is running:** the source of the error is [`NotConnected`](crate::NotConnected).
+/// - **A tool has an invalid definition:** the tool list omits it and has a diagnostic.
 ///
 /// # Processes
 ///
-/// A server and what it starts are one process group. It ends, by force after two seconds, when the source is
-/// dropped and also when this process ends in any way: panic, signal or `SIGKILL`. A process that leaves its
-/// group on purpose (a daemon with a session of its own) is out of reach.
+/// A server and its child processes form a process group. The group is terminated when the source
+/// is dropped, and also when this process exits, panics or is killed with `SIGKILL`. Processes that
+/// do not exit within two seconds are killed. A process that leaves its group (a daemon with its
+/// own session) is not terminated.
 ///
 /// # Examples
 ///
@@ -57,60 +60,62 @@ use crate::{
 /// ```
 pub struct McpSource {
     label: String,
-    status: watch::Receiver<Status>,
-    closing: DropGuard,
-    /// What it means that nobody keeps the connection any more.
-    abandoned: &'static str,
+    status: watch::Receiver<SourceStatus>,
+    shutdown: DropGuard,
+    /// The error after the background task has ended.
+    task_ended: &'static str,
 }
 
-const NO_RUNTIME: &str = "the runtime that kept it is gone, or has no I/O enabled";
+const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
 
-/// Names a server in errors and logs.
+/// Returns the label of a server for errors and logs, such as `mcp:files`.
 pub(crate) fn label(name: &str) -> String {
     format!("mcp:{name}")
 }
 
 impl McpSource {
-    /// Starts a server in the background. Until it has listed its tools the source says that it starts, and
-    /// nobody waits for it.
+    /// Starts a server in the background.
     ///
-    /// This needs a tokio runtime with its I/O and time enabled, which the server does not outlive.
+    /// Until the server has listed its tools, [`tools`](ToolSource::tools) returns an error.
+    ///
+    /// Requires a tokio runtime with I/O and time enabled. The server ends with the runtime.
     pub fn start(name: &str, server: StdioServer) -> Self {
         let label = label(name);
-        let (sender, status) = watch::channel(Status::Starting);
+        let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        let patience = server.handshake_timeout;
-        let link = Link::new(label.clone(), status.clone(), closed.clone(), patience);
+        let start_timeout = server.handshake_timeout;
+        let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), start_timeout);
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(supervisor::run(server, link, sender, closed.clone()))),
-            Err(error) => drop(sender.send_replace(Status::Failed { reason: error.to_string() })),
+            Ok(runtime) => drop(runtime.spawn(supervisor::run(server, handle, sender, closed.clone()))),
+            Err(error) => drop(sender.send_replace(SourceStatus::Failed { reason: error.to_string() })),
         }
-        Self { label, status, closing: closed.drop_guard(), abandoned: NO_RUNTIME }
+        Self { label, status, shutdown: closed.drop_guard(), task_ended: NO_RUNTIME }
     }
 
     /// Starts a server and waits for its tools.
     ///
     /// # Errors
     ///
-    /// Fails when the server cannot be started, does not answer the handshake in time, or has no list of tools
-    /// that can be read. It is ended then.
+    /// Fails if the server cannot be started, does not complete the handshake in time, or returns
+    /// an invalid tool list. The server is terminated in that case.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future ends the server.
+    /// Dropping the future terminates the server.
     pub async fn connect(name: &str, server: StdioServer) -> Result<Self, SourceError> {
         let source = Self::start(name, server);
         source.ready().await?;
         Ok(source)
     }
 
-    /// Makes a source of a connection that you have; it ends with the source.
+    /// Creates a source from an existing connection, which is closed when the source is dropped.
     ///
-    /// The list of tools is read once: notices of changes go to your handler.
+    /// The tool list is fetched once. Change notifications are delivered to the handler of the
+    /// service, not to the source.
     ///
     /// # Errors
     ///
-    /// Fails when the server has no list of tools that can be read.
+    /// Fails if the server does not return a valid tool list.
     pub async fn from_service<S: Service<RoleClient>>(
         service: RunningService<RoleClient, S>,
     ) -> Result<Self, SourceError> {
@@ -118,52 +123,53 @@ impl McpSource {
         let name =
             info.as_ref().and_then(|info| info.server_info.as_ref()).map_or("server", |server| &server.name);
         let label = label(name);
-        let connection = Connection::foreign(service.peer().clone());
-        let (sender, status) = watch::channel(Status::Starting);
+        let connection = Connection::external(service.peer().clone());
+        let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        // There is nothing to wait for: it does not come back.
-        let link = Link::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
-        let listing = Listing::read(&connection, &link, None, Bounds::default()).await;
+        // The connection cannot be reopened, so calls do not wait for it.
+        let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
+        let listing = Listing::fetch(&connection, &handle, None, ListLimits::default()).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
-        sender.send_replace(Status::Ready { connection, tools });
-        tokio::spawn(hold(service, sender, closed.clone()));
-        let abandoned = "the connection is closed";
-        Ok(Self { label, status, closing: closed.drop_guard(), abandoned })
+        sender.send_replace(SourceStatus::Ready { connection, tools });
+        tokio::spawn(hold_connection(service, sender, closed.clone()));
+        let task_ended = "the connection is closed";
+        Ok(Self { label, status, shutdown: closed.drop_guard(), task_ended })
     }
 
-    /// Waits until the server has listed its tools, or failed to.
+    /// Waits for the end of the first attempt to start the server.
     ///
     /// # Errors
     ///
-    /// Fails when the first attempt fails; others follow.
+    /// Fails if the first attempt failed. The source keeps retrying in the background.
     pub async fn ready(&self) -> Result<(), SourceError> {
         let mut status = self.status.clone();
-        let started = status.wait_for(|status| !matches!(status, Status::Starting)).await;
+        let started = status.wait_for(|status| !matches!(status, SourceStatus::Starting)).await;
         match started.as_deref() {
-            Ok(Status::Failed { reason }) => Err(SourceError::new(&self.label, reason)),
+            Ok(SourceStatus::Failed { reason }) => Err(SourceError::new(&self.label, reason)),
             Ok(_) => Ok(()),
-            Err(_) => Err(self.abandoned()),
+            Err(_) => Err(self.task_ended()),
         }
     }
 
-    fn abandoned(&self) -> SourceError {
-        SourceError::new(&self.label, self.abandoned)
+    fn task_ended(&self) -> SourceError {
+        SourceError::new(&self.label, self.task_ended)
     }
 
-    /// Ends the server and waits until it and everything that it started are gone. Of a given connection it is the
-    /// connection that ends.
+    /// Terminates the server and waits until its process group has exited.
+    ///
+    /// A source from [`from_service`](Self::from_service) closes its connection instead.
     pub async fn close(self) {
-        let Self { mut status, closing, .. } = self;
-        drop(closing);
-        // Who keeps the connection lets go of this end when it is done.
+        let Self { mut status, shutdown, .. } = self;
+        drop(shutdown);
+        // The background task drops the sender when it is done.
         while status.changed().await.is_ok() {}
     }
 }
 
-/// Keeps a given connection until it ends or its source does.
-async fn hold<S: Service<RoleClient>>(
+/// Owns an external connection until it closes or its source is dropped.
+async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
-    _status: watch::Sender<Status>,
+    _status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
 ) {
     let stop = service.cancellation_token();
@@ -185,12 +191,12 @@ impl ToolSource for McpSource {
 
     async fn tools(&self, _cx: &ListContext) -> Result<ToolList, SourceError> {
         if self.status.has_changed().is_err() {
-            return Err(self.abandoned());
+            return Err(self.task_ended());
         }
         match &*self.status.borrow() {
-            Status::Ready { tools, .. } | Status::Restarting { tools } => Ok(tools.clone()),
-            Status::Starting => Err(SourceError::new(&self.label, "it is still starting")),
-            Status::Failed { reason } => Err(SourceError::new(&self.label, reason)),
+            SourceStatus::Ready { tools, .. } | SourceStatus::Restarting { tools } => Ok(tools.clone()),
+            SourceStatus::Starting => Err(SourceError::new(&self.label, "the server is still starting")),
+            SourceStatus::Failed { reason } => Err(SourceError::new(&self.label, reason)),
         }
     }
 }

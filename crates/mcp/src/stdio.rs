@@ -2,16 +2,18 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use haft_core::limits;
 
-/// How a server is started that speaks over its standard input and output.
+/// The command of an MCP server that communicates over standard input and output.
 ///
-/// The command is started as it stands, without a shell, in a process group of its own.
+/// The command is started directly, without a shell, in its own process group.
 ///
 /// # Environment
 ///
-/// The child sees exactly the variables that are named here, and nothing of the parent's environment, `PATH`
-/// and `HOME` included: an API key of the parent is in no child unless it is handed over by name. The command
-/// itself is looked up in the `PATH` that the child is given, or else in the parent's. A script that starts
-/// other programs (`npx`, `uvx`) needs a `PATH` of its own: [`with_inherited`](Self::with_inherited).
+/// The child gets only the variables of [`env`](Self::env). It inherits nothing from this process,
+/// not even `PATH` and `HOME`, so an API key of this process is not visible to servers by default.
+///
+/// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
+/// if `env` has none. Launchers that start other programs (`npx`, `uvx`) need `PATH` in their own
+/// environment: use [`with_inherited`](Self::with_inherited).
 ///
 /// # Examples
 ///
@@ -27,28 +29,30 @@ use haft_core::limits;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioServer {
-    /// The program: a name that is looked up, or a path.
+    /// The program: a path, or a name to look up in `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// All of its environment.
+    /// The complete environment of the child.
     pub env: BTreeMap<String, String>,
-    /// Where it runs. Default: where the parent runs.
+    /// Working directory. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,
-    /// How long the handshake may take. Default: [`limits::HANDSHAKE_TIMEOUT`].
+    /// Maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
-    /// How long a call may stay silent, without an answer or progress. Default: [`limits::CALL_IDLE_TIMEOUT`].
+    /// Maximum time of a call without a response or a progress notification.
+    ///
+    /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
-    /// How long listing the tools may take. Default: [`limits::LIST_TIMEOUT`].
+    /// Maximum time to list the tools. Default: [`limits::LIST_TIMEOUT`].
     pub list_timeout: Duration,
-    /// How many pages the list of tools may have. Default: [`limits::LIST_PAGES`].
+    /// Maximum number of pages of the tool list. Default: [`limits::LIST_PAGES`].
     pub list_pages: usize,
-    /// How long one message of the server may be, in bytes. Default: [`limits::LINE_BYTES`].
+    /// Maximum length of a message from the server, in bytes. Default: [`limits::LINE_BYTES`].
     pub line_bytes: usize,
 }
 
 impl StdioServer {
-    /// Names the program.
+    /// Creates the configuration of a command without arguments, with an empty environment.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -63,21 +67,23 @@ impl StdioServer {
         }
     }
 
-    /// Adds arguments.
+    /// Appends arguments.
     #[must_use]
     pub fn with_args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Gives the child a variable.
+    /// Sets an environment variable of the child.
     #[must_use]
     pub fn with_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Gives the child these variables of the parent, as far as they are set and are Unicode.
+    /// Copies environment variables of this process to the child.
+    ///
+    /// Variables that are not set or not valid Unicode are skipped.
     #[must_use]
     pub fn with_inherited<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let set =
@@ -86,44 +92,49 @@ impl StdioServer {
         self
     }
 
-    /// Sets where the child runs.
+    /// Sets the working directory.
     #[must_use]
     pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
         self
     }
 
-    /// Sets how long the handshake may take. A call that comes while the server starts waits as long. A server that
-    /// does not say within a third of it, or within three seconds, that it is of the newer era is taken for one of
-    /// the older.
+    /// Sets the maximum duration of the handshake.
+    ///
+    /// Calls during a start wait for at most this time.
+    ///
+    /// The first request is `server/discover` of revision 2026-07-28. If the server does not
+    /// respond within a third of this time, at most three seconds, `initialize` follows.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
     }
 
-    /// Sets how long a call may stay silent.
+    /// Sets the maximum time of a call without a response or a progress notification.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Sets how long listing the tools may take.
+    /// Sets the maximum time to list the tools.
     #[must_use]
     pub fn with_list_timeout(mut self, timeout: Duration) -> Self {
         self.list_timeout = timeout;
         self
     }
 
-    /// Sets how many pages the list of tools may have.
+    /// Sets the maximum number of pages of the tool list.
     #[must_use]
     pub fn with_list_pages(mut self, pages: usize) -> Self {
         self.list_pages = pages;
         self
     }
 
-    /// Sets how long one message of the server may be, in bytes. A longer one fails the call that it answers.
+    /// Sets the maximum length of a message from the server, in bytes.
+    ///
+    /// A longer response fails its call.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
         self.line_bytes = bytes;
@@ -131,7 +142,7 @@ impl StdioServer {
     }
 }
 
-/// The command line, for people: what would be started, with all that stands in its arguments.
+/// Writes the command line, with all arguments.
 impl fmt::Display for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.command)?;
@@ -139,7 +150,7 @@ impl fmt::Display for StdioServer {
     }
 }
 
-/// Without the arguments and the values of the environment, which may be secrets.
+/// Omits the arguments and the values of the environment, since these may be secrets.
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioServer")

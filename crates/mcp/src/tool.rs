@@ -8,39 +8,45 @@ use serde_json::Value;
 
 use crate::{
     connection::{Connection, RequestError},
-    link::Link,
+    connection_handle::ConnectionHandle,
     listing, result,
 };
 
-/// How often a call is taken to the next connection because the last was gone before the call was sent.
-const ATTEMPTS: usize = 3;
+/// Maximum number of attempts to send a call. Only calls that were not sent are retried.
+const SEND_ATTEMPTS: usize = 3;
 
-/// A tool of an MCP server: what an [`McpSource`](crate::McpSource) lists, and [`mcp_tool`] makes.
+/// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or [`mcp_tool`].
 ///
-/// Its name is one that every model accepts; the server is called by the name that it gave.
+/// The name in the definition is adapted to the rules of all model providers: `get.weather` becomes
+/// `get_weather_` followed by a hash. Calls to the server use the original name.
 pub struct McpTool {
     definition: ToolDefinition,
-    foreign_name: String,
-    link: Link,
+    original_name: String,
+    handle: ConnectionHandle,
 }
 
-/// Makes a tool of one that a connection of yours lists.
+/// Creates a tool from an entry of a tool list, on an existing connection.
 ///
-/// The connection stays yours: the tool works for as long as it does. Calls have no deadline for silence here,
-/// because progress goes to your handler; the call as a whole has the deadline of its policy.
+/// The connection stays open when the tool is dropped. If it closes, calls of the tool fail.
+///
+/// Progress notifications are delivered to the handler of the connection. Calls therefore have no
+/// idle timeout, only the timeout of the tool's policy.
 ///
 /// # Errors
 ///
-/// Fails when the tool's schema is refused.
+/// Fails if the tool has no name, or if one of its schemas is invalid.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// use haft_core::ToolExt as _;
 /// use haft_mcp::mcp_tool;
+/// use rmcp::{RoleClient, service::RunningService};
 /// use serde_json::json;
 ///
-/// # async fn example(service: rmcp::service::RunningService<rmcp::RoleClient, ()>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(
+/// #     service: RunningService<RoleClient, ()>,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// let page = service.peer().list_tools(None).await?;
 /// if let Some(tool) = page.tools.first() {
 ///     let tool = mcp_tool(service.peer(), tool)?;
@@ -53,38 +59,39 @@ pub fn mcp_tool(peer: &Peer<RoleClient>, tool: &rmcp::model::Tool) -> Result<Mcp
     let server =
         peer.peer_info().and_then(|info| info.server_info.as_ref().map(|server| server.name.clone()));
     let label = crate::source::label(server.as_deref().unwrap_or("server"));
-    let refused = |reason: String| SourceError::new(label.clone(), format!("tool {:?}: {reason}", tool.name));
-    let written = serde_json::to_value(tool).map_err(|error| refused(error.to_string()))?;
-    let (foreign_name, definition) = listing::definition(&written).map_err(refused)?;
-    let link = Link::fixed(label.clone(), Connection::foreign(peer.clone()));
-    Ok(McpTool::new(definition, foreign_name.to_owned(), link))
+    let invalid = |reason: String| SourceError::new(label.clone(), format!("tool {:?}: {reason}", tool.name));
+    let tool = serde_json::to_value(tool).map_err(|error| invalid(error.to_string()))?;
+    let (original_name, definition) = listing::definition(&tool).map_err(invalid)?;
+    let handle = ConnectionHandle::fixed(label.clone(), Connection::external(peer.clone()));
+    Ok(McpTool::new(definition, original_name.to_owned(), handle))
 }
 
 impl McpTool {
-    pub(crate) fn new(definition: ToolDefinition, foreign_name: String, link: Link) -> Self {
-        Self { definition, foreign_name, link }
+    pub(crate) fn new(definition: ToolDefinition, original_name: String, handle: ConnectionHandle) -> Self {
+        Self { definition, original_name, handle }
     }
 
     fn request(&self, arguments: &Value) -> ClientRequest {
-        let mut params = CallToolRequestParams::new(self.foreign_name.clone());
+        let mut params = CallToolRequestParams::new(self.original_name.clone());
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments.clone());
         }
         ClientRequest::CallToolRequest(CallToolRequest::new(params))
     }
 
-    fn failure(&self, error: RequestError) -> ToolError {
-        let label = self.link.label();
+    fn tool_error(&self, error: RequestError) -> ToolError {
+        let label = self.handle.label();
         match error {
-            RequestError::NotSent => self.link.lost("cannot be reached", &error.to_string()),
-            RequestError::Refused(_) => {
+            RequestError::NotSent => self.handle.unavailable("cannot be reached", &error.to_string()),
+            RequestError::Rejected(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }
-            RequestError::Silent(after) => ToolError::TimedOut { after },
-            RequestError::Lost => ToolError::Unconfirmed(format!("{label} was lost during the call")),
-            RequestError::Unreadable(reason) => {
-                ToolError::Failed { message: format!("{label} answered, but {reason}"), source: None }
-            }
+            RequestError::IdleTimeout(after) => ToolError::TimedOut { after },
+            RequestError::Lost => ToolError::Unconfirmed(format!("the connection to {label} was lost")),
+            RequestError::InvalidResponse(reason) => ToolError::Failed {
+                message: format!("invalid response from {label}: {reason}"),
+                source: None,
+            },
         }
     }
 }
@@ -96,18 +103,17 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let mut outcome = Err(RequestError::NotSent);
-        for _ in 0..ATTEMPTS {
-            let connection = self.link.connection().await?;
-            outcome = connection.request(self.request(&arguments), |progress| cx.report(progress)).await;
-            // Only a call that no server has read may be made again.
-            if !matches!(outcome, Err(RequestError::NotSent)) {
+        let mut response = Err(RequestError::NotSent);
+        for _ in 0..SEND_ATTEMPTS {
+            let connection = self.handle.connection().await?;
+            response = connection.request(self.request(&arguments), |progress| cx.report(progress)).await;
+            if !matches!(response, Err(RequestError::NotSent)) {
                 break;
             }
-            connection.lost().await;
+            connection.wait_until_closed().await;
         }
-        let written = outcome.map_err(|error| self.failure(error))?;
-        result::outcome(written)
+        let result = response.map_err(|error| self.tool_error(error))?;
+        result::outcome(result)
     }
 }
 

@@ -1,4 +1,4 @@
-//! An agent as a tool of another.
+//! An agent as a tool of another agent.
 
 use async_trait::async_trait;
 use futures::stream::StreamExt as _;
@@ -15,16 +15,19 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The one argument of an agent as a tool.
+/// The name of the only argument.
 const TASK: &str = "task";
 
-/// Agents as tools.
+/// Conversion of agents to tools.
 pub trait AgentExt: Agent + Sized {
-    /// Makes a tool of the agent: its argument is a task in words, its result the answer.
+    /// Converts the agent to a tool. Its argument is a task in words, its result is the answer.
     ///
-    /// The child's run is for the same principal, with the same state, and is cancelled with the call. When it waits, so does the
-    /// call, and an answer to a call inside it is given to the parent's run by that call's id. Where the definition is given
-    /// another [schema](ToolDefinition::with_input_schema), the arguments are the child's question as data.
+    /// The run of the child has the same principal and state as the call, and is cancelled with it.
+    /// If the child is suspended, the call is suspended too. Decisions for the child's calls are
+    /// given to the parent's run by call id.
+    ///
+    /// With another [input schema](ToolDefinition::with_input_schema), the child's question is the
+    /// arguments as JSON.
     ///
     /// # Examples
     ///
@@ -59,7 +62,7 @@ pub trait AgentExt: Agent + Sized {
 
 impl<A: Agent> AgentExt for A {}
 
-/// An agent as a tool, as [`AgentExt::into_tool`] makes it.
+/// An agent as a tool, created by [`AgentExt::into_tool`].
 #[derive(Clone, Debug)]
 pub struct AgentTool<A> {
     agent: A,
@@ -73,44 +76,49 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        // The agent and its tools are given all of it.
+        // The agent and its tools can read all of the state, so the call is not cacheable.
         cx.record_undeclared_read();
-        let mut spent = Spent { cx, told: Usage::default() };
+        let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
             (Some(PendingKind::Nested { pending }), Some(Decision::Nested { decisions })) => {
-                let Kept { child: state, told } = Kept::of(cx.pending_state().cloned().unwrap_or_default());
-                spent.told = told;
-                let pending = rooted(pending, |id| within(cx.call_id(), id));
+                let SavedChild { child: state, reported } =
+                    SavedChild::from_state(cx.pending_state().cloned().unwrap_or_default());
+                reporter.reported = reported;
+                let pending = map_ids(pending, |id| child_id(cx.call_id(), id));
                 let decisions =
-                    decisions.iter().map(|(id, answer)| (within(cx.call_id(), id), answer.clone()));
+                    decisions.iter().map(|(id, decision)| (child_id(cx.call_id(), id), decision.clone()));
                 RunInput::resume(Parked { pending, state }, decisions.collect::<Decisions>())
             }
-            _ => RunInput::new(question(arguments)),
+            _ => RunInput::new(task_content(arguments)),
         };
-        match run(&self.agent, input.with_context(context(cx)), &mut spent).await {
+        match run(&self.agent, input.with_context(child_context(cx)), &mut reporter).await {
             Ok(RunOutput::Answer(answer)) => {
-                spent.settle(answer.usage);
+                reporter.report_rest(answer.usage);
                 Ok(ToolOutcome::Done(output(*answer)))
             }
             Ok(RunOutput::Parked(Parked { pending, state })) => {
-                let pending = rooted(&pending, |id| format!("{}/{id}", cx.call_id()));
-                let state = json!(Kept { child: state, told: spent.told });
+                let pending = map_ids(&pending, |id| format!("{}/{id}", cx.call_id()));
+                let state = json!(SavedChild { child: state, reported: reporter.reported });
                 Ok(ToolOutcome::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
             }
             Err(error) => {
-                spent.settle(error.usage);
+                reporter.report_rest(error.usage);
                 Err(failure(error))
             }
         }
     }
 }
 
-/// Runs the child, and tells on the way what it uses.
-async fn run(agent: &impl Agent, input: RunInput, spent: &mut Spent<'_>) -> Result<RunOutput, AgentError> {
+/// Runs the child and reports its usage after each request.
+async fn run(
+    agent: &impl Agent,
+    input: RunInput,
+    reporter: &mut UsageReporter<'_>,
+) -> Result<RunOutput, AgentError> {
     let mut events = agent.stream(input);
     while let Some(event) = events.next().await {
         match event? {
-            RunEvent::RequestFinished { usage } => spent.tell(usage.of_reply()),
+            RunEvent::RequestFinished { usage } => reporter.report(usage.of_reply()),
             RunEvent::Done { output } => return Ok(output),
             _ => {}
         }
@@ -118,41 +126,43 @@ async fn run(agent: &impl Agent, input: RunInput, spent: &mut Spent<'_>) -> Resu
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// Tells the parent's run what the child uses, while it uses it: a child that is given up tells nothing any more.
-struct Spent<'a> {
+/// Reports the child's usage to the parent's run after each request, so that it counts even if the
+/// child is dropped later.
+struct UsageReporter<'a> {
     cx: &'a ToolContext,
-    told: Usage,
+    reported: Usage,
 }
 
-impl Spent<'_> {
-    fn tell(&mut self, usage: Usage) {
-        self.told += usage;
+impl UsageReporter<'_> {
+    fn report(&mut self, usage: Usage) {
+        self.reported += usage;
         self.cx.report_usage(usage);
     }
 
-    /// Tells the rest of all that the child used, such as summaries.
-    fn settle(&mut self, all: Usage) {
-        self.tell(all.without(self.told));
+    /// Reports the usage that is not part of a request, for example of summaries.
+    fn report_rest(&mut self, total: Usage) {
+        self.report(total.without(self.reported));
     }
 }
 
-/// What is kept of a child that waits.
+/// The saved state of a suspended child.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SavedChild {
     child: Value,
-    /// What it used, and the parent's run knows.
-    told: Usage,
+    /// Usage that the parent's run already has.
+    #[serde(alias = "told")]
+    reported: Usage,
 }
 
-impl Kept {
-    fn of(state: Value) -> Self {
-        // What was kept before usage was told is the child alone.
-        Self::deserialize(&state).unwrap_or(Self { child: state, told: Usage::default() })
+impl SavedChild {
+    fn from_state(state: Value) -> Self {
+        // Older saved runs have the state of the child alone.
+        Self::deserialize(&state).unwrap_or(Self { child: state, reported: Usage::default() })
     }
 }
 
-/// What the child is asked.
-fn question(arguments: Value) -> Content {
+/// The child's question.
+fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
             match object.remove(TASK) {
@@ -164,7 +174,7 @@ fn question(arguments: Value) -> Content {
     }
 }
 
-fn context(cx: &ToolContext) -> RunContext {
+fn child_context(cx: &ToolContext) -> RunContext {
     let run = cx.run();
     RunContext {
         run_id: if run.run_id.is_empty() {
@@ -184,7 +194,7 @@ fn output(answer: RunAnswer) -> ToolOutput {
         output.structured = Some(Value::Object(answer.outputs));
     }
     if answer.stop_reason == StopReason::LimitReached {
-        output.warnings.push("it had to answer before it was done".to_owned());
+        output.warnings.push("the agent reached a limit and answered early".to_owned());
     }
     output
 }
@@ -193,26 +203,27 @@ fn failure(error: AgentError) -> ToolError {
     match *error.kind {
         AgentErrorKind::Cancelled => ToolError::Cancelled,
         _ => ToolError::Failed {
-            message: format!("the agent came to no answer: {error}"),
+            message: format!("the agent did not finish: {error}"),
             source: Some(error.into()),
         },
     }
 }
 
-/// Calls that wait, and those inside them, with other ids: unique in the whole tree of runs, or those of the child again.
-fn rooted(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
-    let calls = pending.iter().cloned().map(|mut waits| {
-        waits.call.id = id(&waits.call.id);
-        if let PendingKind::Nested { pending } = &mut waits.pending.kind {
-            *pending = rooted(pending, id);
+/// Rewrites the ids of pending calls, at all levels: to ids that are unique in the tree of runs, or
+/// back to the child's ids.
+fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
+    let calls = pending.iter().cloned().map(|mut pending_call| {
+        pending_call.call.id = id(&pending_call.call.id);
+        if let PendingKind::Nested { pending } = &mut pending_call.pending.kind {
+            *pending = map_ids(pending, id);
         }
-        waits
+        pending_call
     });
     calls.collect()
 }
 
-/// An id as the child knows it.
-fn within(call_id: &str, id: &str) -> String {
+/// Converts an id of the parent's run to the id in the child's run.
+fn child_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()
 }

@@ -1,11 +1,11 @@
-//! Who called what, as a line of a log.
+//! Audit records of tool calls.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::redact::redacted;
+use crate::redact::redact;
 use haft_core::{
     Timestamp,
     call::{FailureKind, Outcome, PendingKind},
@@ -13,82 +13,90 @@ use haft_core::{
     tool::Principal,
 };
 
-/// One call, as an audit keeps it: who called which tool with which arguments, what came of it, and how long it took. As text it is
-/// one line of JSON.
+/// The audit record of a call: caller, tool, redacted arguments, outcome and duration. `Display`
+/// writes one line of JSON.
 ///
-/// Of the arguments, what may be secret is replaced by `"[redacted]"`: what the tool's schema declares `writeOnly` or of the
-/// format `password`, what its policy [lists](haft_core::tool::Policy::redacted), and what is called as secrets usually are (`password`, `passphrase`, `secret`,
-/// `credential`, `api_key`, `private_key`, `access_key`, `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`, `cvv`, `ssn`,
-/// `card_number` and the like, also as a part of a name, in any case and style). That goes for objects in objects, in lists, and in
-/// text that is JSON. What is no JSON object is never shown, nor the values for a tool that there is not. What a tool
-/// answered and what a failure says are not there either: they may repeat what they were given.
+/// # Redaction
+///
+/// Values that may be secret are replaced by `"[redacted]"`:
+///
+/// - members that the tool's schema declares as `writeOnly` or with the format `password`
+/// - members in the tool's [`Policy::redacted`](haft_core::tool::Policy::redacted)
+/// - members with a typical name of a secret, in any case and style and as a part of a name:
+///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
+///   `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`,
+///   `cvv`, `ssn`, `card_number` and similar names
+///
+/// This includes nested objects, lists, and strings that contain JSON. Arguments that are not a
+/// JSON object are never recorded, and of a call to an unknown tool only the names of the
+/// arguments. Results and error messages are not recorded, since they may repeat arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// When the call began.
+    /// Start of the call.
     pub started_at: Timestamp,
-    /// How long it took, in milliseconds.
+    /// Duration of the call, in milliseconds.
     pub duration_ms: u64,
-    /// The run; empty outside a run.
+    /// Id of the run. Empty outside a run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
-    /// The call in its run. Calls inside another have its id before theirs.
+    /// Id of the call within its run. The id of a nested call starts with the id of its parent.
     pub call_id: String,
-    /// On whose behalf, with the scopes at that time.
+    /// The principal of the call, with its scopes at that time.
     pub principal: Option<Principal>,
-    /// The tool's name, as the caller wrote it.
+    /// The tool name as the caller wrote it.
     pub tool: String,
-    /// The arguments that the tool was called with, or would have been.
+    /// The redacted arguments, after repairs and with the changes of an approval.
     pub arguments: Value,
-    /// What came of it.
+    /// The outcome, without results and messages.
     pub outcome: AuditOutcome,
-    /// Whether it was answered with an earlier result: the tool did not run.
+    /// Set if a cached result was returned and the tool did not run.
     #[serde(rename = "cached", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
-    /// Whether it went on with an answer that it had waited for.
+    /// Set if the call resumed after a decision.
     #[serde(rename = "resumed", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
 }
 
-/// What came of a call, without what was said.
+/// The outcome of an audited call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditOutcome {
-    /// It went well.
+    /// The call succeeded.
     Done,
-    /// It failed, or was refused.
+    /// The call failed or was rejected.
     Failed {
-        /// Why.
+        /// The kind of failure.
         kind: FailureKind,
     },
-    /// It waits. When it goes on, that is another entry of the same id.
+    /// The call was suspended. A later record with the same id has the final outcome.
     Pending {
-        /// For what.
-        waits_for: WaitsFor,
+        /// The reason for the suspension.
+        waits_for: PendingReason,
     },
 }
 
-/// What a call waits for.
+/// The reason for a suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum WaitsFor {
-    /// A person's permission.
+pub enum PendingReason {
+    /// Approval by a person.
     Approval,
-    /// A person's answer.
+    /// Input from a person.
     Input,
-    /// Work that the host program does itself.
+    /// Work that the host program performs.
     External,
-    /// Calls inside it, which wait in their turn.
+    /// Nested calls that are suspended.
     Nested,
-    /// A kind of wait that this version does not know.
+    /// A kind of suspension that this version does not know.
     Other,
 }
 
 impl Audit {
-    /// Makes the entry of a call.
-    pub fn of(record: &CallRecord<'_>) -> Self {
+    /// Creates the audit record of a call.
+    pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
             started_at: record.started_at,
@@ -97,7 +105,7 @@ impl Audit {
             call_id: call.id.clone(),
             principal: context.principal().cloned(),
             tool: call.name.clone(),
-            arguments: redacted(*definition, &call.arguments, record.arguments().as_deref()),
+            arguments: redact(*definition, &call.arguments, record.arguments().as_deref()),
             outcome: record.outcome.into(),
             is_cached: record.is_cached,
             is_resumed: context.resumed().is_some(),
@@ -112,27 +120,28 @@ impl From<&CallOutcome> for AuditOutcome {
                 Outcome::Done(_) => Self::Done,
                 Outcome::Failed(failure) => Self::Failed { kind: failure.kind },
             },
-            CallOutcome::Pending(waits) => Self::Pending {
-                waits_for: match &waits.pending.kind {
-                    PendingKind::Approval { .. } => WaitsFor::Approval,
-                    PendingKind::Input { .. } => WaitsFor::Input,
-                    PendingKind::External => WaitsFor::External,
-                    PendingKind::Nested { .. } => WaitsFor::Nested,
-                    _ => WaitsFor::Other,
+            CallOutcome::Pending(suspended) => Self::Pending {
+                waits_for: match &suspended.pending.kind {
+                    PendingKind::Approval { .. } => PendingReason::Approval,
+                    PendingKind::Input { .. } => PendingReason::Input,
+                    PendingKind::External => PendingReason::External,
+                    PendingKind::Nested { .. } => PendingReason::Nested,
+                    _ => PendingReason::Other,
                 },
             },
         }
     }
 }
 
-/// One line of JSON.
+/// Formats the record as one line of JSON.
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-/// A recorder that makes an [`Audit`] of each call, and gives it to a function, once. The function must return quickly.
+/// A recorder that passes the [`Audit`] of each call to a function, exactly once. The function runs
+/// as a part of the call, so it must return quickly.
 ///
 /// # Examples
 ///
@@ -142,7 +151,7 @@ impl fmt::Display for Audit {
 /// use haft_core::{Pipeline, tool, Toolset};
 /// use serde_json::json;
 ///
-/// /// Pays somebody.
+/// /// Transfers money.
 /// #[tool]
 /// fn pay(to: String, cents: u32, pin: String) -> String {
 ///     format!("{to} has {cents}")
@@ -150,7 +159,7 @@ impl fmt::Display for Audit {
 ///
 /// let (entries, written) = mpsc::channel();
 /// let audited = Pipeline::new().with_recorder(AuditLog::new(move |entry| {
-///     // Nobody reads it any more when this fails.
+///     // Fails if the receiver is gone.
 ///     let _ = entries.send(entry);
 /// }));
 /// let tools = Toolset::new().with(Pay).with_pipeline(audited);
@@ -164,7 +173,7 @@ impl fmt::Display for Audit {
 pub struct AuditLog<F>(F);
 
 impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
-    /// Makes a log of what takes its entries.
+    /// Creates a log that writes records with a function.
     pub fn new(write: F) -> Self {
         Self(write)
     }
@@ -172,7 +181,7 @@ impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
 
 impl<F: Fn(Audit) + Send + Sync> Recorder for AuditLog<F> {
     fn record(&self, record: &CallRecord<'_>) {
-        (self.0)(Audit::of(record));
+        (self.0)(Audit::from_record(record));
     }
 }
 

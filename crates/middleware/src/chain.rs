@@ -1,4 +1,4 @@
-//! Several tools as one.
+//! Chains: several tools as a single tool.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,20 +16,30 @@ use haft_core::{
     tool::{Annotations, InvalidToolName, Policy, Tools},
 };
 
-/// Makes one tool of several: the arguments of the first are its own, the result of each is the arguments of the next, and the
-/// result of the last is its own.
+/// Combines tools into one tool. The result of each tool becomes the arguments of the next.
 ///
-/// Each call inside goes through the pipeline, as every call does: it is validated, recorded with an id of its own (`call_1/2`), and
-/// waits for its approval, with the arguments that it then has. When it waits, so does the whole, and goes on at that place. The
-/// first failure ends the chain; its text says what ran before.
-///
-/// A result is the arguments of the next tool if it fits its schema, such as an object with its fields; else it is the value of its
-/// one argument (the one that must be given, or the only one). A tool without arguments is given none.
-///
-/// The whole is [sequential](Policy::sequential) if one of the tools is or has
-/// [`touches`](Policy::touches). It is idempotent if all are, needs the scopes of all, and
-/// has the time of all together. Name and description are changed as those of any tool, by
+/// The new tool has the input schema of the first tool and the output schema of the last. Its
+/// description joins the descriptions with `Then:`. Change name and description with
 /// [`with_definition`](haft_core::ToolExt::with_definition).
+///
+/// # Arguments
+///
+/// A result that is valid for the next tool's schema is passed as its arguments. Otherwise it
+/// becomes the value of the only required argument, or of the only argument. A tool without
+/// arguments receives none. Results are passed on untruncated.
+///
+/// # Calls
+///
+/// Each inner call runs through the pipeline: it is validated, recorded under an id such as
+/// `call_1/2`, and approved with its actual arguments. If an inner call is suspended, the chain is
+/// suspended too, and resumes at that call. The first failure ends the chain. Its message lists the
+/// tools that ran before.
+///
+/// # Policy
+///
+/// The chain is [sequential](Policy::sequential) if a tool is sequential or has
+/// [`touches`](Policy::touches). It is idempotent if all tools are. It requires the scopes of all
+/// tools, and its timeout is the sum of theirs.
 ///
 /// # Examples
 ///
@@ -54,25 +64,30 @@ use haft_core::{
 /// let tools = Toolset::new().with(orders);
 /// assert_eq!(tools.call_blocking("orders_of", json!({"name": "Ann"})).model_text(), "the orders of 3");
 ///
-/// /// Tells a story.
+/// /// Returns the current time.
 /// #[tool]
-/// fn tell() -> Json<String> {
-///     Json("Once upon a time".to_owned())
+/// fn now() -> Json<String> {
+///     Json("12:00".to_owned())
 /// }
 ///
-/// let error = chain("told", (Tell, ListOrders)).err().map(|error| error.to_string());
+/// let error = chain("orders_now", (Now, ListOrders)).err().map(|error| error.to_string());
 /// assert_eq!(
 ///     error.as_deref(),
-///     Some("what \"tell\" gives does not fit \"list_orders\": /user: integer is asked for, string is given")
+///     Some(
+///         "the output of \"now\" does not fit \"list_orders\": \
+///          /user: integer is asked for, string is given"
+///     )
 /// );
 /// # Ok::<(), haft_middleware::ChainError>(())
 /// ```
 ///
 /// # Errors
 ///
-/// Fails without tools, for a name that is none, for a tool with a [defect](ToolDefinition::defect), and where the output
-/// schema of a tool says that its result never fits the next. What cannot be decided is found out when it is called: an object may have
-/// members that its schema does not list, unless that closes it by `additionalProperties: false`, or was derived from a Rust type.
+/// Returns an error if there are no tools, if the name is invalid, if a tool has a
+/// [defect](ToolDefinition::defect), or if an output schema can never fit the next input schema.
+///
+/// Other mismatches fail when the chain is called. An object may have members that its schema does
+/// not list, unless the schema has `additionalProperties: false` or is derived from a Rust type.
 pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
     let tools = tools.into_tools();
@@ -84,60 +99,60 @@ pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     }
     for pair in tools.windows(2) {
         if let [before, after] = pair {
-            fits(before.definition(), after.definition())?;
+            check_fit(before.definition(), after.definition())?;
         }
     }
     let definitions: Vec<_> = tools.iter().map(Tool::definition).collect();
-    let definition = whole(name, &definitions)?;
+    let definition = combine(name, &definitions)?;
     Ok(Chain { definition, tools: tools.into() })
 }
 
-/// Several tools as one, as [`chain`] makes it.
+/// Several tools as one tool, created by [`chain`].
 #[derive(Clone)]
 pub struct Chain {
     definition: ToolDefinition,
     tools: Arc<[Arc<dyn Tool>]>,
 }
 
-/// Why tools cannot be chained.
+/// The error of [`chain`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
-    /// There are none.
+    /// No tools were given.
     #[error("a chain needs at least one tool")]
     Empty,
-    /// The chain cannot be called that.
+    /// The name of the chain is invalid.
     #[error(transparent)]
     Name(#[from] InvalidToolName),
-    /// A tool cannot be used.
+    /// A tool has a defect in its definition.
     #[error("tool \"{tool}\" cannot be used: {reason}")]
     Defect {
-        /// The tool.
+        /// The name of the tool.
         tool: ToolName,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// What a tool gives never fits the next.
-    #[error("what \"{tool}\" gives does not fit \"{next}\": {pointer}: {reason}")]
+    /// The output of a tool never fits the next tool.
+    #[error("the output of \"{tool}\" does not fit \"{next}\": {pointer}: {reason}")]
     Misfit {
-        /// The tool that gives it.
+        /// The tool with the output.
         tool: ToolName,
-        /// The tool that is to take it.
+        /// The tool with the arguments.
         next: ToolName,
-        /// Where in the arguments, as JSON pointer.
+        /// JSON pointer into the arguments.
         pointer: String,
-        /// What is asked for there, and what is given.
+        /// The expected and the actual type.
         reason: String,
     },
 }
 
-/// Where a chain is.
+/// The progress of a suspended chain.
 #[derive(Serialize, Deserialize)]
-struct Place {
-    /// The tool that is called next, from 0.
+struct Checkpoint {
+    /// Index of the tool to call next.
     step: usize,
     arguments: Value,
-    /// What there was to say until then.
+    /// Warnings of the finished calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -149,86 +164,87 @@ impl Tool for Chain {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        if let Some(pending) = unanswered(cx) {
+        if let Some(pending) = undecided(cx) {
             return Ok(ToolOutcome::Pending(pending.clone()));
         }
-        let (mut place, mut resumed) = self.begin(arguments, cx)?;
-        // What one gives the next is whole.
+        let (mut checkpoint, mut resumed) = self.begin(arguments, cx)?;
+        // No truncation between the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
-        while let Some(tool) = self.tools.get(place.step) {
-            let mut inner = cx.nested(place.step + 1);
+        while let Some(tool) = self.tools.get(checkpoint.step) {
+            let mut inner = cx.nested(checkpoint.step + 1);
             if let Some(resumed) = resumed.take() {
                 inner = inner.with_resumed(resumed);
             }
-            let result = match pipeline.call_tool(&**tool, place.arguments.clone(), &inner).await {
+            let result = match pipeline.call_tool(&**tool, checkpoint.arguments.clone(), &inner).await {
                 CallOutcome::Finished(result) => result,
-                CallOutcome::Pending(waits) => return park(waits, &place),
+                CallOutcome::Pending(call) => return suspend(call, &checkpoint),
             };
-            place.warnings.extend(result.warnings);
+            checkpoint.warnings.extend(result.warnings);
             let output = match result.outcome {
                 Outcome::Done(output) => output,
-                Outcome::Failed(failure) => return Err(self.failure(place.step, failure)),
+                Outcome::Failed(failure) => return Err(self.failure(checkpoint.step, failure)),
             };
-            place.step += 1;
-            match self.tools.get(place.step) {
-                Some(next) => place.arguments = arguments_of(&output, next.definition().input_schema()),
-                None => return Ok(ToolOutcome::Done(ToolOutput { warnings: place.warnings, ..output })),
+            checkpoint.step += 1;
+            match self.tools.get(checkpoint.step) {
+                Some(next) => checkpoint.arguments = arguments_of(&output, next.definition().input_schema()),
+                None => return Ok(ToolOutcome::Done(ToolOutput { warnings: checkpoint.warnings, ..output })),
             }
         }
         Err(ToolError::failed("a chain needs at least one tool"))
     }
 }
 
-/// What is waited for still, if nothing was said to it.
-fn unanswered(cx: &ToolContext) -> Option<&Pending> {
+/// The pending state of the chain, if no decision concerns one of its calls.
+fn undecided(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
     };
     let PendingKind::Nested { pending: inner } = &pending.kind else { return None };
-    let is_answered = decisions.keys().any(|id| inner.iter().any(|waits| waits.covers(id)));
-    (!is_answered).then_some(pending)
+    let is_decided = decisions.keys().any(|id| inner.iter().any(|call| call.covers(id)));
+    (!is_decided).then_some(pending)
 }
 
-/// The answer to the call that waits, or those to calls inside it.
-fn answer_of(waits: &PendingCall, decisions: &Decisions) -> Decision {
-    match decisions.get(&waits.call.id) {
-        Some(answer) => answer.clone(),
+/// The decision for a pending call, or for the calls nested in it.
+fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
+    match decisions.get(&pending.call.id) {
+        Some(decision) => decision.clone(),
         None => Decision::Nested { decisions: decisions.clone() },
     }
 }
 
-fn park(waits: PendingCall, place: &Place) -> Result<ToolOutcome, ToolError> {
-    let state = serde_json::to_value(place).map_err(ToolError::failed)?;
-    let nested = PendingKind::Nested { pending: vec![waits] };
+fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolOutcome, ToolError> {
+    let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
+    let nested = PendingKind::Nested { pending: vec![call] };
     Ok(ToolOutcome::Pending(Pending::new(nested).with_state(state)))
 }
 
 impl Chain {
-    /// Where the call begins: with the first tool, or with the one that waited and what was said to it.
-    fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Place, Option<Resumed>), ToolError> {
-        let (Some(waited), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
-            return Ok((Place { step: 0, arguments, warnings: Vec::new() }, None));
+    /// The start of the call: the first tool, or the suspended tool with its decision.
+    fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
+        let (Some(suspended), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
+            return Ok((Checkpoint { step: 0, arguments, warnings: Vec::new() }, None));
         };
-        let PendingKind::Nested { pending } = &waited.pending().kind else {
-            return Err(ToolError::failed("the chain was answered what it did not ask"));
+        let PendingKind::Nested { pending } = &suspended.pending().kind else {
+            return Err(ToolError::failed("the chain is not waiting for this decision"));
         };
-        let [waits] = pending.as_slice() else {
+        let [inner] = pending.as_slice() else {
             return Err(ToolError::failed("the chain waits for one call at a time"));
         };
-        let place = Place::deserialize(&waited.pending().state).map_err(|error| ToolError::Failed {
-            message: "where the chain waited cannot be read".to_owned(),
-            source: Some(error.into()),
-        })?;
-        // A program of another day may have another chain of that name.
-        if self.tools.get(place.step).is_none_or(|tool| *tool.definition().name() != *waits.call.name) {
-            return Err(ToolError::failed("the chain waited at a tool that it no longer has there"));
+        let checkpoint =
+            Checkpoint::deserialize(&suspended.pending().state).map_err(|error| ToolError::Failed {
+                message: "cannot read the saved state of the chain".to_owned(),
+                source: Some(error.into()),
+            })?;
+        // Another version of the program may have another chain with this name.
+        if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
+            return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
         let resumed =
-            waits.pending.clone().decided(answer_of(waits, decisions)).map_err(ToolError::failed)?;
-        Ok((place, Some(resumed)))
+            inner.pending.clone().decided(decision_of(inner, decisions)).map_err(ToolError::failed)?;
+        Ok((checkpoint, Some(resumed)))
     }
 
-    /// What came of the whole when a tool failed.
+    /// The failure of the chain for a failed inner call.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
@@ -239,9 +255,9 @@ impl Chain {
         }
         let is_repeatable = self.tools.iter().take(step).all(|tool| tool.definition().policy().idempotent);
         let kind = match kind {
-            // These were not the model's arguments, and something did run.
+            // The model did not write these arguments, and a tool has run.
             FailureKind::InvalidArguments => FailureKind::Failed,
-            // Another try would do again what was done.
+            // A retry would repeat the calls before.
             FailureKind::Retry if !is_repeatable => FailureKind::Failed,
             kind => kind,
         };
@@ -250,14 +266,14 @@ impl Chain {
     }
 }
 
-/// What the next tool is called with.
+/// Converts a result to the arguments of the next tool.
 fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
     if schema.is_valid(&value) {
         return value;
     }
-    let one = |name: &str| Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
-    let wrapped = sole(schema).map(one);
+    let wrap = |name: &str| Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
+    let wrapped = single_argument(schema).map(wrap);
     if let Some(wrapped) = wrapped.as_ref().filter(|wrapped| schema.is_valid(wrapped)) {
         return wrapped.clone();
     }
@@ -268,12 +284,12 @@ fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     if schema.properties().next().is_none() {
         return json!({});
     }
-    // It does not fit as it is: the pipeline repairs it, or says what is wrong.
+    // Not valid as it is: the pipeline repairs or rejects it.
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// The argument that a value is for which is not all of them.
-fn sole(schema: &Schema) -> Option<&str> {
+/// The argument that takes a whole result: the only required one, or the only one.
+fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.required || !required).map(|it| it.name);
         names.next().filter(|_| names.next().is_none())
@@ -284,34 +300,34 @@ fn sole(schema: &Schema) -> Option<&str> {
     }
 }
 
-fn fits(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
-    let (Some(given), asked) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
-    let Some(as_all) = given.misfit(asked, None).filter(|_| asked.properties().next().is_some()) else {
+fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
+    let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
+    let Some(as_object) = output.misfit(input, None).filter(|_| input.properties().next().is_some()) else {
         return Ok(());
     };
-    let as_one = sole(asked).map(|name| given.misfit(asked, Some(name)));
-    let misfit = match as_one {
+    let as_argument = single_argument(input).map(|name| output.misfit(input, Some(name)));
+    let misfit = match as_argument {
         Some(None) => return Ok(()),
-        // What is no object can only be the one argument.
-        Some(Some(as_one)) if as_all.pointer.is_empty() => as_one,
-        _ => as_all,
+        // A result that is no object can only become the single argument.
+        Some(Some(as_argument)) if as_object.pointer.is_empty() => as_argument,
+        _ => as_object,
     };
     let (tool, next) = (before.name().clone(), after.name().clone());
     let pointer = if misfit.pointer.is_empty() { "/".to_owned() } else { misfit.pointer };
     Err(ChainError::Misfit { tool, next, pointer, reason: misfit.reason })
 }
 
-/// What the whole is, of what its parts are.
-fn whole(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
+/// Derives the definition of the chain from its parts.
+fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = Policy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
-        // Each part asks for its own, and shows the arguments that it then has.
+        // Each part requests its own approval, for its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // The resources of the later parts are unknown when the whole is scheduled.
+        // `touches` of the later parts cannot be evaluated before their arguments are known.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

@@ -6,29 +6,45 @@ use haft_core::{ChatModel, Tool, ToolSource, Toolset, toolset::ToolSourceExt as 
 use tower_layer::Layer;
 
 use crate::{
-    CachedReplies, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
-    ReplyCache, ToolService, source_layer::Layered,
+    CachedModel, CallService, ChatService, FallbackModel, LayeredModel, LayeredTool, ModelService,
+    ReplyCache, ToolService, source_layer::LayerAdaptor,
 };
 
-/// Layers around a tool.
+/// Applies `tower` layers to a tool.
 pub trait ToolMiddleware: Tool {
-    /// Puts a layer of `tower` around the tool: a limit, a timeout, a retry, or one of your own. It is any layer over a service of
-    /// [`CallRequest`](crate::CallRequest) that makes one that can be cloned; each call is made by a clone.
+    /// Wraps the tool in a `tower` layer, such as a timeout, a rate limit, a retry or your own
+    /// layer.
     ///
-    /// The layers are inside the pipeline: a call has been validated and permitted before it comes to them, its deadline
-    /// holds for them as well, what they answer is checked, and their panics are caught. A call that waits passes them once more when it goes
-    /// on. What a layer reports is told to the model by its text, and a [`ToolError`](haft_core::ToolError) keeps its meaning; where it gave up a call that had
-    /// begun, of a tool that is not idempotent, that is [`Unconfirmed`](haft_core::ToolError::Unconfirmed). The timeout of tower
-    /// does not say how long it waited: that is measured, so that the model reads `timed out after 50 ms`, give or take
-    /// one.
+    /// The layer wraps a service of [`CallRequest`](crate::CallRequest). The wrapped service must
+    /// be `Clone`, and each call uses its own clone.
     ///
-    /// A service that cannot be cloned, such as a rate limit, goes under a `Buffer`, which needs a runtime where it is made and works as long as
-    /// that does: make it in the runtime of the program, not in a call that blocks. Called from synchronous code, a tool with a `Buffer` is for
-    /// [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that runtime, since `invoke_blocking` and `call_blocking` may each have one of
-    /// their own. A layer that makes calls again is for [idempotent](haft_core::tool::Policy::idempotent) tools.
+    /// # Order
     ///
-    /// The layers see the definition that the tool has here. What is changed afterwards, as its policy by `with_definition`, counts for the
-    /// pipeline and not for them.
+    /// Layers run inside the pipeline. A call is validated and approved before it reaches them, and
+    /// the call's deadline includes them. The pipeline checks their result and catches their
+    /// panics. A suspended call passes through the layers again when it resumes.
+    ///
+    /// Layers see the definition that the tool has when the layer is applied. Later changes, for
+    /// example by `with_definition`, affect only the pipeline.
+    ///
+    /// # Errors of layers
+    ///
+    /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
+    /// - A timeout of `tower` or tokio becomes
+    ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
+    /// - An error after the call has started, and before the tool returned, becomes
+    ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
+    ///   idempotent.
+    /// - The text of any other error is returned to the model.
+    ///
+    /// Apply retry layers only to [idempotent](haft_core::tool::Policy::idempotent) tools.
+    ///
+    /// # Services without `Clone`
+    ///
+    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task:
+    /// create it in a runtime that lives as long as the tool. From synchronous code, call a tool
+    /// with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
+    /// runtime. `invoke_blocking` and `call_blocking` may use a runtime of their own.
     ///
     /// # Examples
     ///
@@ -68,15 +84,16 @@ pub trait ToolMiddleware: Tool {
 
 impl<T: Tool + ?Sized> ToolMiddleware for T {}
 
-/// Layers around the tools of a toolset or of any source.
+/// Applies `tower` layers to the tools of a toolset or of any source.
 pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
-    /// Wraps each tool in a layer of `tower`, as [`ToolMiddleware::layer`] does: for steps before or after each call, and for
-    /// limits.
+    /// Wraps each tool in a `tower` layer; see [`ToolMiddleware::layer`].
     ///
-    /// Each tool has its own instance of the layer, so a concurrency limit counts the calls of one tool; use
-    /// `GlobalConcurrencyLimitLayer` for a limit over all of them. When the list changes, a tool with the same name and an
-    /// equal definition keeps its instance, also if a server or an adaptor recreated it, and for every caller. A layer must
-    /// pass on the request that it received.
+    /// Each tool has its own instance of the layer, so a concurrency limit counts the calls of one
+    /// tool. Use `GlobalConcurrencyLimitLayer` for a limit over all tools.
+    ///
+    /// When the list changes, a tool with the same name and an equal definition keeps its instance,
+    /// for all callers and even if a server or an adaptor recreated the tool. A layer must pass on
+    /// the [`CallRequest`](crate::CallRequest) that it received, or a clone.
     ///
     /// # Examples
     ///
@@ -93,28 +110,28 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
     ///
     /// # futures::executor::block_on(async {
     /// let guard = ServiceBuilder::new().filter(|request: CallRequest| match &request.arguments["file"] {
-    ///     file if file == "budget.ods" => Err(ToolError::Denied("nobody deletes that".to_owned())),
+    ///     file if file == "budget.ods" => Err(ToolError::Denied("the file is protected".to_owned())),
     ///     _ => Ok(request),
     /// });
     /// let tools = Toolset::new().with(Delete).layered(guard);
     /// assert_eq!(tools.call("delete", json!({"file": "old.log"})).await.model_text(), "old.log is gone");
     /// let denied = tools.call("delete", json!({"file": "budget.ods"})).await;
-    /// assert_eq!(denied.model_text(), "denied: nobody deletes that");
+    /// assert_eq!(denied.model_text(), "denied: the file is protected");
     /// # });
     /// ```
     fn layered<L>(self, layer: L) -> Toolset
     where
         L: Layer<ToolService, Service: CallService> + Send + Sync + 'static,
     {
-        self.into_toolset().adapted(Layered::new(layer))
+        self.into_toolset().adapted(LayerAdaptor::new(layer))
     }
 }
 
 impl<S: ToolSource + Sized + 'static> ToolsetMiddleware for S {}
 
-/// Wrappers and layers around a model.
+/// Applies wrappers and `tower` layers to a model.
 pub trait ModelMiddleware: ChatModel + Sized {
-    /// Asks another model where this one fails: see [`FallbackModel`]. More can be added to what comes of it.
+    /// Adds a fallback model for requests that fail. See [`FallbackModel`].
     fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel
     where
         Self: 'static,
@@ -122,21 +139,37 @@ pub trait ModelMiddleware: ChatModel + Sized {
         FallbackModel::new(self).with_fallback(model)
     }
 
-    /// Answers a request with the reply to an earlier one that was equal: see [`ReplyCache`].
-    fn cached(self, cache: &ReplyCache) -> CachedReplies<Self> {
-        CachedReplies::new(self, cache)
+    /// Caches replies. See [`ReplyCache`].
+    fn cached(self, cache: &ReplyCache) -> CachedModel<Self> {
+        CachedModel::new(self, cache)
     }
 
-    /// Puts a layer of `tower` around the model: a limit, a timeout, a retry, or a hook of your own. It is any layer over a
-    /// service of [`ChatRequest`](haft_core::model::ChatRequest) that answers a [`ChatStream`](crate::ChatStream), and can be cloned; each request is made by a clone.
+    /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or your own
+    /// layer.
     ///
-    /// The reply streams through: the service answers when the reply begins. So a timeout is one for the beginning, a retry is for
-    /// what fails before that, and a limit of requests at a time counts those that have not begun to be answered. What comes
-    /// later, a layer sees in the stream. An error that is a [`ModelError`](haft_core::model::ModelError) keeps its meaning.
+    /// The layer wraps a service from [`ChatRequest`](haft_core::model::ChatRequest) to
+    /// [`ChatStream`](crate::ChatStream). The wrapped service must be `Clone`, and each request
+    /// uses its own clone. A [`ModelError`](haft_core::model::ModelError) of a layer is returned
+    /// unchanged.
     ///
-    /// A service that cannot be cloned, such as a limit of requests a minute, goes under a `Buffer`: `.buffer(16).rate_limit(60, minute)`. Both need a
-    /// runtime where they are made, and work as long as that does: make them in the runtime of the program. What is dropped while it waits for its
-    /// turn takes none. A limit of tokens is not to be had before the reply; a server that has one says so, with how long to wait.
+    /// # Streaming
+    ///
+    /// The service returns when the reply starts, and the rest is streamed through. Therefore:
+    ///
+    /// - a timeout limits the time until the first event
+    /// - a retry covers errors before the first event
+    /// - a concurrency limit counts only requests without a first event
+    ///
+    /// A layer can wrap the stream to observe later events.
+    ///
+    /// # Services without `Clone`
+    ///
+    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`:
+    /// `.buffer(16).rate_limit(60, minute)`. Both must be created in a runtime that lives as long
+    /// as the model. Dropping a queued request frees its slot.
+    ///
+    /// Limits on tokens are not possible, since the number of tokens is known only after the reply.
+    /// A server with a limit on tokens returns an error with the time to wait.
     ///
     /// # Examples
     ///

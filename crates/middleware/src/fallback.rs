@@ -1,4 +1,4 @@
-//! Models that stand in for one another.
+//! Fallback to another model after an error.
 
 use std::{fmt, iter, sync::Arc};
 
@@ -14,21 +14,31 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelFailure, ModelProfile},
 };
 
-/// A model that asks another one where the first fails, as [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback) makes it.
+/// A model that tries several models in order, created by
+/// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
-/// Each request begins with the first model. Which errors go on to the next is decided by
-/// [`ModelError::may_succeed_elsewhere`], or by a [function](Self::fallback_on) of yours: a server that is down or busy does, a request that is
-/// wrong does not. Each time it is told in the log, at the level `warn`. What a model tries again by itself it has tried by then.
+/// Each request starts with the first model. The next model is tried if the error
+/// [may succeed elsewhere](ModelError::may_succeed_elsewhere), for example if the server is down or
+/// overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets another
+/// condition. Each fallback is logged at the level `warn`. A model first does its own retries.
 ///
-/// A stream goes on to the next model only before its first event: what a watcher was told is not told twice. What breaks
-/// later is an error with the partial text, as it is with one model.
+/// # Streams
 ///
-/// [`ChatResponse::model`] says who replied, and the usage is that of this reply. Where nobody did, the error names each model that was asked, with
-/// its reason ([`ModelError::NoneReplied`]); that of a single model is given as it is.
+/// A stream falls back only before its first event, so events are never repeated. A later error is
+/// returned with the partial text.
 ///
-/// The [profile](ChatModel::profile) is what all of them can do, so that an agent speaks to each in a way that it understands: beside a
-/// model without native tools, one that has them is asked in JSON or text, too. The name is made of all names. So where prices are by the
-/// name that was asked for, give them to [each model](haft_core::model::ChatModelExt::priced).
+/// # Replies and errors
+///
+/// [`ChatResponse::model`] is the model that replied, and the usage is that of its reply. If all
+/// models fail, the error is [`ModelError::NoneReplied`] with the error of each model. The error of
+/// a single model is returned unchanged.
+///
+/// # Profile
+///
+/// The [profile](ChatModel::profile) has the features common to all models. If one of them has no
+/// native tools, an agent uses calls in JSON or text with all of them. The name of the profile
+/// joins all names, so prices by name must be set on [each
+/// model](haft_core::model::ChatModelExt::priced).
 ///
 /// # Examples
 ///
@@ -51,7 +61,7 @@ use haft_core::{
 /// # let (hosted, local) = (Example(ModelProfile::new("hosted"), Err(503)), Example(ModelProfile::new("local"), Ok("Hello.")));
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// // `hosted` is down.
+/// // The server of `hosted` is overloaded.
 /// let model = hosted.with_fallback(local);
 /// let reply = model.chat(&ChatRequest::new([Message::user("Hi")])).await?;
 /// assert_eq!(reply.message.text(), "Hello.");
@@ -62,30 +72,35 @@ use haft_core::{
 #[derive(Clone)]
 pub struct FallbackModel {
     models: Vec<Arc<dyn ChatModel>>,
-    goes_on: Arc<dyn Fn(&ModelError) -> bool + Send + Sync>,
+    should_fall_back: Arc<dyn Fn(&ModelError) -> bool + Send + Sync>,
     profile: ModelProfile,
 }
 
 impl FallbackModel {
-    /// Makes one of a model that nothing stands in for yet.
+    /// Creates a model without a fallback.
     pub fn new(model: impl ChatModel + 'static) -> Self {
         let profile = model.profile().clone();
-        Self { models: vec![Arc::new(model)], goes_on: Arc::new(ModelError::may_succeed_elsewhere), profile }
+        Self {
+            models: vec![Arc::new(model)],
+            should_fall_back: Arc::new(ModelError::may_succeed_elsewhere),
+            profile,
+        }
     }
 
-    /// Adds a model that is asked where all before it fail.
+    /// Adds a model that is tried after all models before it have failed.
     #[must_use]
     pub fn with_fallback(mut self, model: impl ChatModel + 'static) -> Self {
-        self.profile = shared(self.profile, model.profile());
+        self.profile = common_profile(self.profile, model.profile());
         self.models.push(Arc::new(model));
         self
     }
 
-    /// Sets which errors go on to the next model, in place of those that [may succeed elsewhere](ModelError::may_succeed_elsewhere).
+    /// Sets the errors that fall back to the next model. Default:
+    /// [`ModelError::may_succeed_elsewhere`].
     ///
     /// # Examples
     ///
-    /// A model that reads more, for conversations that have become too long for the first:
+    /// A fallback to a model with a larger context window, for long conversations:
     ///
     /// ```
     /// use haft_core::{ChatModel, model::ModelError};
@@ -99,39 +114,42 @@ impl FallbackModel {
     /// # }
     /// ```
     #[must_use]
-    pub fn fallback_on(mut self, goes_on: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
-        self.goes_on = Arc::new(goes_on);
+    pub fn fallback_on(
+        mut self,
+        should_fall_back: impl Fn(&ModelError) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.should_fall_back = Arc::new(should_fall_back);
         self
     }
 
-    /// Asks one model after the other.
-    async fn ask<'a, T>(
+    /// Tries the models in order.
+    async fn try_each<'a, T>(
         &'a self,
-        mut ask: impl FnMut(&'a dyn ChatModel) -> BoxFuture<'a, Result<T, ModelError>>,
+        mut attempt: impl FnMut(&'a dyn ChatModel) -> BoxFuture<'a, Result<T, ModelError>>,
     ) -> Result<T, ModelError> {
         let mut failures = Vec::new();
         let nexts = self.models.iter().skip(1).map(Some).chain(iter::once(None));
         for (model, next) in self.models.iter().zip(nexts) {
-            let error = match ask(&**model).await {
+            let error = match attempt(&**model).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            let next = next.filter(|_| (self.goes_on)(&error));
+            let next = next.filter(|_| (self.should_fall_back)(&error));
             let name = &model.profile().name;
             if let Some(next) = next {
-                tracing::warn!(model = name, next = next.profile().name, error = %error, "a model failed; asking the next");
+                tracing::warn!(model = name, next = next.profile().name, error = %error, "a model failed; trying the next");
             }
             failures.push(ModelFailure { model: name.clone(), error });
             if next.is_none() {
                 break;
             }
         }
-        Err(of_failures(failures))
+        Err(combine(failures))
     }
 }
 
-/// What both can do.
-fn shared(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
+/// The features that both profiles have.
+fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
         native_tools: one.native_tools && other.native_tools,
@@ -143,21 +161,21 @@ fn shared(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     }
 }
 
-/// Says who replied, where the reply does not.
-fn sign(response: &mut ChatResponse, model: &dyn ChatModel) {
+/// Sets the model name of a response without one.
+fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
-/// A reply that has begun: an error in place of its beginning is one of the whole.
-async fn begun<'a>(
+/// Starts a stream and waits for its first event. An error instead of an event is returned.
+async fn start_stream<'a>(
     model: &'a dyn ChatModel,
     request: &'a ChatRequest,
 ) -> Result<BoxStream<'a, Result<ChatEvent, ModelError>>, ModelError> {
     let mut events = model.stream(request);
-    let first = events.next().await.ok_or_else(without_end)??;
+    let first = events.next().await.ok_or_else(missing_reply)??;
     let events = stream::iter([Ok(first)]).chain(events).map_ok(|mut event| {
         if let ChatEvent::Finished(response) = &mut event {
-            sign(response, model);
+            set_model_name(response, model);
         }
         event
     });
@@ -167,16 +185,16 @@ async fn begun<'a>(
 #[async_trait]
 impl ChatModel for FallbackModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        let whole = |model| async move {
+        let chat = |model| async move {
             let mut response = ChatModel::chat(model, request).await?;
-            sign(&mut response, model);
+            set_model_name(&mut response, model);
             Ok(response)
         };
-        self.ask(|model| whole(model).boxed()).await
+        self.try_each(|model| chat(model).boxed()).await
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        self.ask(|model| begun(model, request).boxed()).try_flatten_stream().boxed()
+        self.try_each(|model| start_stream(model, request).boxed()).try_flatten_stream().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -194,7 +212,7 @@ impl fmt::Debug for FallbackModel {
 mod tests;
 
 /// Returns the error of a single model as it is, otherwise the errors of all models.
-fn of_failures(mut failures: Vec<ModelFailure>) -> ModelError {
+fn combine(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,
         last => ModelError::NoneReplied { failures: failures.into_iter().chain(last).collect() },
@@ -202,7 +220,7 @@ fn of_failures(mut failures: Vec<ModelFailure>) -> ModelError {
 }
 
 /// The error of a stream that ended without a reply and without an error.
-pub(crate) fn without_end() -> ModelError {
+pub(crate) fn missing_reply() -> ModelError {
     let reason = "the stream ended before the reply".to_owned();
     ModelError::Truncated { reason, partial: Box::default() }
 }

@@ -1,30 +1,31 @@
 #![doc = include_str!("../README.md")]
 
-mod advice;
 mod agent_tool;
 mod audit;
 mod chain;
 mod ext;
 mod fallback;
+mod lint;
 mod model_layer;
 mod read_result;
 mod redact;
 mod registry;
 mod reply_cache;
 mod result_cache;
+mod service;
 mod source_layer;
 mod tool_layer;
 mod ttl_lru;
 
-pub use advice::{Advice, Lack, advice};
 pub use agent_tool::{AgentExt, AgentTool};
-pub use audit::{Audit, AuditLog, AuditOutcome, WaitsFor};
+pub use audit::{Audit, AuditLog, AuditOutcome, PendingReason};
 pub use chain::{Chain, ChainError, chain};
 pub use ext::{ModelMiddleware, ToolMiddleware, ToolsetMiddleware};
 pub use fallback::FallbackModel;
+pub use lint::{Lint, LintKind, lint};
 pub use model_layer::{ChatService, ChatStream, LayeredModel, ModelService};
 pub use read_result::ReadResult;
 pub use registry::ToolRegistry;
-pub use reply_cache::{CachedReplies, ReplyCache};
-pub use result_cache::{CachedResults, ResultCache};
+pub use reply_cache::{CachedModel, ReplyCache};
+pub use result_cache::{CachedService, ResultCache};
 pub use tool_layer::{CallRequest, CallService, LayeredTool, ToolService};

@@ -1,18 +1,17 @@
-//! Layers of [tower](https://docs.rs/tower) around a model.
+//! [`tower`](https://docs.rs/tower) layers around a model.
 
 use std::{
-    future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use async_trait::async_trait;
 use futures::{
-    FutureExt as _,
+    FutureExt as _, TryFutureExt as _,
     future::BoxFuture,
     stream::{self, BoxStream, StreamExt as _},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 use tower_service::Service;
 
 use haft_core::{
@@ -21,18 +20,23 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, TimeoutPhase},
 };
 
-use crate::{fallback::without_end, tool_layer::is_timeout};
+use crate::{
+    fallback::missing_reply,
+    service::{LayerError, ServiceTemplate},
+};
 
-/// One reply as it comes, owned by whoever reads it.
+/// The events of one reply. The stream owns all its data.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a service of `tower`: what a layer is put around. It is always ready, and answers when the reply begins: an error
-/// before that is the error of the service, which a layer may try again.
+/// A model as a `tower` service, the innermost service of the layers. It is always ready.
+///
+/// It returns at the first event of the reply. An earlier error is an error of the service, so that
+/// layers can retry it.
 #[derive(Clone)]
 pub struct ModelService(Arc<dyn ChatModel>);
 
 impl ModelService {
-    /// Makes a service of a model.
+    /// Creates a service for a model.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self(model)
     }
@@ -48,19 +52,20 @@ impl Service<ChatRequest> for ModelService {
     }
 
     fn call(&mut self, request: ChatRequest) -> Self::Future {
-        let mut events = owned(Arc::clone(&self.0), request);
-        let begun = async move {
+        let mut events = owned_stream(Arc::clone(&self.0), request);
+        let started = async move {
             match events.next().await {
                 Some(Err(error)) => Err(error.into()),
                 first => Ok(stream::iter(first).chain(events).boxed()),
             }
         };
-        begun.boxed()
+        started.boxed()
     }
 }
 
-/// The reply of a model with all that it borrows. Nothing is spawned: whoever reads drives, and dropping ends the request.
-fn owned(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
+/// Streams a reply and owns the model and the request. It spawns no task: polling the stream drives
+/// the request, and dropping the stream ends it.
+fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
         let mut reply = model.stream(&request);
@@ -80,12 +85,14 @@ fn owned(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     stream::poll_fn(next).boxed()
 }
 
-/// A service that replies: what a layer makes of a [`ModelService`]. Every such service is one by itself.
+/// A trait alias for services that can send a request, such as a layered [`ModelService`].
+///
+/// It is implemented automatically. Do not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a service of replies",
-    label = "this layer makes no service that a model can be",
-    note = "it must be a `Service<ChatRequest>` that answers a `ChatStream`, `Clone + Send + 'static`, with a future that is `Send`",
-    note = "a service that cannot be cloned, such as `RateLimit`, goes under a `Buffer`"
+    message = "`{Self}` cannot be used as a model",
+    label = "the service of this layer is not a `ChatService`",
+    note = "it must be a `Service<ChatRequest>` with the response `ChatStream`, `Clone + Send + 'static`, with a `Send` future",
+    note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait ChatService:
     Service<ChatRequest, Response = ChatStream, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
@@ -101,24 +108,15 @@ impl<S> ChatService for S where
 {
 }
 
-/// A model with a layer around it, as [`ModelMiddleware::layer`](crate::ModelMiddleware::layer) makes it.
+/// A model in a layer, created by [`ModelMiddleware::layer`](crate::ModelMiddleware::layer).
 pub struct LayeredModel<S> {
     profile: ModelProfile,
-    /// Cloned for each request. It need not be `Sync`: that is what the lock is for.
-    service: Mutex<S>,
+    service: ServiceTemplate<S>,
 }
 
 impl<S: ChatService> LayeredModel<S> {
     pub(super) fn new(profile: ModelProfile, service: S) -> Self {
-        Self { profile, service: Mutex::new(service) }
-    }
-
-    async fn begin(mut service: S, request: ChatRequest) -> Result<ChatStream, ModelError> {
-        let mut began = Instant::now();
-        // Being ready belongs to a clone: the one that was waited for is the one that is called.
-        poll_fn(|task| service.poll_ready(task)).await.map_err(|error| failure(error.into(), began))?;
-        began = Instant::now();
-        service.call(request).await.map_err(|error| failure(error.into(), began))
+        Self { profile, service: ServiceTemplate::new(service) }
     }
 }
 
@@ -131,32 +129,20 @@ impl<S: ChatService> ChatModel for LayeredModel<S> {
                 return Ok(*response);
             }
         }
-        Err(without_end())
+        Err(missing_reply())
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let begun = Self::begin(service, request.clone());
-        let events = stream::once(begun).map(|begun| match begun {
-            Ok(events) => events,
-            Err(error) => stream::iter([Err(error)]).boxed(),
+        let started = self.service.call(request.clone()).map_err(|error| match error {
+            LayerError::Typed(error) => error,
+            LayerError::TimedOut(after) => ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after },
+            LayerError::Other(error) => ModelError::failed(error),
         });
-        events.flatten().boxed()
+        started.try_flatten_stream().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
         &self.profile
-    }
-}
-
-/// What came out of the layers. An error of the model, or of a layer that speaks our language, keeps its meaning.
-fn failure(error: BoxError, began: Instant) -> ModelError {
-    match error.downcast::<ModelError>() {
-        Ok(error) => *error,
-        Err(error) if is_timeout(&*error) => {
-            ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after: began.elapsed() }
-        }
-        Err(error) => ModelError::failed(error),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tool by which a model reads on.
+//! A tool that reads stored results.
 
 use std::borrow::Cow;
 
@@ -15,17 +15,18 @@ use haft_core::{
     tool::{Annotations, Policy, from_arguments},
 };
 
-/// What the tool is called, unless it is given another name.
+/// The default name of the tool.
 const NAME: &str = "read_result";
 
-/// How many handles are told at most.
-const KNOWN: usize = 10;
+/// Maximum number of handles in an error.
+const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool by which a model reads results that were too long for it: a part at a time, or from where a text occurs.
+/// A tool for models to read truncated results: page by page, or from an occurrence of a text.
 ///
-/// It reads the store of the [`Pipeline`](haft_core::Pipeline) that runs the call, and there only what was kept for the same principal,
-/// or, where there is none, for the same run. A model that is offered it is told by what is left of a long result how
-/// to read on. At most [`limits::READ_CHARACTERS`] are read at a time.
+/// It reads the result store of the [`Pipeline`] of the call. Results are
+/// visible to the principal of their call, or without a principal to the same run. If this tool is
+/// listed, the end of a truncated result contains the arguments for the next page. A page has at
+/// most [`limits::READ_CHARACTERS`] characters.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ const KNOWN: usize = 10;
 /// use haft_core::{tool, Toolset};
 /// use serde_json::json;
 ///
-/// /// Lists all that there is.
+/// /// Lists all entries.
 /// #[tool(output_limit = 20)]
 /// fn list() -> String {
 ///     "one two three four five six seven".to_owned()
@@ -69,7 +70,7 @@ struct Arguments {
 }
 
 impl ReadResult {
-    /// Makes the tool, with the name `read_result`.
+    /// Creates the tool with the name `read_result`.
     pub fn new() -> Self {
         let schema = json!({
             "type": "object",
@@ -111,52 +112,52 @@ impl Tool for ReadResult {
         let pipeline = Pipeline::current(cx);
         let store = pipeline.as_ref().and_then(Pipeline::store);
         let store = store.ok_or_else(|| ToolError::failed("no results are stored here"))?;
-        match store.get(&arguments.handle, cx).await.map_err(unreadable)? {
-            Some(output) => Ok(part(&output.text(), &arguments)?.into()),
-            None => Err(unknown(&**store, &arguments.handle, cx).await),
+        match store.get(&arguments.handle, cx).await.map_err(store_error)? {
+            Some(output) => Ok(page(&output.text(), &arguments)?.into()),
+            None => Err(unknown_handle(&**store, &arguments.handle, cx).await),
         }
     }
 }
 
-fn unreadable(error: haft_core::call::BoxError) -> ToolError {
-    ToolError::Failed { message: "stored results cannot be read now".to_owned(), source: Some(error) }
+fn store_error(error: haft_core::call::BoxError) -> ToolError {
+    ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
-async fn unknown(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
+async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
         [] => "the end of a long result says how it is stored".to_owned(),
         known => {
-            let newest: Vec<_> = known.iter().rev().take(KNOWN).map(String::as_str).collect();
+            let newest: Vec<_> = known.iter().rev().take(MAX_LISTED_HANDLES).map(String::as_str).collect();
             format!("stored, newest first: {}", newest.join(", "))
         }
     };
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// The part that was asked for, with where it is.
-fn part(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
+/// Returns the requested page with its position.
+fn page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
-    let Some(mut rest) = from_character(text, arguments.offset) else {
+    let Some(mut rest) = skip_characters(text, arguments.offset) else {
         let reason = format!("{}: the result has {all} characters", join("", "offset"));
         return Err(ToolError::InvalidArguments(Cow::Owned(reason)));
     };
-    let mut begin = arguments.offset;
+    let mut start = arguments.offset;
     if let Some(wanted) = &arguments.find {
         let Some((before, _)) = rest.split_once(wanted.as_str()) else {
-            return Ok(format!("[{wanted:?} is not in characters {begin} to {all}]"));
+            return Ok(format!("[{wanted:?} is not in characters {start} to {all}]"));
         };
-        begin += before.chars().count();
+        start += before.chars().count();
         rest = rest.get(before.len()..).unwrap_or_default();
     }
     let limit = arguments.limit.map_or(limits::READ_CHARACTERS, |limit| limit.min(limits::READ_CHARACTERS));
-    let read = from_character(rest, limit).map_or(rest, |after| rest.strip_suffix(after).unwrap_or(rest));
-    let end = begin + read.chars().count();
-    Ok(format!("[characters {begin} to {end} of {all}]\n{read}"))
+    let read = skip_characters(rest, limit).map_or(rest, |after| rest.strip_suffix(after).unwrap_or(rest));
+    let end = start + read.chars().count();
+    Ok(format!("[characters {start} to {end} of {all}]\n{read}"))
 }
 
-/// The text without so many characters at its start, if it has so many.
-fn from_character(text: &str, characters: usize) -> Option<&str> {
+/// Skips characters. Returns `None` if there are fewer.
+fn skip_characters(text: &str, characters: usize) -> Option<&str> {
     let mut chars = text.chars();
     match characters.checked_sub(1) {
         None => {}

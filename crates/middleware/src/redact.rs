@@ -1,4 +1,4 @@
-//! Arguments without what nobody should read who reads about them.
+//! Redaction of secrets in recorded arguments.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use haft_core::{ToolDefinition, limits};
 
-/// What stands in the place of a value that is not shown.
+/// The replacement of a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// What makes a name a secret's, wherever it is in it, without regard to case and to what stands between words.
-const PARTS: &[&str] = &[
+/// Names that contain one of these are secret. Names are compared without case and separators.
+const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
@@ -37,83 +37,86 @@ const PARTS: &[&str] = &[
     "databaseurl",
 ];
 
-/// The same for words that are found in harmless names too: only as a whole word.
-const WORDS: &[&str] = &[
+/// Names with one of these words are secret. They also occur inside harmless words, such as `pin`
+/// in `shopping`.
+const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// The same at the end of a name: `accesstoken`, `dbpwd`.
-const ENDS: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
+/// Names that end with one of these are secret: `accesstoken`, `dbpwd`.
+const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// A word for something secret that may also be counted: `max_tokens` is none.
-const COUNTED: &str = "tokens";
+/// Numbers in members that end with this are counts, such as `max_tokens`, and not redacted.
+const COUNT_SUFFIX: &str = "tokens";
 
-/// How the member is called that says what another one is, as in `{"name": "Authorization", "value": "…"}`.
-const NAMES: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
+/// Keys of name-value pairs: `{"name": "Authorization", "value": "…"}`.
+const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
-/// The arguments of a call as they may be written down: `text` is what came, `value` what was read of it, if it was. A value that may be
-/// secret is replaced, and of what is no JSON object nothing is left but its length.
-pub(super) fn redacted(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
+/// Redacts the arguments of a call.
+///
+/// `text` is the text of the arguments, `value` the parsed arguments. For text that is not a JSON
+/// object only its length is returned.
+pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
-        return Value::String(withheld(text));
+        return Value::String(placeholder(text));
     };
-    // Of a tool that nobody knows, nobody knows what is secret.
-    let Some(definition) = definition else { return all(arguments) };
+    // The secrets of an unknown tool are unknown, so redact all values.
+    let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secrets();
     if secrets.all {
-        return all(arguments);
+        return redact_all(arguments);
     }
-    let named = definition.policy().redacted.iter().chain(&secrets.names);
-    Redaction { named: named.map(|name| normal(name)).collect() }.of_members(arguments)
+    let names = definition.policy().redacted.iter().chain(&secrets.names);
+    Redactor { names: names.map(|name| normalized(name)).collect() }.redact_members(arguments)
 }
 
-fn withheld(text: &str) -> String {
+fn placeholder(text: &str) -> String {
     format!("[{} bytes that are no JSON object]", text.len())
 }
 
-fn all(arguments: Map<String, Value>) -> Value {
+fn redact_all(arguments: Map<String, Value>) -> Value {
     arguments.into_iter().map(|(name, _)| (name, Value::from(REDACTED))).collect()
 }
 
-struct Redaction {
-    /// The names that the host or the schema said, without what stands between words.
-    named: BTreeSet<String>,
+struct Redactor {
+    /// Normalized names from the policy and the schema.
+    names: BTreeSet<String>,
 }
 
-impl Redaction {
-    fn of_members(&self, members: Map<String, Value>) -> Value {
-        let is_named = |(name, value): (&String, &Value)| {
-            NAMES.contains(&normal(name).as_str())
+impl Redactor {
+    fn redact_members(&self, members: Map<String, Value>) -> Value {
+        let is_secret_name = |(name, value): (&String, &Value)| {
+            NAME_KEYS.contains(&normalized(name).as_str())
                 && value.as_str().is_some_and(|it| self.hides(it, &Value::from(it)))
         };
-        let names_a_secret = members.iter().any(is_named);
+        let names_a_secret = members.iter().any(is_secret_name);
         let members = members.into_iter().map(|(name, value)| {
-            let is_value = names_a_secret && matches!(normal(&name).as_str(), "value" | "values");
+            let is_value = names_a_secret && matches!(normalized(&name).as_str(), "value" | "values");
             let is_secret = is_value || self.hides(&name, &value);
-            let value = if is_secret { Value::from(REDACTED) } else { self.of(value) };
+            let value = if is_secret { Value::from(REDACTED) } else { self.redact_value(value) };
             (name, value)
         });
         members.collect()
     }
 
-    /// Whether what is called so is not to be shown.
+    /// Returns `true` if the value under this name must be redacted.
     fn hides(&self, name: &str, value: &Value) -> bool {
-        self.named.contains(&normal(name)) || is_secret(name, value)
+        self.names.contains(&normalized(name)) || is_secret(name, value)
     }
 
-    fn of(&self, value: Value) -> Value {
+    fn redact_value(&self, value: Value) -> Value {
         match value {
-            Value::Object(members) => self.of_members(members),
-            Value::Array(items) => items.into_iter().map(|item| self.of(item)).collect(),
-            Value::String(text) => Value::String(self.of_text(text)),
+            Value::Object(members) => self.redact_members(members),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::String(text) => Value::String(self.redact_text(text)),
             scalar => scalar,
         }
     }
 
-    /// Models write objects as text, too. What is JSON that was cut is not looked into.
-    fn of_text(&self, text: String) -> String {
+    /// Redacts JSON inside strings, which models often write. Truncated JSON is withheld.
+    fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {
             Some('{' | '"') => true,
@@ -121,20 +124,20 @@ impl Redaction {
             _ => false,
         };
         if !is_json {
-            return self.of_line(text);
+            return self.redact_line(text);
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
-                let redacted = self.of(value.clone());
+                let redacted = self.redact_value(value.clone());
                 if redacted == value { text } else { redacted.to_string() }
             }
             Err(_) if text.trim_start().starts_with('"') => text,
-            Err(_) => withheld(&text),
+            Err(_) => placeholder(&text),
         }
     }
 
-    /// A header or a setting, such as `Authorization: Bearer …`, and addresses with a password in them.
-    fn of_line(&self, text: String) -> String {
+    /// Redacts header lines, settings and URLs: `Authorization: Bearer …`, `DB_PASSWORD=…`.
+    fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
             && !name.trim().contains(char::is_whitespace)
@@ -148,11 +151,11 @@ impl Redaction {
             return text;
         }
         let words = text.split_inclusive(char::is_whitespace);
-        words.map(|word| self.of_address(word)).collect()
+        words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// An address without the password of its user, and without the parameters of its query that are secret.
-    fn of_address(&self, word: &str) -> String {
+    /// Redacts the credentials and the secret query parameters of a URL.
+    fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let host = authority.rsplit_once('@').filter(|(user, _)| user.contains(':'));
@@ -169,32 +172,32 @@ impl Redaction {
     }
 }
 
-/// Whether a name is one that secrets usually have. That there is one, or none, is no secret.
+/// Returns `true` if the name is typical of a secret. `null` and booleans are not redacted.
 fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
     }
-    let (normal, words) = (normal(name), words(name));
-    let normal = without_number(&normal);
-    if normal.ends_with(COUNTED) && value.is_number() {
+    let (normalized, words) = (normalized(name), words(name));
+    let normalized = without_number(&normalized);
+    if normalized.ends_with(COUNT_SUFFIX) && value.is_number() {
         return false;
     }
-    PARTS.iter().any(|part| normal.contains(part))
-        || ENDS.iter().any(|end| normal.ends_with(end))
-        || words.iter().any(|word| WORDS.contains(&without_number(word)) || word == "token")
+    SECRET_SUBSTRINGS.iter().any(|part| normalized.contains(part))
+        || SECRET_SUFFIXES.iter().any(|end| normalized.ends_with(end))
+        || words.iter().any(|word| SECRET_WORDS.contains(&without_number(word)) || word == "token")
 }
 
-/// A name without a number at its end: `cvv2`, `token1`.
+/// Removes digits at the end of a name: `cvv2`, `token1`.
 fn without_number(name: &str) -> &str {
     name.trim_end_matches(|char: char| char.is_ascii_digit())
 }
 
-/// A name without case and without what stands between its words.
-fn normal(name: &str) -> String {
+/// Removes separators and converts to lower case.
+fn normalized(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The words of a name in any style: `api_key`, `api-key`, `apiKey`, `APIKey`.
+/// Splits a name of any style into words: `api_key`, `api-key`, `apiKey`, `APIKey`.
 fn words(name: &str) -> Vec<String> {
     let chars: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];

@@ -11,11 +11,11 @@ use haft_core::{
     toolset::{ListContext, SourceError, ToolList, ToolsetError},
 };
 
-/// Tools that may come and go while agents run. Clones are the same registry: one goes into the toolset, one stays with
-/// whoever changes it.
+/// A tool source whose tools can be added and removed while agents run.
 ///
-/// A change is seen when tools are listed next: by an agent, at its next step. A call that is under way goes on, with the
-/// tool that it found.
+/// Clones share the tools: give one clone to the toolset and keep another one to change it. An
+/// agent sees a change at its next step, when it lists the tools. Calls in progress continue with
+/// the tool that they started with.
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ use haft_core::{
 /// use haft_core::{Toolset, tool};
 /// use haft_middleware::ToolRegistry;
 ///
-/// /// Tells what it was told.
+/// /// Returns its input.
 /// #[tool]
 /// fn echo(text: String) -> String {
 ///     text
@@ -46,51 +46,53 @@ pub struct ToolRegistry(Arc<Shared>);
 
 struct Shared {
     label: String,
-    registered: Mutex<Registered>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Default)]
-struct Registered {
+struct Entries {
     tools: Vec<Arc<dyn Tool>>,
-    /// The snapshot of them, once somebody asked.
+    /// The cached snapshot of the tools.
     list: Option<ToolList>,
 }
 
 impl ToolRegistry {
-    /// Makes a registry without tools. The label names it in errors and logs.
+    /// Creates an empty registry. The label identifies it in errors and logs.
     pub fn new(label: impl Into<String>) -> Self {
-        Self(Arc::new(Shared { label: label.into(), registered: Mutex::default() }))
+        Self(Arc::new(Shared { label: label.into(), entries: Mutex::default() }))
     }
 
     /// Adds a tool.
     ///
     /// # Errors
     ///
-    /// Fails when there is a tool of its name, or it has a [defect](haft_core::ToolDefinition::defect). Nothing changes then.
+    /// Returns an error if the name is taken or the tool has a
+    /// [defect](haft_core::ToolDefinition::defect). The registry is unchanged in that case.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), ToolsetError> {
-        sound(&tool)?;
-        let mut registered = self.registered();
+        check_defect(&tool)?;
+        let mut entries = self.entries();
         let name = tool.definition().name().clone();
-        if registered.position(name.as_str()).is_some() {
+        if entries.position(name.as_str()).is_some() {
             return Err(ToolsetError::Registered { name });
         }
-        registered.change().push(Arc::new(tool));
+        entries.tools_mut().push(Arc::new(tool));
         Ok(())
     }
 
-    /// Puts a tool in the place of the one of its name, which is returned; adds it if there is none.
+    /// Replaces the tool with the same name and returns it, or adds the tool if there is none.
     ///
     /// # Errors
     ///
-    /// Fails when it has a [defect](haft_core::ToolDefinition::defect). Nothing changes then.
+    /// Returns an error if the tool has a [defect](haft_core::ToolDefinition::defect). The registry
+    /// is unchanged in that case.
     pub fn replace(&self, tool: impl Tool + 'static) -> Result<Option<Arc<dyn Tool>>, ToolsetError> {
-        sound(&tool)?;
-        let mut registered = self.registered();
-        let position = registered.position(tool.definition().name().as_str());
-        let tools = registered.change();
+        check_defect(&tool)?;
+        let mut entries = self.entries();
+        let position = entries.position(tool.definition().name().as_str());
+        let tools = entries.tools_mut();
         let tool: Arc<dyn Tool> = Arc::new(tool);
         match position.and_then(|position| tools.get_mut(position)) {
-            Some(place) => Ok(Some(std::mem::replace(place, tool))),
+            Some(slot) => Ok(Some(std::mem::replace(slot, tool))),
             None => {
                 tools.push(tool);
                 Ok(None)
@@ -98,31 +100,31 @@ impl ToolRegistry {
         }
     }
 
-    /// Takes a tool away, and returns it.
+    /// Removes a tool and returns it.
     ///
     /// # Errors
     ///
-    /// Fails when there is no tool of this name; the error lists those that there are.
+    /// Returns an error if there is no tool with this name. The error lists the existing names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
-        let mut registered = self.registered();
-        match registered.position(name) {
-            Some(position) => Ok(registered.change().remove(position)),
-            None => Err(ToolsetError::Unknown(unknown_tool(name, &registered.list(&self.0.label)))),
+        let mut entries = self.entries();
+        match entries.position(name) {
+            Some(position) => Ok(entries.tools_mut().remove(position)),
+            None => Err(ToolsetError::Unknown(unknown_tool(name, &entries.list(&self.0.label)))),
         }
     }
 
-    fn registered(&self) -> MutexGuard<'_, Registered> {
-        self.0.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Registered {
+impl Entries {
     fn position(&self, name: &str) -> Option<usize> {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
-    /// The tools, for a change of them.
-    fn change(&mut self) -> &mut Vec<Arc<dyn Tool>> {
+    /// Mutable access to the tools. Discards the snapshot.
+    fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools
     }
@@ -134,7 +136,7 @@ impl Registered {
     }
 }
 
-fn sound(tool: &dyn Tool) -> Result<(), ToolsetError> {
+fn check_defect(tool: &dyn Tool) -> Result<(), ToolsetError> {
     let definition = tool.definition();
     definition.defect().map_or(Ok(()), |reason| {
         Err(ToolsetError::Defect { name: definition.name().clone(), reason: reason.to_owned() })
@@ -148,14 +150,14 @@ impl ToolSource for ToolRegistry {
     }
 
     async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
-        Ok(self.registered().list(&self.0.label))
+        Ok(self.entries().list(&self.0.label))
     }
 }
 
 impl fmt::Debug for ToolRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let registered = self.registered();
-        let names = registered.tools.iter().map(|tool| tool.definition().name());
+        let entries = self.entries();
+        let names = entries.tools.iter().map(|tool| tool.definition().name());
         f.debug_struct("ToolRegistry")
             .field("label", &self.0.label)
             .field("tools", &names.collect::<Vec<_>>())

@@ -1,12 +1,6 @@
-//! Replies to earlier requests.
+//! An LRU cache of replies.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -20,27 +14,44 @@ use haft_core::{
     usage::{Cost, Usage},
 };
 
-use crate::ttl_lru::{Began, Kept};
+use crate::ttl_lru::{Ticket, TtlLru};
 
-/// Answers a request with the reply to an earlier one that was equal, whole or streamed. Clones share what is kept.
+/// An LRU cache of replies, whole or streamed. Clones share the entries.
 ///
-/// Equal are requests that tell the model the same: instructions, messages with the ids of their calls and what only the provider
-/// understands, tools, what may be called, the form of the reply, the settings. When a message was made and what the host
-/// noted does not count. So a reply that was drawn freely, at a high temperature, is the same one again within its time to live, which
-/// counts from when its request began.
+/// # Cache key
 ///
-/// Kept are whole replies: none that failed, was dropped before its end, reached a limit of tokens, was stopped by a filter, is a
-/// refusal or stopped for a reason that only the server knows. Of requests that are made at the same time each is asked. What is asked for least
-/// recently is forgotten first. A reply comes with the ids and the model that it had; streamed, it comes in as few pieces as possible.
+/// Two requests are equal if instructions, messages, tools, tool choice, response format and
+/// settings are equal. Messages include call ids and provider data. Timestamps and metadata are
+/// ignored.
 ///
-/// Its usage is that of the request that was made, so that a run goes the way that it went then, with all of the input as read
-/// [from a cache](Usage::cached_input_tokens), and a cost of nothing.
+/// Sampled replies are cached too, also at a high temperature. Entries expire after the time to
+/// live, measured from the start of the request.
 ///
-/// A request does not say for whom it is made: who asks the same is told the same. It contains nothing that was not in the request, but that
-/// somebody asked can be told from how fast it comes. Where tenants must not know that of each other, give each a cache of its own.
+/// # Not cached
 ///
-/// Each model that it is put around has replies of its own, also if another has the same name: put it around a model once, and share that. Around a
-/// [`FallbackModel`](super::FallbackModel) it would keep what the second said when the first is back: put it around each.
+/// Only complete replies are cached: with the finish reason `Stop` or `ToolCalls`, not empty, and
+/// without a refusal. Failed and dropped requests are not cached. Concurrent equal requests are not
+/// coalesced: each one is sent.
+///
+/// # Cached replies
+///
+/// A cached reply has the same ids and model name as the original. Streamed, it arrives in as few
+/// events as possible. Its usage is that of the original request, so that the limits of a run
+/// behave the same. All input tokens count as [cached](Usage::cached_input_tokens), and the cost is
+/// zero.
+///
+/// # Privacy
+///
+/// The key contains no principal: the cache is shared between users. A cached reply reveals nothing
+/// that is not derived from an equal request, but response times reveal that the request was made
+/// before. Use one cache per tenant if that matters.
+///
+/// # Placement
+///
+/// Each [`cached`](crate::ModelMiddleware::cached) model has its own entries, even if two models
+/// have the same name. Wrap a model once, and share the clones. Wrap each model of a
+/// [`FallbackModel`](super::FallbackModel) separately: around the whole, the cache would return
+/// replies of the fallback model after the first model has recovered.
 ///
 /// # Examples
 ///
@@ -75,14 +86,10 @@ use crate::ttl_lru::{Began, Kept};
 /// # Ok::<(), haft_core::model::ModelError>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct ReplyCache {
-    kept: Kept<Key, ChatResponse>,
-    /// How many models there are.
-    models: Arc<AtomicU64>,
-}
+#[derive(Clone, Debug)]
+pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// What an earlier request must have had in common with this one.
+/// The model and the hash of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     model: u64,
@@ -90,34 +97,32 @@ struct Key {
 }
 
 impl ReplyCache {
-    /// Makes a cache whose replies last this long. It keeps [`limits::CACHED_REPLIES`] in [`limits::CACHED_REPLY_BYTES`].
+    /// Creates a cache with a time to live. By default it holds up to [`limits::CACHED_REPLIES`]
+    /// replies and [`limits::CACHED_REPLY_BYTES`] bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Kept::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES);
-        Self { kept, models: Arc::default() }
+        Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES))
     }
 
-    /// Sets how many replies are kept.
+    /// Sets the maximum number of replies.
     #[must_use]
-    pub fn with_entries(mut self, entries: usize) -> Self {
-        self.kept.entries = entries;
-        self
+    pub fn with_entries(self, entries: usize) -> Self {
+        Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets how many bytes of replies are kept, as JSON. A reply that is larger by itself is not.
+    /// Sets the maximum size of all replies as JSON, in bytes. A larger reply is not cached.
     #[must_use]
-    pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.kept.bytes = bytes;
-        self
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Forgets all replies, also those that are under way.
+    /// Removes all replies. Replies of requests in progress are not cached either.
     pub fn clear(&self) {
-        self.kept.clear();
+        self.0.clear();
     }
 
-    fn find(&self, key: &Key) -> Option<ChatResponse> {
-        let (response, age) = self.kept.find(key)?;
-        tracing::debug!(?age, "a reply comes from the reply cache");
+    fn get(&self, key: &Key) -> Option<ChatResponse> {
+        let (response, age) = self.0.get(key)?;
+        tracing::debug!(?age, "returned a cached reply");
         let mut response = Arc::unwrap_or_clone(response);
         let requests = response.usage.requests.max(1);
         let cached_input_tokens = response.usage.input_tokens;
@@ -126,48 +131,49 @@ impl ReplyCache {
         Some(response)
     }
 
-    fn keep(&self, key: Key, response: &ChatResponse, began: Began) {
+    fn insert(&self, key: Key, response: &ChatResponse, ticket: Ticket) {
         let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
         if !is_done || response.message.refusal.is_some() || response.message.is_empty() {
             return;
         }
         let Ok(text) = serde_json::to_vec(response) else { return };
-        self.kept.keep(key, text.len(), began, || response.clone());
+        self.0.insert(key, text.len(), ticket, || response.clone());
     }
 }
 
-/// A model whose replies are kept, as [`ModelMiddleware::cached`](crate::ModelMiddleware::cached) makes it.
+/// A model with cached replies, created by
+/// [`ModelMiddleware::cached`](crate::ModelMiddleware::cached).
 #[derive(Clone)]
-pub struct CachedReplies<M> {
+pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
-    number: u64,
+    owner: u64,
 }
 
-impl<M: ChatModel> CachedReplies<M> {
+impl<M: ChatModel> CachedModel<M> {
     pub(super) fn new(model: M, cache: &ReplyCache) -> Self {
-        let number = cache.models.fetch_add(1, Ordering::Relaxed);
-        Self { model, cache: cache.clone(), number }
+        Self { model, cache: cache.clone(), owner: cache.0.next_owner() }
     }
 
     fn key(&self, request: &ChatRequest) -> Key {
-        let told = json!([request.to_canonical_json(), unnumbered(request)]).to_string();
-        Key { model: self.number, request: Sha256::digest(told).into() }
+        let text = json!([request.to_canonical_json(), provider_parts(request)]).to_string();
+        Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// The reply that is known, or else when the model is asked.
-    fn find(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Began)> {
+    /// Returns the cached reply, or the key and the ticket to cache a new one.
+    fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.key(request);
-        self.cache.find(&key).ok_or_else(|| (key, self.cache.kept.begin()))
+        self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// What a provider is sent besides what [`described`] tells: ids as they are, what is its own, all that is said of a result.
-fn unnumbered(request: &ChatRequest) -> Vec<Value> {
+/// Request data that [`ChatRequest::to_canonical_json`] leaves out or replaces but servers receive:
+/// call ids, provider data, and the text of results with media.
+fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
-        MessageBody::Assistant(said) => {
-            let ids: Vec<_> = said.tool_calls.iter().map(|call| &call.id).collect();
-            Some(json!([ids, said.provider_data]))
+        MessageBody::Assistant(reply) => {
+            let ids: Vec<_> = reply.tool_calls.iter().map(|call| &call.id).collect();
+            Some(json!([ids, reply.provider_data]))
         }
         MessageBody::Tool(result) => Some(json!([result.call_id, result.model_text()])),
         MessageBody::System { .. } | MessageBody::User { .. } => None,
@@ -176,31 +182,31 @@ fn unnumbered(request: &ChatRequest) -> Vec<Value> {
 }
 
 #[async_trait]
-impl<M: ChatModel> ChatModel for CachedReplies<M> {
+impl<M: ChatModel> ChatModel for CachedModel<M> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.find(request) {
+        match self.get(request) {
             Ok(response) => Ok(response),
-            Err((key, began)) => {
+            Err((key, ticket)) => {
                 let response = self.model.chat(request).await?;
-                self.cache.keep(key, &response, began);
+                self.cache.insert(key, &response, ticket);
                 Ok(response)
             }
         }
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let found = move || match self.find(request) {
+        let events = move || match self.get(request) {
             Ok(response) => stream::iter(response.into_events().map(Ok).collect::<Vec<_>>()).boxed(),
-            Err((key, began)) => {
-                let keep = move |event: &Result<ChatEvent, ModelError>| {
+            Err((key, ticket)) => {
+                let insert = move |event: &Result<ChatEvent, ModelError>| {
                     if let Ok(ChatEvent::Finished(response)) = event {
-                        self.cache.keep(key, response, began);
+                        self.cache.insert(key, response, ticket);
                     }
                 };
-                self.model.stream(request).inspect(keep).boxed()
+                self.model.stream(request).inspect(insert).boxed()
             }
         };
-        stream::once(async move { found() }).flatten().boxed()
+        stream::once(async move { events() }).flatten().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -211,14 +217,8 @@ impl<M: ChatModel> ChatModel for CachedReplies<M> {
 #[cfg(test)]
 mod tests;
 
-impl std::fmt::Debug for ReplyCache {
+impl<M> std::fmt::Debug for CachedModel<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReplyCache").finish_non_exhaustive()
-    }
-}
-
-impl<M> std::fmt::Debug for CachedReplies<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedReplies").finish_non_exhaustive()
+        f.debug_struct("CachedModel").finish_non_exhaustive()
     }
 }

@@ -1,12 +1,9 @@
-//! Results of earlier calls.
+//! An LRU cache of tool results.
 
 use std::{
     future::poll_fn,
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,7 +14,7 @@ use tower_service::Service;
 
 use crate::{
     tool_layer::CallRequest,
-    ttl_lru::{Began, Kept},
+    ttl_lru::{Ticket, TtlLru},
 };
 use haft_core::{
     ToolOutput,
@@ -27,24 +24,42 @@ use haft_core::{
     tool::{Principal, StateIdentity},
 };
 
-/// Answers a call with the result of an earlier one: a layer for tools whose policy is [idempotent](haft_core::tool::Policy::idempotent). Calls
-/// of others go through it.
+/// An LRU cache of tool results, as a `tower` layer. Clones share the entries.
 ///
-/// **The policy counts that the tool has where the layer is put around it**, not one that is set on the tool afterwards:
-/// first `with_definition`, `approval_required` or `prepared`, then the layer.
+/// Only calls of [idempotent](haft_core::tool::Policy::idempotent) tools are cached. Calls of other
+/// tools pass through.
 ///
-/// A result is found again by the same tool, arguments (the order of keys does not matter, `3` and `3.0` are two), principal with
-/// its scopes, and those values of the host program's [state](haft_core::tool::State) that the tool [lists](haft_core::ToolDefinition::with_state), within its
-/// time to live, which counts from when its call began. So nobody is told what somebody else was. It carries a warning that says where it comes from and how old it is, and its
-/// [record](haft_core::pipeline::CallRecord::is_cached) says that the tool did not run.
+/// A cached result carries a warning with its age, and the
+/// [record](haft_core::pipeline::CallRecord::is_cached) of its call is marked as cached. Concurrent
+/// identical calls are not coalesced: each one runs.
 ///
-/// Kept is the whole result, as the tool gave it, if it fits the tool's output schema: what the model reads of it is bounded
-/// afterwards, and its handle is the caller's own. A failure is not kept, nor a call that waited, nor one that goes on
-/// after it did, nor one that read state that its tool does not list, as an agent that is a tool may. Of calls that are made at the same time each runs. What is asked for least recently is forgotten first.
+/// # Cache key
 ///
-/// Make it with the tools, and once: each tool that it is put around has results of its own, also if another is called the same.
-/// That calling twice has the effect of calling once does not mean that it may be left out: put it around tools that look
-/// something up, not around those that set it.
+/// - the tool instance: tools with the same name do not share results, clones of a tool do
+/// - the arguments: the order of keys is ignored, `3` and `3.0` differ
+/// - the principal with its scopes
+/// - the values of the [state](haft_core::tool::State) that the tool
+///   [declares](haft_core::ToolDefinition::with_state)
+///
+/// Results are therefore never shared between principals. Entries expire after the time to live,
+/// measured from the start of the call.
+///
+/// # Not cached
+///
+/// - failed and suspended calls, and calls that resumed after a suspension
+/// - calls that read undeclared state, for example of an agent used as a tool
+/// - results that violate the output schema
+///
+/// Results are cached before truncation, so each caller gets its own handle to a long result.
+///
+/// # Placement
+///
+/// The layer reads the tool's policy when it is applied. Apply `with_definition`,
+/// `approval_required` and `prepared` first. Create the cache together with the tools, and not once
+/// per request.
+///
+/// Use it for lookups only. An idempotent write such as `set_price` must still run, but a cached
+/// call does not run at all.
 ///
 /// # Examples
 ///
@@ -69,14 +84,10 @@ use haft_core::{
 /// assert_eq!(again.warnings, ["from the result cache, 0 s old"]);
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct ResultCache {
-    kept: Kept<Key, ToolOutput>,
-    /// How many tools there are.
-    tools: Arc<AtomicU64>,
-}
+#[derive(Clone, Debug)]
+pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
-/// What an earlier call must have had in common with this one.
+/// The data on which a result depends.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     tool: u64,
@@ -86,68 +97,67 @@ struct Key {
 }
 
 impl ResultCache {
-    /// Makes a cache whose results last this long. It keeps [`limits::CACHED_RESULTS`] in [`limits::CACHED_RESULT_BYTES`].
+    /// Creates a cache with a time to live. By default it holds up to [`limits::CACHED_RESULTS`]
+    /// results and [`limits::CACHED_RESULT_BYTES`] bytes.
     pub fn new(time_to_live: Duration) -> Self {
-        let kept = Kept::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES);
-        Self { kept, tools: Arc::default() }
+        Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES))
     }
 
-    /// Sets how many results are kept.
+    /// Sets the maximum number of results.
     #[must_use]
-    pub fn with_entries(mut self, entries: usize) -> Self {
-        self.kept.entries = entries;
-        self
+    pub fn with_entries(self, entries: usize) -> Self {
+        Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets how many bytes of results and arguments are kept. A result that is larger by itself is not.
+    /// Sets the maximum size of all results and their arguments, in bytes. A larger result is not
+    /// cached.
     #[must_use]
-    pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.kept.bytes = bytes;
-        self
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Forgets all results, such as when what they tell has changed, also those of calls that are under way.
+    /// Removes all results, for example when the data has changed. Results of calls in progress are
+    /// not cached either.
     pub fn clear(&self) {
-        self.kept.clear();
+        self.0.clear();
     }
 
-    fn find(&self, key: &Key) -> Option<ToolOutput> {
-        let (output, age) = self.kept.find(key)?;
+    fn get(&self, key: &Key) -> Option<ToolOutput> {
+        let (output, age) = self.0.get(key)?;
         let output = Arc::unwrap_or_clone(output);
         Some(output.with_warning(format!("from the result cache, {} s old", age.as_secs())))
     }
 
-    fn keep(&self, key: Key, output: &ToolOutput, began: Began) {
+    fn insert(&self, key: Key, output: &ToolOutput, ticket: Ticket) {
         let bytes = output.byte_len().saturating_add(key.arguments.len());
-        self.kept.keep(key, bytes, began, || output.clone());
+        self.0.insert(key, bytes, ticket, || output.clone());
     }
 }
 
 impl<S> Layer<S> for ResultCache {
-    type Service = CachedResults<S>;
+    type Service = CachedService<S>;
 
-    fn layer(&self, inner: S) -> CachedResults<S> {
-        let tool = self.tools.fetch_add(1, Ordering::Relaxed);
-        CachedResults { inner, cache: self.clone(), tool }
+    fn layer(&self, inner: S) -> CachedService<S> {
+        CachedService { inner, cache: self.clone(), tool: self.0.next_owner() }
     }
 }
 
-/// A service whose results are kept, as the layer [`ResultCache`] makes it.
+/// A service with cached results, created by the layer [`ResultCache`].
 #[derive(Clone)]
-pub struct CachedResults<S> {
+pub struct CachedService<S> {
     inner: S,
     cache: ResultCache,
     tool: u64,
 }
 
-impl<S> CachedResults<S> {
-    /// What a result is found again by, if it may be.
+impl<S> CachedService<S> {
+    /// Returns the key of a call, or `None` if the call is not cacheable.
     fn key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;
-        // What a tool reads of it is known of a call in a pipeline.
-        let is_watched = context.is_in_pipeline() || state.is_empty();
-        (definition.policy().idempotent && context.resumed().is_none() && is_watched).then(|| Key {
+        // Reads of undeclared state are only detected inside a pipeline.
+        let is_tracked = context.is_in_pipeline() || state.is_empty();
+        (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
             tool: self.tool,
             arguments: canonical(arguments),
             principal: context.principal().cloned(),
@@ -156,7 +166,7 @@ impl<S> CachedResults<S> {
     }
 }
 
-impl<S> Service<CallRequest> for CachedResults<S>
+impl<S> Service<CallRequest> for CachedService<S>
 where
     S: Service<CallRequest, Response = ToolOutcome, Error: Send, Future: Send> + Clone + Send + 'static,
 {
@@ -164,7 +174,7 @@ where
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<ToolOutcome, S::Error>>;
 
-    /// Always ready: who finds a result need not wait for those who work.
+    /// Always ready: a cached result must not wait for a limit of the inner service.
     fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -175,19 +185,19 @@ where
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            if let Some(found) = key.as_ref().and_then(|key| cache.find(key)) {
+            if let Some(found) = key.as_ref().and_then(|key| cache.get(key)) {
                 request.context.mark_cached();
                 return Ok(ToolOutcome::Done(found));
             }
-            let (definition, context, began) =
-                (request.definition.clone(), request.context.clone(), cache.kept.begin());
+            let (definition, context) = (request.definition.clone(), request.context.clone());
+            let ticket = cache.0.ticket();
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {
-                let is_of_key = !context.reads_undeclared_state();
-                // What will be refused as a result is a failure.
-                if is_of_key && definition.check_output(output).is_ok() {
-                    cache.keep(key, output, began);
+                let depends_on_key = !context.reads_undeclared_state();
+                // A result that violates its schema becomes a failure.
+                if depends_on_key && definition.check_output(output).is_ok() {
+                    cache.insert(key, output, ticket);
                 }
             }
             Ok(outcome)
@@ -195,14 +205,8 @@ where
     }
 }
 
-impl std::fmt::Debug for ResultCache {
+impl<S> std::fmt::Debug for CachedService<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResultCache").finish_non_exhaustive()
-    }
-}
-
-impl<S> std::fmt::Debug for CachedResults<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedResults").finish_non_exhaustive()
+        f.debug_struct("CachedService").finish_non_exhaustive()
     }
 }

@@ -7,46 +7,50 @@ use tower_layer::Layer;
 
 use haft_core::{Tool, ToolDefinition, ToolName, toolset::Adaptor};
 
-use crate::tool_layer::{CallService, LayeredTool, ToolService};
+use crate::{
+    service::ServiceTemplate,
+    tool_layer::{CallService, LayeredTool, ToolService},
+};
 
-/// Puts a layer around each tool, for [`ToolSourceExt::layered`](haft_core::toolset::ToolSourceExt::layered).
-pub(crate) struct Layered<L: Layer<ToolService>> {
+/// The adaptor of [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered).
+pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     layer: L,
-    made: Mutex<HashMap<ToolName, Vec<Made<L::Service>>>>,
+    services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,
 }
 
-/// Layers that were made for a definition, as long as a tool has them.
-type Made<S> = (ToolDefinition, Weak<Mutex<S>>);
+/// The layered service of a definition. It lives as long as a tool uses it.
+type DefinedService<S> = (ToolDefinition, Weak<ServiceTemplate<S>>);
 
-impl<L: Layer<ToolService>> Layered<L> {
+impl<L: Layer<ToolService>> LayerAdaptor<L> {
     pub(crate) fn new(layer: L) -> Self {
-        Self { layer, made: Mutex::default() }
+        Self { layer, services: Mutex::default() }
     }
 
-    /// The layers of a definition. They hold no tool: two callers may have each his own of one definition.
-    fn service(&self, definition: &ToolDefinition) -> Arc<Mutex<L::Service>> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.len() == made.capacity() {
-            made.retain(|_, made| made.iter().any(|(_, service)| service.strong_count() > 0));
+    /// Returns the service of a definition. It contains no tool, since callers may have different
+    /// tools with equal definitions.
+    fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        if services.len() == services.capacity() {
+            services.retain(|_, of_name| of_name.iter().any(|(_, service)| service.strong_count() > 0));
         }
-        let made = made.entry(definition.name().clone()).or_default();
-        made.retain(|(_, service)| service.strong_count() > 0);
-        let known = made.iter().find(|(of, _)| of == definition);
+        let of_name = services.entry(definition.name().clone()).or_default();
+        of_name.retain(|(_, service)| service.strong_count() > 0);
+        let known = of_name.iter().find(|(known, _)| known == definition);
         if let Some(service) = known.and_then(|(_, service)| service.upgrade()) {
             return service;
         }
-        let service = Arc::new(Mutex::new(self.layer.layer(ToolService::shared())));
-        made.push((definition.clone(), Arc::downgrade(&service)));
+        let service = Arc::new(ServiceTemplate::new(self.layer.layer(ToolService::shared())));
+        of_name.push((definition.clone(), Arc::downgrade(&service)));
         service
     }
 }
 
-impl<L> Adaptor for Layered<L>
+impl<L> Adaptor for LayerAdaptor<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// A tool that was there before keeps its layers: a limit is not begun anew because another tool came or went, or because an
-    /// adaptor or a server made it once more.
+    /// Wraps a tool. A recreated tool with an equal definition gets the same service, so that for
+    /// example a rate limit does not restart when the list changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))

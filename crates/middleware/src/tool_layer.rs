@@ -1,10 +1,9 @@
-//! Layers of [tower](https://docs.rs/tower) around a tool.
+//! [`tower`](https://docs.rs/tower) layers around a tool.
 
 use std::{
     fmt,
-    future::poll_fn,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -14,7 +13,6 @@ use std::{
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use serde_json::Value;
-use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
 use haft_core::{
@@ -22,28 +20,31 @@ use haft_core::{
     call::{BoxError, ToolOutcome},
 };
 
-/// One call on its way through the layers of a tool. It is owned, so that a layer can keep it, clone it or send it elsewhere.
+use crate::service::{LayerError, ServiceTemplate};
+
+/// A tool call as the request of a `tower` service. It is owned, so layers can store and clone it.
 ///
-/// Who prints it for debugging does not see the arguments: they may hold secrets of the caller.
+/// `Debug` omits the arguments, since they may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CallRequest {
-    /// What the tool is, and how the host runs it.
+    /// The definition of the tool, with the host's policy.
     pub definition: ToolDefinition,
-    /// The arguments, which fit the tool's input schema. A layer that changes them vouches for what it makes of them.
+    /// The arguments, validated against the input schema. Changes by a layer are not validated.
     pub arguments: Value,
-    /// For whom the call is made, until when, and with which answer if it waited.
+    /// The context of the call: principal, state, deadline, and the decision of a resumed call.
     pub context: ToolContext,
-    /// The tool that is called, where its layers are shared.
+    /// The tool to call, if the service is shared by several tools.
     tool: Option<Arc<dyn Tool>>,
-    /// How many calls of the tool began and did not end.
-    under_way: Arc<AtomicUsize>,
+    /// Number of calls of the tool in progress.
+    in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Makes the request of a call. A layer sends on the one that it was given: around a source, a tool is found by that alone.
+    /// Creates the request of a call. A layer must not create one: it must pass on the request that
+    /// it received, because a layer around a source finds the tool only in that request.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
-        Self { definition, arguments, context, tool: None, under_way: Arc::default() }
+        Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
     }
 }
 
@@ -56,17 +57,17 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a service of `tower`: what a layer is put around. It is always ready.
+/// A tool as a `tower` service, the innermost service of the layers. It is always ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
 impl ToolService {
-    /// Makes a service of a tool.
+    /// Creates a service for one tool.
     pub fn new(tool: Arc<dyn Tool>) -> Self {
         Self(Some(tool))
     }
 
-    /// Makes a service that calls the tool of each request.
+    /// Creates a service that calls the tool in the request.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -82,28 +83,30 @@ impl Service<CallRequest> for ToolService {
     }
 
     fn call(&mut self, request: CallRequest) -> Self::Future {
-        let CallRequest { arguments, context, tool, under_way, .. } = request;
+        let CallRequest { arguments, context, tool, in_flight, .. } = request;
         let tool = self.0.clone().or(tool);
         Box::pin(async move {
             let Some(tool) = tool else {
                 return Err(
-                    "a layer made a request of its own: it must send on the one that it was given".into()
+                    "a layer created its own request: it must pass on the request that it received".into()
                 );
             };
-            under_way.fetch_add(1, Ordering::Relaxed);
+            in_flight.fetch_add(1, Ordering::Relaxed);
             let outcome = tool.call(arguments, &context).await;
-            under_way.fetch_sub(1, Ordering::Relaxed);
+            in_flight.fetch_sub(1, Ordering::Relaxed);
             outcome.map_err(Into::into)
         })
     }
 }
 
-/// A service that makes calls: what a layer makes of a [`ToolService`]. Every such service is one by itself.
+/// A trait alias for services that can call a tool, such as a layered [`ToolService`].
+///
+/// It is implemented automatically. Do not implement it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a service of calls",
-    label = "this layer makes no service that a tool can be",
-    note = "it must be a `Service<CallRequest>` that answers `ToolOutcome`, `Clone + Send + 'static`, with a future that is `Send`",
-    note = "a service that cannot be cloned, such as `RateLimit`, goes under a `Buffer`"
+    message = "`{Self}` cannot call a tool",
+    label = "the service of this layer is not a `CallService`",
+    note = "it must be a `Service<CallRequest>` with the response `ToolOutcome`, `Clone + Send + 'static`, with a `Send` future",
+    note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait CallService:
     Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
@@ -119,22 +122,21 @@ impl<S> CallService for S where
 {
 }
 
-/// A tool with a layer around it, as [`ToolMiddleware::layer`](crate::ToolMiddleware::layer) makes it.
+/// A tool in a layer, created by [`ToolMiddleware::layer`](crate::ToolMiddleware::layer).
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
-    /// Cloned for each call. It need not be `Sync`: that is what the lock is for.
-    service: Arc<Mutex<S>>,
-    /// The tool, where the service is shared.
+    service: Arc<ServiceTemplate<S>>,
+    /// The tool, if the service is shared by several tools.
     tool: Option<Arc<dyn Tool>>,
 }
 
 impl<S: CallService> LayeredTool<S> {
     pub(crate) fn new(definition: ToolDefinition, service: S) -> Self {
-        Self { definition, service: Arc::new(Mutex::new(service)), tool: None }
+        Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
-    /// Puts layers around a tool that are around others too: a [shared](ToolService::shared) service in them.
-    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<Mutex<S>>) -> Self {
+    /// Wraps a tool in a service that is [shared](ToolService::shared) with other tools.
+    pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
 }
@@ -146,44 +148,26 @@ impl<S: CallService> Tool for LayeredTool<S> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
         let request = CallRequest { tool: self.tool.clone(), ..request };
-        let under_way = Arc::clone(&request.under_way);
-        let mut began = Instant::now();
-        // Being ready belongs to a clone: the one that was waited for is the one that is called.
-        poll_fn(|task| service.poll_ready(task))
-            .await
-            .map_err(|error| failure(error.into(), began, false))?;
-        began = Instant::now();
-        service.call(request).await.map_err(|error| {
-            let was_begun = under_way.load(Ordering::Relaxed) > 0;
-            failure(error.into(), began, was_begun && !self.definition.policy().idempotent)
+        let in_flight = Arc::clone(&request.in_flight);
+        self.service.call(request).await.map_err(|error| match error {
+            LayerError::Typed(error) => error,
+            LayerError::TimedOut(after) => {
+                let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                ToolError::TimedOut { after: Duration::from_millis(millis) }
+            }
+            LayerError::Other(error) => {
+                // The layer dropped a call that had started, so its side effects are unknown.
+                let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
+                if is_dropped && !self.definition.policy().idempotent {
+                    ToolError::Unconfirmed(error.to_string())
+                } else {
+                    ToolError::failed(error)
+                }
+            }
         })
     }
-}
-
-/// What came out of the layers. An error of the tool, or of a layer that speaks our language, keeps its meaning. Where a layer gave the
-/// call up after it began, nobody knows how far it came.
-fn failure(error: BoxError, began: Instant, may_have_happened: bool) -> ToolError {
-    match error.downcast::<ToolError>() {
-        Ok(error) => *error,
-        Err(error) if is_timeout(&*error) => {
-            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            ToolError::TimedOut { after: Duration::from_millis(millis) }
-        }
-        Err(error) if may_have_happened => ToolError::Unconfirmed(error.to_string()),
-        Err(error) => ToolError::failed(error),
-    }
-}
-
-/// Returns `true` for the timeout error of tokio, and of `tower` with the feature of that name.
-pub(crate) fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
-    #[cfg(feature = "tower")]
-    if error.is::<tower::timeout::error::Elapsed>() {
-        return true;
-    }
-    error.is::<Elapsed>()
 }
 
 impl fmt::Debug for ToolService {

@@ -1,6 +1,7 @@
-//! A memory of values that are found again: bounded in time, number and bytes.
+//! A bounded LRU cache with a time to live. Both caches of this crate store their entries in it.
 
 use std::{
+    fmt,
     hash::Hash,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -9,108 +10,137 @@ use std::{
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// Values by what they were made from. What is asked for least recently is forgotten first. Clones share the memory.
-pub(crate) struct Kept<K, V> {
+/// An LRU cache bounded in age, entries and bytes. Clones share the entries.
+pub(crate) struct TtlLru<K, V> {
     time_to_live: Duration,
-    pub(crate) entries: usize,
-    pub(crate) bytes: usize,
-    memory: Arc<Mutex<Memory<K, V>>>,
+    max_entries: usize,
+    max_bytes: usize,
+    shared: Arc<Mutex<Shared<K, V>>>,
 }
 
-struct Memory<K, V> {
-    values: LruCache<K, Entry<V>>,
+struct Shared<K, V> {
+    entries: LruCache<K, Entry<V>>,
+    /// Total size of all entries.
     bytes: usize,
-    /// How often all were forgotten.
-    cleared: u64,
+    /// Incremented by each [`TtlLru::clear`].
+    generation: u64,
+    /// Number of owners so far.
+    owners: u64,
 }
 
 struct Entry<V> {
     value: Arc<V>,
-    began: Instant,
+    started: Instant,
     bytes: usize,
 }
 
-/// When the work began that a value comes of.
+/// The start of the work that produces a value. [`TtlLru::insert`] requires it.
 #[derive(Clone, Copy)]
-pub(crate) struct Began {
-    at: Instant,
-    /// How often all had been forgotten by then.
-    cleared: u64,
+pub(crate) struct Ticket {
+    started: Instant,
+    generation: u64,
 }
 
-impl<K: Hash + Eq, V> Kept<K, V> {
-    pub(crate) fn new(time_to_live: Duration, entries: usize, bytes: usize) -> Self {
-        let memory = Mutex::new(Memory { values: LruCache::unbounded(), bytes: 0, cleared: 0 });
-        Self { time_to_live, entries, bytes, memory: Arc::new(memory) }
+impl<K: Hash + Eq, V> TtlLru<K, V> {
+    pub(crate) fn new(time_to_live: Duration, max_entries: usize, max_bytes: usize) -> Self {
+        let shared = Shared { entries: LruCache::unbounded(), bytes: 0, generation: 0, owners: 0 };
+        Self { time_to_live, max_entries, max_bytes, shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// Forgets all, also what comes of work that is under way.
+    pub(crate) fn with_max_entries(self, max_entries: usize) -> Self {
+        Self { max_entries, ..self }
+    }
+
+    pub(crate) fn with_max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
+    }
+
+    /// Returns a number for a new owner of entries. It is a part of the owner's keys, so that two
+    /// tools or models never share entries.
+    pub(crate) fn next_owner(&self) -> u64 {
+        self.with_shared(|shared| {
+            shared.owners += 1;
+            shared.owners
+        })
+    }
+
+    /// Removes all entries. Values of work that has already started are not inserted later.
     pub(crate) fn clear(&self) {
-        self.with_memory(|memory| {
-            memory.values.clear();
-            memory.bytes = 0;
-            memory.cleared += 1;
+        self.with_shared(|shared| {
+            shared.entries.clear();
+            shared.bytes = 0;
+            shared.generation += 1;
         });
     }
 
-    /// To be asked before the work begins.
-    pub(crate) fn begin(&self) -> Began {
-        Began { at: Instant::now(), cleared: self.with_memory(|memory| memory.cleared) }
+    /// Marks the start of the work for a value. Call it before the work starts.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
-    /// A value that is not too old, and its age.
-    pub(crate) fn find(&self, key: &K) -> Option<(Arc<V>, Duration)> {
-        self.with_memory(|memory| {
-            let entry = memory.values.get(key)?;
-            let age = entry.began.elapsed();
+    /// Returns a value and its age, or `None` if there is no entry or it has expired.
+    pub(crate) fn get(&self, key: &K) -> Option<(Arc<V>, Duration)> {
+        self.with_shared(|shared| {
+            let entry = shared.entries.get(key)?;
+            let age = entry.started.elapsed();
             if age < self.time_to_live {
                 return Some((Arc::clone(&entry.value), age));
             }
-            memory.forget(key);
+            shared.remove(key);
             None
         })
     }
 
-    /// Keeps a value of so many bytes, unless it is larger by itself than all may be.
-    pub(crate) fn keep(&self, key: K, bytes: usize, began: Began, value: impl FnOnce() -> V) {
-        if bytes > self.bytes {
+    /// Inserts a value of the given size and evicts the least recently used entries above the
+    /// bounds. A value larger than the bound in bytes is neither created nor inserted.
+    pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
+        if bytes > self.max_bytes {
             return;
         }
-        let entry = Entry { value: Arc::new(value()), began: began.at, bytes };
-        self.with_memory(|memory| {
-            if memory.cleared != began.cleared {
+        let entry = Entry { value: Arc::new(value()), started: ticket.started, bytes };
+        self.with_shared(|shared| {
+            if shared.generation != ticket.generation {
                 return;
             }
-            // Of two at once the one that began later counts, whichever ends first.
-            if memory.values.peek(&key).is_some_and(|other| other.began > began.at) {
+            // Of concurrent calls, the one that started last has the freshest value.
+            if shared.entries.peek(&key).is_some_and(|existing| existing.started > ticket.started) {
                 return;
             }
-            memory.forget(&key);
-            memory.values.put(key, entry);
-            memory.bytes += bytes;
-            while memory.values.len() > self.entries || memory.bytes > self.bytes {
-                let Some((_, oldest)) = memory.values.pop_lru() else { break };
-                memory.bytes -= oldest.bytes;
+            shared.remove(&key);
+            shared.entries.put(key, entry);
+            shared.bytes += bytes;
+            while shared.entries.len() > self.max_entries || shared.bytes > self.max_bytes {
+                let Some((_, oldest)) = shared.entries.pop_lru() else { break };
+                shared.bytes -= oldest.bytes;
             }
         });
     }
 
-    fn with_memory<T>(&self, act: impl FnOnce(&mut Memory<K, V>) -> T) -> T {
-        act(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_shared<T>(&self, act: impl FnOnce(&mut Shared<K, V>) -> T) -> T {
+        act(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl<K: Hash + Eq, V> Memory<K, V> {
-    fn forget(&mut self, key: &K) {
-        if let Some(entry) = self.values.pop(key) {
+impl<K: Hash + Eq, V> Shared<K, V> {
+    fn remove(&mut self, key: &K) {
+        if let Some(entry) = self.entries.pop(key) {
             self.bytes -= entry.bytes;
         }
     }
 }
 
-impl<K, V> Clone for Kept<K, V> {
+impl<K, V> Clone for TtlLru<K, V> {
     fn clone(&self) -> Self {
-        let Self { time_to_live, entries, bytes, memory } = self;
-        Self { time_to_live: *time_to_live, entries: *entries, bytes: *bytes, memory: Arc::clone(memory) }
+        Self { shared: Arc::clone(&self.shared), ..*self }
+    }
+}
+
+impl<K, V> fmt::Debug for TtlLru<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TtlLru")
+            .field("time_to_live", &self.time_to_live)
+            .field("max_entries", &self.max_entries)
+            .field("max_bytes", &self.max_bytes)
+            .finish_non_exhaustive()
     }
 }

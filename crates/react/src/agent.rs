@@ -9,10 +9,10 @@ mod content;
 mod deprecated;
 mod drive;
 mod events;
-mod hook;
+mod hooks;
+mod inputs;
 mod mailbox;
 mod signature;
-mod woken;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,18 +26,15 @@ use haft_core::{
     usage::Prices,
 };
 
-use crate::{BlockingAgent, Dialect, Run, RunConfig, run::set_timestamps};
+use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::Extensions, run::set_timestamps};
 
 pub use build::BuildError;
 pub use builder::ReactAgentBuilder;
-pub use hook::{StepContext, StepRequest};
 pub use mailbox::RunHandle;
 pub(crate) use {
     events::{Events, observe},
     mailbox::Mailbox,
 };
-
-use hook::Hooks;
 
 /// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls of
 /// the replies, until there is an answer. Cheap to clone.
@@ -80,7 +77,7 @@ struct Parts {
     instructions: Option<Arc<Message>>,
     config: RunConfig,
     state: State,
-    hooks: Arc<Hooks>,
+    extensions: Arc<Extensions>,
     prices: Option<Prices>,
     /// Set if spans contain messages.
     traces_content: bool,

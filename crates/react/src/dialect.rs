@@ -2,6 +2,7 @@
 
 mod json;
 mod native;
+mod reply;
 mod step;
 mod text;
 
@@ -15,11 +16,10 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use crate::Reply;
-
 pub use json::JsonReact;
 pub(crate) use json::json_object;
 pub use native::NativeCalls;
+pub use reply::Reply;
 pub use text::TextReact;
 
 /// The name of the call that finishes a run, in dialects with one.

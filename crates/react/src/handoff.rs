@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    BuildError, ReactAgent, RouteTable, RouterError, Run,
+    BuildError, ReactAgent, Run,
     agent::{Events, Mailbox, observe},
+    router::{RouteTable, RouterError},
 };
 use transfer::{Transfer, Turn};
 
@@ -41,7 +42,7 @@ use transfer::{Transfer, Turn};
 /// ```
 /// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{Handoffs, ReactAgent, Route, RouteTable};
+/// use haft_react::{Handoffs, ReactAgent, router::{Route, RouteTable}};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let table = RouteTable::new([

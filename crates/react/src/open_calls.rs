@@ -9,7 +9,7 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{CallBatch, RunError};
+use crate::run::{CallBatch, RunError};
 
 /// Calls that are executed together, until each has its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

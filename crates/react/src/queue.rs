@@ -24,9 +24,8 @@ use haft_core::{
 };
 
 use crate::{
-    CallBatch, RunError,
     open_calls::{OpenCalls, not_run},
-    run::Selection,
+    run::{CallBatch, RunError, Selection},
 };
 use selection::select;
 

@@ -42,7 +42,7 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// ```
 /// use haft_core::{agent::StopReason, Toolset};
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{ReactAgent, RouteTable, Router};
+/// use haft_react::{ReactAgent, Router, router::RouteTable};
 ///
 /// let table: RouteTable = serde_json::from_str(r#"{"routes": [
 ///     {"name": "sequence", "description": "a sequence diagram", "keywords": ["sequence", "message*"]},

@@ -8,6 +8,7 @@ mod context;
 mod conversation;
 mod effect;
 mod enqueue;
+mod entries;
 mod error;
 mod guard;
 mod head;

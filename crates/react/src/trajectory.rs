@@ -12,7 +12,8 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::{
-    FINISH, QueuedResults,
+    dialect::FINISH,
+    queue::QueuedResults,
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 

@@ -1,14 +1,14 @@
-//! Conversations with a real model, recorded once and replayed in tests.
+//! Recorded conversations with a real model, for replay in tests.
 
 mod difference;
+mod error;
 mod exchange;
-mod failure;
 mod layout;
 mod mode;
 mod model;
 mod profile;
 mod redaction;
-mod request;
+mod request_delta;
 #[cfg(test)]
 mod tests;
 
@@ -26,56 +26,62 @@ use profile::RecordedProfile;
 
 use haft_core::call::BoxError;
 
-/// What a program asked a model, and what the model said: as text that a person can read and review.
+/// The recorded requests to a model, and its replies.
 ///
-/// A [`CassetteModel`] records one and replays it. As text it is JSON, laid out for the eye: each request says what is new in it,
-/// and each event of a reply is a line. What the program's requests hold that means nothing to a model is left out: when a message was
-/// made, how long a call took, what the host noted. Ids of calls are numbered as they come. No key is in it, since a
-/// request at this level has none; what else must not be written down is for [`CassetteModel::redacting`].
+/// A [`CassetteModel`] records and replays it. The text form is JSON, formatted for review: each
+/// request contains only what is new since an earlier one, and each event of a reply is one line.
 ///
-/// Where a result is too long for the model, what is told of it holds a handle, which is another one in each process: a conversation with such a
-/// result is recorded and replayed with [`MemoryResultStore::with_numbered_handles`](haft_core::pipeline::MemoryResultStore::with_numbered_handles).
+/// Data without meaning for a model is not recorded: timestamps, durations and metadata. Call ids
+/// are replaced by numbers in their order. API keys are not part of a request at this level. Other
+/// secrets must be removed with [`CassetteModel::redacting`].
+///
+/// The end of a truncated result contains a random handle, different in each process. To record and
+/// replay a conversation with truncated results, number the handles with
+/// [`MemoryResultStore::with_numbered_handles`].
+///
+/// [`MemoryResultStore::with_numbered_handles`]:
+///     haft_core::pipeline::MemoryResultStore::with_numbered_handles
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cassette {
     profile: Option<RecordedProfile>,
     exchanges: Vec<Exchange>,
 }
 
-/// A cassette cannot be read.
+/// The error of loading or opening a cassette.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
-    /// It is not the text of a cassette.
-    #[error("this is no cassette: {0}")]
+    /// The text is not a valid cassette.
+    #[error("not a cassette: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// A newer version of haft wrote it.
+    /// A newer version of haft wrote the cassette.
     #[error(
-        "cassette format {version} is newer than {}, which is the newest that is known here: read it with the version of haft that wrote it, or record it anew",
+        "cassette format {version} is newer than {}, the newest supported format: use the version of haft that wrote it, or record it again",
         Cassette::VERSION
     )]
     Newer {
-        /// Its version.
+        /// The format version of the cassette.
         version: u32,
     },
-    /// An exchange refers to one that is not before it.
-    #[error("exchange {exchange} goes on from exchange {follows}, which is not before it")]
+    /// An exchange refers to itself or to a later exchange.
+    #[error("exchange {exchange} follows exchange {follows}, which is not an earlier one")]
     OutOfOrder {
-        /// Which, from 1.
+        /// Number of the exchange, from 1.
         exchange: usize,
-        /// What it refers to.
+        /// Number of the exchange it refers to.
         follows: usize,
     },
-    /// There is none to replay.
-    #[error("nothing is recorded yet: record it with {}=record", CassetteMode::VARIABLE)]
+    /// There is no cassette to replay.
+    #[error("there is no recording: create it with {}=record", CassetteMode::VARIABLE)]
     Missing,
-    /// The model that was to be recorded cannot be made.
-    #[error("the model cannot be made")]
+    /// The model to record could not be created.
+    #[error("cannot create the model")]
     Model(#[source] BoxError),
 }
 
-/// The text of a cassette.
+/// The JSON form of a cassette.
 #[derive(Deserialize)]
-struct Form {
+struct CassetteFile {
     haft_cassette: u32,
     #[serde(default)]
     model: Option<Value>,
@@ -84,32 +90,32 @@ struct Form {
 }
 
 impl Cassette {
-    /// The version of the form that this build writes.
+    /// The format version of this build.
     pub const VERSION: u32 = 1;
 
-    /// Makes an empty cassette.
+    /// Creates an empty cassette.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many requests were recorded.
+    /// Returns the number of recorded requests.
     pub fn len(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Returns `true` if nothing is recorded.
     pub fn is_empty(&self) -> bool {
         self.exchanges.is_empty()
     }
 }
 
-/// Reads the text of a cassette.
+/// Parses the text of a cassette.
 impl FromStr for Cassette {
     type Err = CassetteError;
 
     fn from_str(text: &str) -> Result<Self, CassetteError> {
-        let Form { haft_cassette: version, model, exchanges } = serde_json::from_str(text)?;
-        // Another version may have another shape: nothing else is read before the version is known.
+        let CassetteFile { haft_cassette: version, model, exchanges } = serde_json::from_str(text)?;
+        // Newer versions may change the structure, so check the version before the exchanges.
         if version > Self::VERSION {
             return Err(CassetteError::Newer { version });
         }
@@ -119,7 +125,7 @@ impl FromStr for Cassette {
             if let Some(follows) = exchange.follows.take() {
                 let earlier = follows.checked_sub(1).and_then(|at| read.get(at));
                 let earlier = earlier.ok_or(CassetteError::OutOfOrder { exchange: number, follows })?;
-                exchange.request = request::after(&earlier.request, exchange.request);
+                exchange.request = request_delta::apply(&earlier.request, exchange.request);
             }
             read.push(exchange);
         }
@@ -128,24 +134,25 @@ impl FromStr for Cassette {
     }
 }
 
-/// Writes the text of a cassette.
+/// Formats the text of a cassette.
 impl fmt::Display for Cassette {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut written = Vec::new();
         for (at, exchange) in self.exchanges.iter().enumerate() {
             let mut exchange = exchange.clone();
             let before = self.exchanges.get(..at).unwrap_or_default();
-            if let Some((number, new)) = request::news(before.iter().map(|it| &it.request), &exchange.request)
+            if let Some((number, new)) =
+                request_delta::delta(before.iter().map(|it| &it.request), &exchange.request)
             {
                 (exchange.follows, exchange.request) = (Some(number), new);
             }
             written.push(serde_json::to_value(exchange).map_err(|_| fmt::Error)?);
         }
-        let form = Map::from_iter([
+        let file = Map::from_iter([
             ("haft_cassette".to_owned(), Value::from(Self::VERSION)),
             ("model".to_owned(), serde_json::to_value(&self.profile).map_err(|_| fmt::Error)?),
             ("exchanges".to_owned(), Value::Array(written)),
         ]);
-        layout::write(&Value::Object(form), f)
+        layout::write(&Value::Object(file), f)
     }
 }

@@ -1,10 +1,12 @@
-//! Whether an implementation keeps what its trait promises.
+//! Checks of the contracts of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
-//! Each function takes an implementation of one of the traits, uses it as programs do, and reports what it finds, with what to do about it:
-//! [`tool`], [`source`], [`model`], [`agent`]. An empty report is no proof; one that is not is a bug.
+//! The functions [`tool`], [`source`], [`model`] and [`agent`] take an implementation of the trait,
+//! use it as a program does, and report each violation with a remedy. A finding is a bug. An empty
+//! report is no proof of correctness.
 //!
-//! What is checked is really done: the tool is called, the model is asked, the agent runs, each several times. Run it in a place where
-//! that does no harm, on a multi-thread runtime of tokio, since code that blocks can be told from code that waits only there.
+//! A check has the side effects of its subject: it calls the tool, sends requests to the model, and
+//! runs the agent, each several times. Use a test environment. Use a multi-thread runtime of tokio:
+//! on a single thread, a blocking call also blocks the check.
 //!
 //! # Examples
 //!
@@ -45,36 +47,36 @@ pub use model::{ModelCheck, model};
 pub use source::{SourceCheck, source};
 pub use tool::{ToolCheck, tool};
 
-/// How long each wait of a check may take where nothing else is said.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Default timeout of each wait.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether something has ended.
-const GLANCE: Duration = Duration::from_millis(5);
+/// Interval at which a condition is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What was found about an implementation.
+/// The result of a check: the violations it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "what was found is in the report"]
+#[must_use = "the findings are in the report"]
 pub struct Report {
     subject: String,
     findings: Vec<Finding>,
 }
 
-/// A promise that is not kept.
+/// A violation of a trait's contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What the trait promises.
-    pub promise: &'static str,
-    /// What was seen instead.
+    /// The rule of the contract.
+    pub rule: &'static str,
+    /// The observed behaviour.
     pub problem: String,
-    /// What to do about it.
+    /// A way to fix it.
     pub remedy: &'static str,
 }
 
-/// What a trait promises, and what to do where it is not kept.
+/// A rule of a trait's contract, with the remedy for violations.
 #[derive(Clone, Copy)]
-struct Promise {
-    what: &'static str,
+struct Rule {
+    text: &'static str,
     remedy: &'static str,
 }
 
@@ -83,27 +85,27 @@ impl Report {
         Self { subject: subject.into(), findings: Vec::new() }
     }
 
-    fn add(&mut self, promise: Promise, problem: impl Into<String>) {
-        let Promise { what, remedy } = promise;
-        self.findings.push(Finding { promise: what, problem: problem.into(), remedy });
+    fn add(&mut self, rule: Rule, problem: impl Into<String>) {
+        let Rule { text, remedy } = rule;
+        self.findings.push(Finding { rule: text, problem: problem.into(), remedy });
     }
 
-    fn hold(&mut self, promise: Promise, holds: bool, problem: impl FnOnce() -> String) {
+    fn require(&mut self, rule: Rule, holds: bool, problem: impl FnOnce() -> String) {
         if !holds {
-            self.add(promise, problem());
+            self.add(rule, problem());
         }
     }
 
-    /// What was found; empty where all is well.
+    /// Returns the findings. Empty if the implementation conforms.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Fails the test where something was found.
+    /// Fails the test if there are findings.
     ///
     /// # Panics
     ///
-    /// Panics with the report.
+    /// Panics with the report if there are findings.
     pub fn assert(&self) {
         assert!(self.findings.is_empty(), "{self}");
     }
@@ -112,9 +114,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.findings.len() {
-            0 => return write!(f, "{} keeps what it promises", self.subject),
-            1 => write!(f, "{} breaks a promise", self.subject)?,
-            many => write!(f, "{} breaks {many} promises", self.subject)?,
+            0 => return write!(f, "{} conforms", self.subject),
+            1 => write!(f, "{} violates a rule", self.subject)?,
+            many => write!(f, "{} violates {many} rules", self.subject)?,
         }
         self.findings.iter().try_for_each(|finding| write!(f, "\n{finding}"))
     }
@@ -122,23 +124,23 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "- {}: {}\n  remedy: {}", self.promise, self.problem, self.remedy)
+        write!(f, "- {}: {}\n  remedy: {}", self.rule, self.problem, self.remedy)
     }
 }
 
-/// Waits for something, for a while.
-async fn within<F: Future>(patience: Duration, future: F) -> Option<F::Output> {
-    tokio::time::timeout(patience, future).await.ok()
+/// Waits for a future. Returns `None` after the timeout.
+async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Option<F::Output> {
+    tokio::time::timeout(timeout, future).await.ok()
 }
 
-/// Waits until something holds, for a while.
-async fn comes_true(patience: Duration, holds: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + patience;
+/// Waits for a condition. Returns `false` after the timeout.
+async fn wait_until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
     while !holds() {
-        if Instant::now() >= end {
+        if Instant::now() >= deadline {
             return false;
         }
-        sleep(GLANCE).await;
+        sleep(POLL_INTERVAL).await;
     }
     true
 }

@@ -1,8 +1,8 @@
-//! Values made from schemas.
+//! Example values generated from JSON Schemas.
 
 mod choices;
-mod flat;
 mod list;
+mod merged;
 mod number;
 mod object;
 mod pattern;
@@ -15,39 +15,42 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use self::choices::Choices;
-use self::flat::{Flat, Kind};
+use self::merged::{JsonType, MergedSchema};
 use self::text::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
-/// How often a value is made anew in another way, where the one before did not fit.
+/// Maximum number of generated values until one is valid.
 const ATTEMPTS: usize = 500;
 
-/// How deep a value may be nested: below what a schema is held against.
-const DEPTH: usize = 40;
+/// Maximum nesting of a value. The validator accepts deeper values.
+const MAX_DEPTH: usize = 40;
 
-/// How much is made in all attempts together: values, of which a long text counts as several. A schema may ask for more than fits into memory.
-const EFFORT: usize = 100_000;
+/// Budget of all attempts together: one unit per value, one per 64 characters of a long text. It
+/// bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
+const BUDGET: usize = 100_000;
 
-/// No value could be made that fits a schema. There may be one all the same: a schema can ask for anything.
+/// No valid value was found. A valid value may still exist: the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no example of the schema could be made, at {}: {reason}", if .place.is_empty() { "/" } else { .place })]
+#[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
 pub struct NoExample {
-    /// The JSON pointer of the part of the value that could not be made. The root is the empty pointer.
-    pub place: String,
-    /// What was wrong with the last one that was tried.
+    /// JSON pointer to the failed part of the value. Empty for the root.
+    pub pointer: String,
+    /// The problem with the last attempt.
     pub reason: String,
 }
 
-/// Makes a small value that fits a schema: always the same one, and never one that does not fit.
+/// Generates a small value that is valid for a schema. The same schema always gives the same value.
 ///
-/// It holds what is required and no more. Texts are `a`, numbers 0, or the nearest that the schema allows; what has a `pattern`
-/// or a `format` gets a text of that form, from the schema's own `examples` and `default` where none can be made up. Each way
-/// that a schema leaves open (`anyOf`, `oneOf`, `if`, `enum`, several types) is tried until the whole fits.
+/// The value contains required members only. Texts are `a` and numbers are 0, or the nearest values
+/// that the schema allows. A text with a `pattern` or `format` is generated in that form; if that
+/// fails, the schema's `examples` and `default` are tried. For `anyOf`, `oneOf`, `if`, `enum` and
+/// several types, the alternatives are tried in turn until the whole value is valid.
 ///
 /// # Errors
 ///
-/// Fails with the place and the reason where no value was found, and where the smallest would be too large.
+/// Returns [`NoExample`] if no valid value was found in 500 attempts, or if the smallest value is
+/// too large.
 ///
 /// # Examples
 ///
@@ -72,90 +75,91 @@ pub fn example(schema: &Schema) -> Result<Value, NoExample> {
     nth_example(schema, 0)
 }
 
-/// The example for which the ways that a schema leaves open are gone from another one on: the first that is met is told by the
-/// number modulo how many ways there are, the next by what is left of it.
+/// Generates another example for each `number`, as long as the schema allows it.
+///
+/// `number` is read as a mixed-radix number with one digit per open choice of the schema.
 pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExample> {
-    let mut maker = Maker::new(schema.as_value());
+    let mut generator = Generator::new(schema.as_value());
     let mut last = None;
     for _ in 0..ATTEMPTS {
-        maker.choices.begin(number);
-        let misfits = match maker.value(&[maker.root], "", 0) {
+        generator.choices.begin(number);
+        let errors = match generator.value(&[generator.root], "", 0) {
             Ok(value) => match schema.validate(&value) {
                 Ok(()) => return Ok(value),
-                Err(violations) => violations.iter().map(misfit).collect(),
+                Err(violations) => violations.iter().map(invalid).collect(),
             },
-            Err(misfit) => vec![misfit],
+            Err(error) => vec![error],
         };
-        let goes_on = maker.choices.advance(misfits.iter().map(|misfit| misfit.place.as_str()));
-        last = misfits.into_iter().next();
-        if !goes_on || maker.effort == 0 {
+        let has_next = generator.choices.advance(errors.iter().map(|error| error.pointer.as_str()));
+        last = errors.into_iter().next();
+        if !has_next || generator.budget == 0 {
             break;
         }
     }
-    Err(last.unwrap_or_else(|| misfit_at("", "nothing fits")))
+    Err(last.unwrap_or_else(|| no_example("", "no valid value was found")))
 }
 
-fn misfit(violation: &haft_core::schema::Violation) -> NoExample {
-    let reason = format!("expected {}, but made {}", violation.expected, violation.received);
-    NoExample { place: violation.pointer.clone(), reason }
+fn invalid(violation: &haft_core::schema::Violation) -> NoExample {
+    let reason = format!("expected {}, but generated {}", violation.expected, violation.received);
+    NoExample { pointer: violation.pointer.clone(), reason }
 }
 
-fn misfit_at(place: &str, reason: impl Into<String>) -> NoExample {
-    NoExample { place: place.to_owned(), reason: reason.into() }
+fn no_example(pointer: &str, reason: impl Into<String>) -> NoExample {
+    NoExample { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
-/// Makes values of the parts of one schema.
-struct Maker<'s> {
+/// Generates values for one schema and its subschemas.
+struct Generator<'s> {
     root: &'s Value,
-    /// Subschemas by the name they give themselves.
+    /// Subschemas by `$anchor`, `$dynamicAnchor` and draft-07 `$id`.
     anchors: HashMap<&'s str, &'s Value>,
     is_draft_7: bool,
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// The subschemas of the values around the one that is made.
-    around: Vec<usize>,
-    /// Whether there is no end of plain texts and numbers, since items must differ.
-    unlimited: bool,
-    /// How much may still be made.
-    effort: usize,
+    /// Addresses of the subschemas of all enclosing values.
+    ancestors: Vec<usize>,
+    /// Set while unique items or names are generated: many more texts and numbers are offered.
+    needs_distinct: bool,
+    /// The rest of [`BUDGET`].
+    budget: usize,
 }
 
-impl<'s> Maker<'s> {
+impl<'s> Generator<'s> {
     fn new(root: &'s Value) -> Self {
-        let mut maker = Self {
+        let mut generator = Self {
             root,
             anchors: HashMap::new(),
             is_draft_7: root["$schema"].as_str().is_some_and(|uri| uri.contains("draft-07")),
             has_references: false,
             choices: Choices::default(),
             texts: Texts::default(),
-            around: Vec::new(),
-            unlimited: false,
-            effort: EFFORT,
+            ancestors: Vec::new(),
+            needs_distinct: false,
+            budget: BUDGET,
         };
-        maker.survey(root);
-        maker
+        generator.index(root);
+        generator
     }
 
-    /// The depth of a schema is bounded.
-    fn survey(&mut self, value: &'s Value) {
+    /// Collects anchors and detects references. Recursion is safe: schemas have a bounded depth.
+    fn index(&mut self, value: &'s Value) {
         match value {
-            Value::Array(items) => items.iter().for_each(|item| self.survey(item)),
+            Value::Array(items) => items.iter().for_each(|item| self.index(item)),
             Value::Object(members) => {
                 for keyword in ["$anchor", "$dynamicAnchor"] {
                     if let Some(name) = members.get(keyword).and_then(Value::as_str) {
                         self.anchors.insert(name, value);
                     }
                 }
-                // Draft-07 names a place by an `$id` that is a fragment.
+                // Draft-07 declares an anchor by an `$id` that is a fragment.
                 if let Some(name) =
                     members.get("$id").and_then(Value::as_str).and_then(|id| id.strip_prefix('#'))
                 {
                     self.anchors.insert(name, value);
                 }
                 self.has_references |= members.contains_key("$ref") || members.contains_key("$dynamicRef");
-                members.values().for_each(|member| self.survey(member));
+                members.values().for_each(|member| self.index(member));
             }
             _ => {}
         }
@@ -168,120 +172,126 @@ impl<'s> Maker<'s> {
         }
     }
 
-    /// Makes a value for all of these schemas.
-    fn value(&mut self, schemas: &[&'s Value], place: &str, depth: usize) -> Result<Value, NoExample> {
-        let outer = self.around.len();
-        let made = self.value_inside(schemas, place, depth);
-        self.around.truncate(outer);
-        made
+    /// Generates a value for all `schemas`.
+    fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
+        let outer = self.ancestors.len();
+        let value = self.dispatch(schemas, pointer, depth);
+        self.ancestors.truncate(outer);
+        value
     }
 
-    fn spend(&mut self, effort: usize, place: &str) -> Result<(), NoExample> {
-        self.effort = self.effort.saturating_sub(effort);
-        if self.effort == 0 {
-            return Err(misfit_at(place, "the schema asks for more than an example may hold"));
+    fn spend(&mut self, units: usize, pointer: &str) -> Result<(), NoExample> {
+        self.budget = self.budget.saturating_sub(units);
+        if self.budget == 0 {
+            return Err(no_example(pointer, "the example would be too large"));
         }
         Ok(())
     }
 
-    fn value_inside(&mut self, schemas: &[&'s Value], place: &str, depth: usize) -> Result<Value, NoExample> {
-        if depth > DEPTH {
-            return Err(misfit_at(place, "the schema asks for values without an end"));
+    fn dispatch(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
+        if depth > MAX_DEPTH {
+            return Err(no_example(pointer, "the schema requires infinitely nested values"));
         }
-        self.spend(1, place)?;
-        let flat = self.flat(schemas, place)?;
-        if let Some(options) = flat.options() {
+        self.spend(1, pointer)?;
+        let merged = self.merged(schemas, pointer)?;
+        if let Some(options) = merged.allowed_values() {
             let Some(last) = options.len().checked_sub(1) else {
-                return Err(misfit_at(place, "no value is allowed by all that the schema lists"));
+                return Err(no_example(pointer, "no value satisfies every `enum` and `const`"));
             };
-            let chosen = self.choices.choose(place, "enum", 0, options.len());
+            let chosen = self.choices.choose(pointer, "enum", 0, options.len());
             return Ok(options[chosen.min(last)].clone());
         }
-        self.around.extend(flat.parts.iter().map(|part| address(*part)));
-        let kinds = flat.kinds();
-        let chosen = self.choices.choose(place, "type", 0, kinds.len());
-        match kinds.get(chosen) {
-            None => Err(misfit_at(place, "no type is allowed by all that the schema says")),
-            Some(Kind::Object) => self.object(flat, place, depth),
-            Some(Kind::Array) => self.list(&flat, place, depth),
-            Some(Kind::Text) => self.text(&flat, place),
-            Some(Kind::Integer) => self.number(&flat, place, true),
-            Some(Kind::Number) => self.number(&flat, place, false),
-            Some(Kind::Boolean) => Ok(Value::Bool(self.choices.choose(place, "boolean", 0, 2) == 1)),
-            Some(Kind::Null) => Ok(Value::Null),
+        self.ancestors.extend(merged.parts.iter().map(|part| address(*part)));
+        let types = merged.types();
+        let chosen = self.choices.choose(pointer, "type", 0, types.len());
+        match types.get(chosen) {
+            None => Err(no_example(pointer, "no type satisfies every `type`")),
+            Some(JsonType::Object) => self.object(merged, pointer, depth),
+            Some(JsonType::Array) => self.list(&merged, pointer, depth),
+            Some(JsonType::Text) => self.text(&merged, pointer),
+            Some(JsonType::Integer) => self.number(&merged, pointer, true),
+            Some(JsonType::Number) => self.number(&merged, pointer, false),
+            Some(JsonType::Boolean) => Ok(Value::Bool(self.choices.choose(pointer, "boolean", 0, 2) == 1)),
+            Some(JsonType::Null) => Ok(Value::Null),
         }
     }
 
-    /// What all of these schemas say together of one value, with what they refer to and one way of each that they leave open.
-    fn flat(&mut self, schemas: &[&'s Value], place: &str) -> Result<Flat<'s>, NoExample> {
-        let mut flat = Flat::default();
+    /// Merges `schemas`: follows references and selects one alternative of each choice.
+    fn merged(&mut self, schemas: &[&'s Value], pointer: &str) -> Result<MergedSchema<'s>, NoExample> {
+        let mut merged = MergedSchema::default();
         for schema in schemas {
-            self.gather(&mut flat, schema, place)?;
+            self.merge(&mut merged, schema, pointer)?;
         }
-        Ok(flat)
+        Ok(merged)
     }
 
-    /// References that come back without a step into the value are refused before a schema is compiled.
-    fn gather(&mut self, flat: &mut Flat<'s>, schema: &'s Value, place: &str) -> Result<(), NoExample> {
+    /// Adds a schema to `merged`. It terminates: the compiler rejects reference cycles without a
+    /// step into the value.
+    fn merge(
+        &mut self,
+        merged: &mut MergedSchema<'s>,
+        schema: &'s Value,
+        pointer: &str,
+    ) -> Result<(), NoExample> {
         let Value::Object(keywords) = schema else {
             let is_open = schema.as_bool() != Some(false);
-            return if is_open { Ok(()) } else { Err(misfit_at(place, "the schema allows nothing here")) };
+            return if is_open { Ok(()) } else { Err(no_example(pointer, "the schema allows nothing here")) };
         };
         for reference in ["$ref", "$dynamicRef"] {
             if let Some(target) = keywords.get(reference).and_then(Value::as_str) {
                 let target =
-                    self.resolve(target).ok_or_else(|| misfit_at(place, "a reference leads nowhere"))?;
-                self.gather(flat, target, place)?;
+                    self.resolve(target).ok_or_else(|| no_example(pointer, "unresolved reference"))?;
+                self.merge(merged, target, pointer)?;
                 if self.is_draft_7 {
                     return Ok(());
                 }
             }
         }
-        flat.parts.push(keywords);
+        merged.parts.push(keywords);
         for part in keywords.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-            self.gather(flat, part, place)?;
+            self.merge(merged, part, pointer)?;
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(ways) = keywords.get(keyword).and_then(Value::as_array) {
-                let ways = self.ending_first(ways);
-                let chosen = self.choices.choose(place, keyword, address(schema), ways.len());
+                let ways = self.terminating_first(ways);
+                let chosen = self.choices.choose(pointer, keyword, address(schema), ways.len());
                 if let Some(way) = ways.get(chosen) {
-                    self.gather(flat, way, place)?;
+                    self.merge(merged, way, pointer)?;
                 }
             }
         }
-        self.gather_condition(flat, schema, place)
+        self.merge_condition(merged, schema, pointer)
     }
 
-    /// Of a condition that is not met, or one that is.
-    fn gather_condition(
+    /// Adds either `if` with `then`, or only `else`.
+    fn merge_condition(
         &mut self,
-        flat: &mut Flat<'s>,
+        merged: &mut MergedSchema<'s>,
         schema: &'s Value,
-        place: &str,
+        pointer: &str,
     ) -> Result<(), NoExample> {
         let Some(condition) = schema.get("if") else { return Ok(()) };
         let (then, otherwise) = (schema.get("then"), schema.get("else"));
         if then.or(otherwise).is_none() {
             return Ok(());
         }
-        let is_met = self.choices.choose(place, "if", address(schema), 2) == 1;
+        let is_met = self.choices.choose(pointer, "if", address(schema), 2) == 1;
         let parts = if is_met { [Some(condition), then] } else { [None, otherwise] };
-        parts.into_iter().flatten().try_for_each(|part| self.gather(flat, part, place))
+        parts.into_iter().flatten().try_for_each(|part| self.merge(merged, part, pointer))
     }
 
-    /// Those of several ways that come to an end before those that only lead back to themselves.
-    fn ending_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
+    /// Sorts alternatives: those with a finite value first, purely recursive ones last.
+    fn terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
         let mut ways: Vec<_> = ways.iter().collect();
         if self.has_references {
             let mut steps = 0;
-            ways.sort_by_cached_key(|way| !self.ends(way, &mut self.around.clone(), &mut steps));
+            ways.sort_by_cached_key(|way| !self.terminates(way, &mut self.ancestors.clone(), &mut steps));
         }
         ways
     }
 
-    /// Whether a value can be made without going through the same subschema again.
-    fn ends(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
+    /// Returns `true` if a value can be generated without entering the same subschema twice.
+    fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {
             return true;
@@ -292,26 +302,26 @@ impl<'s> Maker<'s> {
         }
         open.push(address(keywords));
         let list = |keyword: &str| keywords.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let ends = keywords
+        let terminates = keywords
             .get("$ref")
             .and_then(Value::as_str)
             .and_then(|it| self.resolve(it))
-            .is_none_or(|it| self.ends(it, open, steps))
-            && list("allOf").all(|part| self.ends(part, open, steps))
+            .is_none_or(|it| self.terminates(it, open, steps))
+            && list("allOf").all(|part| self.terminates(part, open, steps))
             && ["anyOf", "oneOf"].iter().all(|keyword| {
-                list(keyword).next().is_none() || list(keyword).any(|way| self.ends(way, open, steps))
+                list(keyword).next().is_none() || list(keyword).any(|way| self.terminates(way, open, steps))
             })
             && list("required")
                 .filter_map(|name| schema.get("properties")?.get(name.as_str()?))
-                .all(|it| self.ends(it, open, steps))
+                .all(|it| self.terminates(it, open, steps))
             && (keywords.get("minItems").and_then(Value::as_u64).unwrap_or(0) == 0
-                || keywords.get("items").is_none_or(|items| self.ends(items, open, steps)));
+                || keywords.get("items").is_none_or(|items| self.terminates(items, open, steps)));
         open.pop();
-        ends
+        terminates
     }
 }
 
-/// Tells one subschema from another.
+/// The identity of a subschema.
 fn address<T>(schema: &T) -> usize {
     std::ptr::from_ref(schema).addr()
 }

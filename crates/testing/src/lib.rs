@@ -2,12 +2,12 @@
 
 mod cassette;
 pub mod conformance;
-mod every_tool;
 mod example;
-mod said;
 mod scripted;
+mod scripted_reply;
+mod test_model;
 
 pub use cassette::{Cassette, CassetteError, CassetteMismatch, CassetteMode, CassetteModel, UnknownMode};
-pub use every_tool::{NoArguments, TestModel};
 pub use example::{NoExample, example};
 pub use scripted::ScriptedModel;
+pub use test_model::{NoArguments, TestModel};

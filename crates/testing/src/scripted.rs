@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
-use super::said::Said;
+use super::scripted_reply::ScriptedReply;
 use haft_core::{
     ChatModel, ToolCall,
     message::AssistantMessage,
@@ -18,13 +18,15 @@ use haft_core::{
     usage::Usage,
 };
 
-/// A model that says what a test tells it to, one step a request.
+/// A model that returns scripted replies, one step per request.
 ///
-/// A request without a step is answered by an error, and the last clone panics when it is dropped after such a
-/// request, or with steps left: a test that passes has said all and only what it meant to. Clones share the script.
+/// A request without a step fails. When the last clone is dropped, the model panics if a request
+/// had no step or if steps are left over, so a passing test has used the whole script. Clones share
+/// the script.
 ///
-/// [`requests`](Self::requests) has what it was asked, for a test to look at afterwards; [`step`](Self::step) looks at a request
-/// when it comes. A reply is streamed in one piece, unless it is given in [chunks](Self::chunks) or as [events](Self::events).
+/// [`requests`](Self::requests) returns the requests for assertions. [`step`](Self::step) inspects
+/// a request when it arrives. Streamed replies arrive in one piece, except those added with
+/// [`chunks`](Self::chunks) or [`events`](Self::events).
 ///
 /// # Examples
 ///
@@ -47,7 +49,7 @@ pub struct ScriptedModel {
     script: Arc<Script>,
 }
 
-type Step = Box<dyn FnOnce(&ChatRequest) -> Said + Send>;
+type Step = Box<dyn FnOnce(&ChatRequest) -> ScriptedReply + Send>;
 
 #[derive(Default)]
 struct Script {
@@ -63,39 +65,40 @@ impl Default for ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Makes a model without steps.
+    /// Creates a model without steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what the model says that it can do.
+    /// Sets the profile. The default has native tools and JSON schemas, and the name `scripted`.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Then it answers with text.
+    /// Adds a step that replies with text.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         self.reply(ChatResponse::new(text.into()))
     }
 
-    /// Then it asks for calls: id, name and JSON text of the arguments of each.
+    /// Adds a step that replies with tool calls. Each call is an id, a name and arguments as JSON.
     #[must_use]
     pub fn calls<const N: usize>(self, calls: [(&str, &str, &str); N]) -> Self {
         let tool_calls = calls.map(|(id, name, arguments)| ToolCall::new(id, name, arguments)).into();
         self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() }))
     }
 
-    /// Then it gives this reply. One without usage is a request of which nobody says what it used.
+    /// Adds a step that returns this reply. Default usage is replaced by one request without
+    /// tokens.
     #[must_use]
     pub fn reply(self, response: ChatResponse) -> Self {
-        let response = counted(response);
+        let response = with_usage(response);
         self.step(move |_request| Ok(response))
     }
 
-    /// Then it answers with text that comes in these pieces.
+    /// Adds a step that streams text in these chunks.
     ///
     /// # Examples
     ///
@@ -115,53 +118,54 @@ impl ScriptedModel {
     #[must_use]
     pub fn chunks<T: Into<String>>(self, texts: impl IntoIterator<Item = T>) -> Self {
         let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
-        let finished = ChatEvent::Finished(counted(ChatResponse::new(texts.concat())).into());
+        let finished = ChatEvent::Finished(with_usage(ChatResponse::new(texts.concat())).into());
         let deltas = texts.into_iter().map(|text| ChatEvent::TextDelta { text });
         self.events(deltas.chain([finished]).map(Ok).collect::<Vec<_>>())
     }
 
-    /// Then it gives exactly these events, which may be such as a broken server gives. Who asks for the whole reply gets
-    /// that of the [last event](ChatEvent::Finished), or the first error.
+    /// Adds a step that streams exactly these events, for example those of a broken server.
+    /// [`chat`](ChatModel::chat) returns the response of the first [`ChatEvent::Finished`], or the
+    /// first error.
     #[must_use]
     pub fn events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
         let events = events.into_iter().collect();
-        self.say(move |_request| Said::Events(events))
+        self.push(move |_request| ScriptedReply::Events(events))
     }
 
-    /// Then it says nothing until the request is dropped.
+    /// Adds a step that never replies. The request ends when it is dropped.
     #[must_use]
     pub fn hang(self) -> Self {
-        self.say(|_request| Said::Hangs(Vec::new()))
+        self.push(|_request| ScriptedReply::Hangs(Vec::new()))
     }
 
-    /// Then it fails.
+    /// Adds a step that fails.
     #[must_use]
     pub fn fail(self, error: ModelError) -> Self {
         self.step(move |_request| Err(error))
     }
 
-    /// Then it does what the function says, which may look at the request and assert what it likes.
+    /// Adds a step that calls a function. The function may assert on the request.
     #[must_use]
     pub fn step(
         self,
         step: impl FnOnce(&ChatRequest) -> Result<ChatResponse, ModelError> + Send + 'static,
     ) -> Self {
-        self.say(|request| Said::Reply(step(request).map(Box::new)))
+        self.push(|request| ScriptedReply::Complete(step(request).map(Box::new)))
     }
 
-    fn say(self, step: impl FnOnce(&ChatRequest) -> Said + Send + 'static) -> Self {
+    fn push(self, step: impl FnOnce(&ChatRequest) -> ScriptedReply + Send + 'static) -> Self {
         lock(&self.script.steps).push_back(Box::new(step));
         self
     }
 
-    /// The requests so far.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<ChatRequest> {
         lock(&self.script.requests).clone()
     }
 }
 
-/// Each reply is one request.
-fn counted(mut response: ChatResponse) -> ChatResponse {
+/// Sets usage of one request if the response has none.
+fn with_usage(mut response: ChatResponse) -> ChatResponse {
     if response.usage == Usage::default() {
         response.usage = Usage::of_request(0, 0);
     }
@@ -173,7 +177,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Script {
-    fn next(&self, request: &ChatRequest) -> Said {
+    fn next(&self, request: &ChatRequest) -> ScriptedReply {
         let number = {
             let mut requests = lock(&self.requests);
             requests.push(request.clone());
@@ -183,7 +187,7 @@ impl Script {
         let Some(step) = step else {
             self.unexpected.fetch_add(1, Ordering::Relaxed);
             let last = request.messages.iter().last().map(|message| message.text()).unwrap_or_default();
-            return Said::Reply(Err(ModelError::failed(format!(
+            return ScriptedReply::Complete(Err(ModelError::failed(format!(
                 "unexpected request {number}: the script has no step for {last:?}"
             ))));
         };
@@ -194,12 +198,12 @@ impl Script {
 #[async_trait]
 impl ChatModel for ScriptedModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        self.script.next(request).whole().await
+        self.script.next(request).into_response().await
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        // Nothing is asked before the stream is: a stream that nobody reads takes no step.
-        stream::once(async { self.script.next(request).stream() }).flatten().boxed()
+        // A step is taken at the first poll: a stream that is never polled uses no step.
+        stream::once(async { self.script.next(request).into_stream() }).flatten().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -210,11 +214,11 @@ impl ChatModel for ScriptedModel {
 impl Drop for Script {
     fn drop(&mut self) {
         let left = self.steps.get_mut().unwrap_or_else(PoisonError::into_inner).len();
-        let asked = self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).len();
+        let requests = self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).len();
         let unexpected = *self.unexpected.get_mut();
         if !std::thread::panicking() {
-            assert!(left == 0, "the script has {left} steps left after {asked} requests");
-            assert!(unexpected == 0, "{unexpected} of {asked} requests had no step in the script");
+            assert!(left == 0, "the script has {left} steps left after {requests} requests");
+            assert!(unexpected == 0, "{unexpected} of {requests} requests had no step in the script");
         }
     }
 }

@@ -3,13 +3,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Calculator, GetCurrentDatetime};
 
-/// Which built-in tools are offered. All of them, unless said otherwise.
+/// The set of built-in tools. Default: all tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinConfig {
-    /// Whether `get_current_datetime` is offered.
+    /// Includes `get_current_datetime`. Default: `true`.
     pub datetime: bool,
-    /// Whether `calculator` is offered.
+    /// Includes `calculator`. Default: `true`.
     pub calculator: bool,
 }
 
@@ -19,7 +19,7 @@ impl Default for BuiltinConfig {
     }
 }
 
-/// Gathers the built-in tools that are enabled.
+/// Returns a toolset with the enabled built-in tools.
 ///
 /// # Examples
 ///

@@ -1,14 +1,18 @@
 //! The calculator.
 //!
-//! `nanoexpr` evaluates: it computes with fractions as long as they fit, and with 18 decimal digits after that, says
-//! where an expression is wrong, and is bounded in time, memory and stack by construction, as an expression that a
-//! model wrote asks for. (`fend-core` has any number of digits and overflows the stack on `sqrt(sqrt(…` twenty deep;
-//! `exmex` says 0.1 + 0.2 = 0.30000000000000004 and 1/0 = inf; `evalexpr` is AGPL.)
+//! The evaluator is `nanoexpr`, because expressions come from a model:
+//!
+//! - Its time, memory and stack are bounded.
+//! - It computes with exact fractions, and with 18 decimal digits if these overflow.
+//! - Its errors have a position.
+//!
+//! Alternatives that were rejected: `fend-core` overflows the stack on 20 nested `sqrt`, `exmex`
+//! computes 0.1 + 0.2 = 0.30000000000000004 and 1/0 = inf, and `evalexpr` is AGPL.
 
 mod error;
+mod integer;
 mod names;
 mod notation;
-mod whole;
 
 use haft_core::{Json, tool};
 use nanoexpr::{Evaluator, Fraction};
@@ -16,31 +20,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::CalculatorError;
-use names::Names;
-use whole::Whole;
+use integer::Integer;
+use names::CalculatorContext;
 
-/// The longest expression, in characters. Large factorials one after another take the longest, and end in time.
+/// Maximum length of an expression, in characters. It bounds the time of many large factorials.
 const MAX_LENGTH: usize = 1_000;
-/// The most arguments that a function takes.
+/// Maximum number of arguments of a function.
 const MAX_ARGUMENTS: usize = 64;
 
 type Number = nanoexpr::Exact<18, 9999>;
 
-/// What an expression comes to.
+/// The result of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Calculation {
-    /// The number as text, so that no digit is lost. One that is rounded and very large or small has an exponent.
+    /// The number as text, so that no digit is lost. Rounded numbers may have an exponent.
     pub result: String,
-    /// Whether that is the exact value, or rounded to 18 digits.
+    /// `true` if the value is exact, `false` if it is rounded to 18 digits.
     pub exact: bool,
 }
 
-/// Works out an arithmetic expression, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.
+/// Evaluates an arithmetic expression, such as `(17 + 25) * 1.5`, `2^10` or `sqrt(2)`.
 ///
 /// # Errors
 ///
-/// Fails with the [`CalculatorError`] that says what is wrong with the expression, and where.
-// An example in numbers would be copied: small models call with it, whatever they are asked.
+/// Fails with a [`CalculatorError`] if the expression is invalid or has no real value.
+// The description has no example with numbers: small models copy it instead of the question.
 #[tool(
     description = "Works out an arithmetic expression with + - * / % ^ ! and functions such as sqrt, and tells the result.",
     idempotent
@@ -52,25 +56,25 @@ pub fn calculator(
     if expression.chars().nth(MAX_LENGTH).is_some() {
         return Err(CalculatorError::TooLong);
     }
-    let plain = notation::plain(&expression);
+    let plain = notation::to_ascii(&expression);
     if notation::has_percentage(&plain) {
         return Err(CalculatorError::Percentage);
     }
-    if let Ok(Whole(whole)) = Evaluator::<_>::new(&()).evaluate(&plain) {
-        return Ok(Json(Calculation { result: whole.to_string(), exact: true }));
+    if let Ok(Integer(integer)) = Evaluator::<_>::new(&()).evaluate(&plain) {
+        return Ok(Json(Calculation { result: integer.to_string(), exact: true }));
     }
-    let value = Evaluator::<_, MAX_ARGUMENTS>::new(&Names).evaluate::<Number>(&plain);
-    value.map(|value| Json(Calculation::of(value))).map_err(|error| {
+    let value = Evaluator::<_, MAX_ARGUMENTS>::new(&CalculatorContext).evaluate::<Number>(&plain);
+    value.map(|value| Json(Calculation::from_number(value))).map_err(|error| {
         let start = notation::position(&expression, error.span.start);
-        CalculatorError::of(&plain, error, start)
+        CalculatorError::from_evaluator(&plain, error, start)
     })
 }
 
 impl Calculation {
-    fn of(value: Number) -> Self {
+    fn from_number(value: Number) -> Self {
         match value.as_fraction() {
-            // A whole number of up to 64 bits has more digits than a decimal.
-            Some(whole) if whole.is_integer() => Self { result: whole.to_string(), exact: true },
+            // A 64-bit integer can have 19 digits, a decimal only 18.
+            Some(fraction) if fraction.is_integer() => Self { result: fraction.to_string(), exact: true },
             fraction => {
                 let decimal = value.to_decimal();
                 let result = decimal.to_string();

@@ -2,9 +2,9 @@ use std::{fmt, sync::Arc};
 
 use haft_core::Timestamp;
 
-/// Where tools take the time from: the system's clock, unless the host program gives another.
+/// The clock of time-dependent tools. Default: the system clock.
 ///
-/// It is given as [`State`](haft_core::tool::State), so that a test, or a replay, has the time that it wants.
+/// Pass another clock as [`State`](haft_core::tool::State), for example a fixed time in a test.
 ///
 /// # Examples
 ///
@@ -25,23 +25,23 @@ use haft_core::Timestamp;
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// Makes a clock of a function.
+    /// Creates a clock from a function.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// Makes a clock that stands still.
+    /// Creates a clock that always returns `time`.
     pub fn fixed(time: Timestamp) -> Self {
         Self::new(move || time)
     }
 
-    /// The time.
+    /// Returns the current time of this clock.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }
 }
 
-/// The system's clock.
+/// The system clock.
 impl Default for Clock {
     fn default() -> Self {
         Self::new(Timestamp::now)

@@ -12,16 +12,16 @@ pub use timezone::UnknownTimezone;
 
 use crate::Clock;
 
-/// How a date and time is written.
+/// The format of a date and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(transform = list_words)]
+#[schemars(transform = plain_enum)]
 #[non_exhaustive]
 pub enum DatetimeFormat {
     /// ISO 8601 with the offset, such as `2026-11-21T18:30:00+09:00`.
     #[default]
     Iso,
-    /// As in mail, such as `Sat, 21 Nov 2026 18:30:00 +0900`.
+    /// RFC 2822, the format of e-mail headers, such as `Sat, 21 Nov 2026 18:30:00 +0900`.
     Rfc2822,
     /// Seconds since 1970-01-01 in UTC, such as `1795253400`.
     Unix,
@@ -31,45 +31,45 @@ pub enum DatetimeFormat {
     Time,
 }
 
-/// Makes a plain `enum` of the words: a schema for each would cost a small model seconds to read.
-fn list_words(schema: &mut Schema) {
+/// Replaces `oneOf` with a plain `enum`, which has fewer tokens for a local model to process.
+fn plain_enum(schema: &mut Schema) {
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return };
-    let words = variants.iter().filter_map(|variant| variant.get("const")).cloned().collect();
+    let values = variants.iter().filter_map(|variant| variant.get("const")).cloned().collect();
     schema.insert("type".to_owned(), "string".into());
-    schema.insert("enum".to_owned(), Value::Array(words));
+    schema.insert("enum".to_owned(), Value::Array(values));
 }
 
-/// A date and time, and how to read it.
+/// A date and time with its format and time zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CurrentDatetime {
     /// The date and time.
     pub datetime: String,
-    /// How it is written.
+    /// The format of `datetime`.
     pub format: DatetimeFormat,
-    /// In which zone it is, as the IANA database names it.
+    /// The name of the time zone in the IANA database.
     pub timezone: String,
 }
 
-/// Why the date and time cannot be told.
+/// The error of [`get_current_datetime`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatetimeError {
-    /// There is no such time zone. The text names the closest.
+    /// The time zone is unknown. The message suggests the closest name.
     #[error(transparent)]
     Timezone(#[from] UnknownTimezone),
-    /// The [`Clock`] gives a time that has no date, or none that can be written so.
-    #[error("the clock gives a time that cannot be written")]
+    /// The time of the [`Clock`] is out of range, or cannot be formatted.
+    #[error("the time of the clock cannot be formatted")]
     Clock(#[source] BoxError),
 }
 
-/// Tells the date and time of the [`Clock`], in any time zone.
+/// Returns the current date and time of the [`Clock`] in a time zone.
 ///
 /// # Errors
 ///
-/// Fails with the [`DatetimeError`] that says what is wrong with the time zone, or the clock.
+/// Fails if the time zone is unknown, or if the time of the clock is out of range.
 #[tool(description = "Tells the current date and time, in any time zone.")]
 pub fn get_current_datetime(
-    /// How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.
+    /// Format: in full by ISO 8601, as in mail, seconds since 1970, or the date or the time alone.
     #[tool(default)]
     format: DatetimeFormat,
     /// The time zone, as the IANA database names it, such as `Asia/Tokyo`.
@@ -79,14 +79,14 @@ pub fn get_current_datetime(
 ) -> Result<Json<CurrentDatetime>, DatetimeError> {
     let zone = timezone::find(&timezone)?;
     let now = cx.state::<Clock>().unwrap_or_default().now();
-    let clock = |error: jiff::Error| DatetimeError::Clock(error.into());
-    let now = Timestamp::from_millisecond(now.unix_millis()).map_err(clock)?.to_zoned(zone);
+    let clock_error = |error: jiff::Error| DatetimeError::Clock(error.into());
+    let now = Timestamp::from_millisecond(now.unix_millis()).map_err(clock_error)?.to_zoned(zone);
     let timezone = now.time_zone().iana_name().unwrap_or("UTC").to_owned();
-    Ok(Json(CurrentDatetime { datetime: format.write(&now).map_err(clock)?, format, timezone }))
+    Ok(Json(CurrentDatetime { datetime: format.format(&now).map_err(clock_error)?, format, timezone }))
 }
 
 impl DatetimeFormat {
-    fn write(self, time: &Zoned) -> Result<String, jiff::Error> {
+    fn format(self, time: &Zoned) -> Result<String, jiff::Error> {
         Ok(match self {
             Self::Iso => time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             Self::Rfc2822 => rfc2822::to_string(time)?,

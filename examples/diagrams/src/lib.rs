@@ -13,7 +13,10 @@ mod svg;
 use std::{error::Error, fs, path::PathBuf};
 
 use haft_core::{ChatModel, ToolError, Toolset, tools};
-use haft_react::{ReactAgent, ReactAgentBuilder, Route, RouteTable, Router};
+use haft_react::{
+    ReactAgent, ReactAgentBuilder, Router,
+    router::{Route, RouteTable},
+};
 
 pub use error::DiagramError;
 pub use graph::Graph;

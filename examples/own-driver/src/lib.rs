@@ -18,7 +18,11 @@ use haft_core::{
     toolset::{ListContext, ToolList},
     usage::UsageMeter,
 };
-use haft_react::{CallBatch, Dialect, Effect, Run, RunConfig, Step, dialect_for, run::hint};
+use haft_react::{
+    Dialect, Effect, Run, RunConfig, Step,
+    dialect::dialect_for,
+    run::{CallBatch, hint},
+};
 
 /// The prefix of hand-off tools.
 const TRANSFER: &str = "transfer_to_";

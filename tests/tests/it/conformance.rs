@@ -6,7 +6,10 @@ use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool, toolse
 use haft_mcp::McpSource;
 use haft_middleware::AgentExt as _;
 use haft_openai::ChatCompletions;
-use haft_react::{JsonReact, ReactAgent, Route, RouteTable, Router};
+use haft_react::{
+    JsonReact, ReactAgent, Router,
+    router::{Route, RouteTable},
+};
 use haft_testing::{TestModel, conformance};
 use haft_tests::{ModelServer, Reply};
 use haft_tools::{Calculator, GetCurrentDatetime};
@@ -35,7 +38,7 @@ async fn tools_conform() {
     conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert();
     conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert();
     conformance::tool(Delete).await.assert();
-    conformance::tool(Wait).within(Duration::from_millis(100)).await.assert();
+    conformance::tool(Wait).timeout(Duration::from_millis(100)).await.assert();
     conformance::tool(Calculator).await.assert();
     conformance::tool(GetCurrentDatetime).await.assert();
     let research = agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");

@@ -1,7 +1,7 @@
 use super::{TAIL, tail};
 
 #[test]
-fn the_end_of_a_text_is_shown_on_one_line() {
+fn tail_is_a_single_line_of_limited_length() {
     assert_eq!(tail(""), "");
     assert_eq!(tail("one\ntwo\x1b"), "one two ");
     let fits = "é".repeat(TAIL);

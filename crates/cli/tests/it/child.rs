@@ -1,4 +1,4 @@
-//! An MCP server to use: this binary again.
+//! The MCP server `weather`: this test binary, started as a child process.
 
 use std::{env, fs, path::PathBuf, process};
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const SERVE: &str = "HAFT_TESTS_SERVE";
 
-/// An `mcp.json` that names this binary as the server `weather`, and the folder that it lies in.
+/// An `mcp.json` with the server `weather`, and its temporary folder.
 pub(crate) fn mcp_json() -> (TempDir, PathBuf) {
     let server = json!({
         "command": env::current_exe().unwrap(),
@@ -18,7 +18,7 @@ pub(crate) fn mcp_json() -> (TempDir, PathBuf) {
     write_mcp_json(&json!({ "mcpServers": { "weather": server } }).to_string())
 }
 
-/// An `mcp.json` of this text, and the folder that it lies in.
+/// An `mcp.json` with this text, and its temporary folder.
 pub(crate) fn write_mcp_json(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.json");
@@ -26,7 +26,7 @@ pub(crate) fn write_mcp_json(text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Tells the weather of a city.
+/// Returns the weather of a city.
 #[tool]
 fn weather(
     /// The city.
@@ -35,21 +35,21 @@ fn weather(
     format!("It rains in {city}.")
 }
 
-/// Tells the key, if it is to be seen.
+/// Returns the API key in the environment, if there is one.
 #[tool]
 fn key() -> String {
     env::var("OPENAI_API_KEY").unwrap_or_else(|_| "no key".to_owned())
 }
 
-/// No test of its own: what the child runs.
+/// The entry point of the child process. Without `HAFT_TESTS_SERVE` it does nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // The harness has begun a line of its own.
+    // End the line that the test harness has started.
     println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let served = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with(Weather).with(Key)));
-    process::exit(i32::from(served.is_err()));
+    let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with(Weather).with(Key)));
+    process::exit(i32::from(result.is_err()));
 }

@@ -1,66 +1,67 @@
-//! What goes wrong: a message that says what to do, and the right exit code.
+//! Failures: the message has a remedy, and the exit code matches.
 
 use std::net::TcpListener;
 
 use haft_tests::{ModelServer, Reply};
 use serde_json::json;
 
-use crate::{Ended, child::write_mcp_json, haft};
+use crate::{CommandOutput, child::write_mcp_json, haft};
 
-fn run_on(base_url: &str, more: &[&str]) -> Ended {
+fn run_on(base_url: &str, more: &[&str]) -> CommandOutput {
     let arguments = ["run", "--model", "openai:scripted", "--base-url", base_url, "Hello"];
-    Ended::of(haft(arguments.iter().chain(more)))
+    CommandOutput::run(haft(arguments.iter().chain(more)))
 }
 
 #[test]
-fn a_wrong_key() {
-    let refusal =
+fn wrong_key_is_not_retried() {
+    let unauthorized =
         Reply::Status(401, r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#);
-    let server = ModelServer::start([refusal.clone(), refusal]).unwrap();
-    run_on(&server.base_url(), &[]).assert_failed(1, "set the right key in OPENAI_API_KEY");
+    let server = ModelServer::start([unauthorized.clone(), unauthorized]).unwrap();
+    run_on(&server.base_url(), &[]).assert_failed(1, "set the correct key in OPENAI_API_KEY");
 
-    let told = run_on(&server.base_url(), &["--json"]);
-    let last = told.json_lines().pop().unwrap();
+    let output = run_on(&server.base_url(), &["--json"]);
+    let last = output.json_lines().pop().unwrap();
     assert_eq!((&last["type"], &last["exit_code"]), (&json!("error"), &json!(1)));
     assert!(last["message"].as_str().unwrap().contains("Incorrect API key"), "{last}");
-    assert_eq!(server.requests().len(), 2, "a wrong key is not tried again");
+    assert_eq!(server.requests().len(), 2, "no retry with a wrong key");
 }
 
 #[test]
-fn an_address_or_a_name_that_the_server_does_not_know() {
+fn not_found_suggests_the_model_name_and_the_path() {
     let server = ModelServer::start([Reply::Status(404, "404 page not found")]).unwrap();
     let base_url = server.base_url();
-    run_on(base_url.trim_end_matches("/v1"), &[]).assert_failed(1, "it mostly ends in /v1");
+    run_on(base_url.trim_end_matches("/v1"), &[]).assert_failed(1, "(usually /v1)");
 }
 
-/// The help is what is asked for by saying nothing, and no error message; but nothing was done.
+/// Without a command, `haft` writes the help to standard error and exits with 2.
 #[test]
-fn no_command() {
-    let told = Ended::of(haft([""; 0]));
-    assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""));
-    assert!(told.stderr.contains("Usage: haft") && !told.stderr.contains("error:"), "{}", told.stderr);
-}
-
-#[test]
-fn no_key() {
-    Ended::of(haft(["run", "--model", "openai:gpt-5", "Hello"])).assert_failed(1, "set OPENAI_API_KEY");
+fn missing_command_writes_the_help() {
+    let output = CommandOutput::run(haft([""; 0]));
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    assert!(output.stderr.contains("Usage: haft") && !output.stderr.contains("error:"), "{}", output.stderr);
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn missing_key_is_reported() {
+    CommandOutput::run(haft(["run", "--model", "openai:gpt-5", "Hello"]))
+        .assert_failed(1, "set OPENAI_API_KEY");
+}
+
+#[test]
+fn unreachable_server_is_reported() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    run_on(&format!("http://127.0.0.1:{port}/v1"), &[]).assert_failed(1, "say by --base-url where it is");
+    run_on(&format!("http://127.0.0.1:{port}/v1"), &[]).assert_failed(1, "set its address with --base-url");
 }
 
 #[test]
-fn a_base_url_that_is_none() {
+fn invalid_base_url_is_invalid_usage() {
     run_on("localhost", &[]).assert_failed(2, "http://localhost:8080/v1");
-    Ended::of(haft(["run", "--base-url", "http://127.0.0.1:1/v1", "Hello"]))
+    CommandOutput::run(haft(["run", "--base-url", "http://127.0.0.1:1/v1", "Hello"]))
         .assert_failed(2, "--model openai:NAME");
 }
 
 #[test]
-fn a_bad_mcp_json() {
+fn invalid_mcp_json_is_reported() {
     for (text, message) in [
         ("{", "not JSON"),
         (r#"{"servers": {}}"#, "mcpServers"),
@@ -74,14 +75,14 @@ fn a_bad_mcp_json() {
         let (_folder, path) = write_mcp_json(text);
         for command in [&["tools"][..], &["call", "calculator"], &["run", "Hello"]] {
             let arguments = command.iter().copied().chain(["--mcp", path.to_str().unwrap()]);
-            Ended::of(haft(arguments)).assert_failed(1, message);
+            CommandOutput::run(haft(arguments)).assert_failed(1, message);
         }
     }
-    Ended::of(haft(["tools", "--mcp", "/no/such/mcp.json"])).assert_failed(1, "/no/such/mcp.json");
+    CommandOutput::run(haft(["tools", "--mcp", "/no/such/mcp.json"])).assert_failed(1, "/no/such/mcp.json");
 }
 
 #[test]
-fn a_question_is_not_asked_without_the_tools_that_it_was_given() {
+fn no_request_is_sent_if_all_servers_failed() {
     let server = ModelServer::start([]).unwrap();
     let (_folder, path) =
         write_mcp_json(r#"{"mcpServers": {"gone": {"command": "no-such-program-anywhere"}}}"#);
@@ -90,15 +91,15 @@ fn a_question_is_not_asked_without_the_tools_that_it_was_given() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense() {
-    Ended::of(haft(["run", "--model", "gpt-5", "Hello"])).assert_failed(2, "openai:gpt-5");
-    Ended::of(haft(["run"])).assert_failed(2, "<PROMPT>");
-    Ended::of(haft(["run", ""])).assert_failed(2, "PROMPT");
-    Ended::of(haft(["run", "--max-iters", "0", "Hello"])).assert_failed(2, "--max-iters");
-    let told = Ended::of(haft(["run", "--json"]));
-    assert_eq!((told.code, &told.json_lines()[0]["type"]), (Some(2), &json!("error")));
+fn invalid_command_line_exits_with_2() {
+    CommandOutput::run(haft(["run", "--model", "gpt-5", "Hello"])).assert_failed(2, "openai:gpt-5");
+    CommandOutput::run(haft(["run"])).assert_failed(2, "<PROMPT>");
+    CommandOutput::run(haft(["run", ""])).assert_failed(2, "PROMPT");
+    CommandOutput::run(haft(["run", "--max-iters", "0", "Hello"])).assert_failed(2, "--max-iters");
+    let output = CommandOutput::run(haft(["run", "--json"]));
+    assert_eq!((output.code, &output.json_lines()[0]["type"]), (Some(2), &json!("error")));
 
     let mut command = haft(["tools"]);
     command.env("HAFT_LOG", "haft=nonsense");
-    Ended::of(command).assert_failed(2, "HAFT_LOG");
+    CommandOutput::run(command).assert_failed(2, "HAFT_LOG");
 }

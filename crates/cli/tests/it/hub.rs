@@ -1,4 +1,4 @@
-//! A hub of model files on the loopback.
+//! A model hub on the loopback interface.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -7,32 +7,32 @@ use std::{
     thread,
 };
 
-/// A hub that answers one request, or says nothing until the client goes away.
+/// An HTTP server for one request. Without a response, it waits until the client disconnects.
 pub(crate) struct Hub {
     pub(crate) address: String,
-    asked: Receiver<()>,
+    requested: Receiver<()>,
 }
 
 impl Hub {
-    pub(crate) fn start(answer: Option<String>) -> Self {
+    pub(crate) fn start(response: Option<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let (note, asked) = mpsc::channel();
+        let (sender, requested) = mpsc::channel();
         thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let mut lines = BufReader::new(&stream).lines();
             lines.by_ref().find(|line| line.as_ref().is_ok_and(String::is_empty));
-            let _ = note.send(());
-            match answer {
-                Some(answer) => (&stream).write_all(answer.as_bytes()).unwrap(),
+            let _ = sender.send(());
+            match response {
+                Some(response) => (&stream).write_all(response.as_bytes()).unwrap(),
                 None => lines.for_each(drop),
             }
         });
-        Self { address, asked }
+        Self { address, requested }
     }
 
-    /// Waits until it was asked.
+    /// Waits for the request.
     pub(crate) fn wait_for_request(&self) {
-        self.asked.recv().unwrap();
+        self.requested.recv().unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use haft_tests::{ModelServer, Reply};
 
-use crate::{Ended, child, haft};
+use crate::{CommandOutput, child, haft};
 
 fn start(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -16,15 +16,15 @@ fn interrupt(running: &Child) {
     assert!(signalled.success());
 }
 
-/// What an interrupted program says.
+/// Asserts the output of a cancelled command.
 fn assert_cancelled(running: Child) {
-    let ended = Ended::from(running.wait_with_output().unwrap());
-    ended.assert_failed(1, "cancelled");
-    assert_eq!(ended.json_lines().pop().unwrap()["type"], "error");
+    let output = CommandOutput::from(running.wait_with_output().unwrap());
+    output.assert_failed(1, "cancelled");
+    assert_eq!(output.json_lines().pop().unwrap()["type"], "error");
 }
 
 #[test]
-fn an_interrupt_cancels_the_run_and_says_so() {
+fn interrupt_cancels_the_run() {
     let server = ModelServer::start([Reply::Silence]).unwrap();
     let base_url = server.base_url();
     let running =
@@ -36,7 +36,7 @@ fn an_interrupt_cancels_the_run_and_says_so() {
 
 #[cfg(feature = "local")]
 #[test]
-fn an_interrupt_cancels_what_comes_before_the_run() {
+fn interrupt_cancels_a_download_before_the_run() {
     let (hub, cache) = (crate::hub::Hub::start(None), tempfile::tempdir().unwrap());
     let mut command = haft(["run", "--json", "Hello"]);
     command.env("HF_ENDPOINT", &hub.address).env("HAFT_CACHE", cache.path());
@@ -46,9 +46,9 @@ fn an_interrupt_cancels_what_comes_before_the_run() {
     assert_cancelled(running);
 }
 
-/// Here the program waits for somebody to read the second half of its output.
+/// The command is blocked on its output pipe, since the test reads only one byte.
 #[test]
-fn a_second_interrupt_ends_the_program_whatever_it_waits_for() {
+fn second_interrupt_exits_a_blocked_command() {
     let (_folder, path) = child::mcp_json();
     let city = format!(r#"{{"city":"{}"}}"#, "x".repeat(100_000));
     let mut running = start(haft(["call", "weather", &city, "--mcp", path.to_str().unwrap()]));

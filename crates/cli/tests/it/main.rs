@@ -1,6 +1,6 @@
-//! The program `haft`, from outside: what it writes, and its exit codes.
+//! Tests of the program `haft`: its output and its exit codes.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod call;
 mod child;
@@ -20,7 +20,7 @@ use std::{
 
 use serde_json::Value;
 
-/// `haft`, without what the user of this machine has set.
+/// The command `haft`, without environment variables that change its behaviour.
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
@@ -30,31 +30,31 @@ fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-/// What a program wrote, and how it ended.
-struct Ended {
+/// The output and the exit code of a command.
+struct CommandOutput {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-impl Ended {
-    fn of(mut command: Command) -> Self {
+impl CommandOutput {
+    fn run(mut command: Command) -> Self {
         Self::from(command.output().unwrap())
     }
 
-    /// Standard output, each line of which is JSON.
+    /// Parses each line of standard output as JSON.
     fn json_lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Checks that it failed so, and what it told people.
+    /// Asserts the exit code and a part of standard error.
     fn assert_failed(&self, code: i32, message: &str) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
         assert!(self.stderr.contains(message), "{}", self.stderr);
     }
 }
 
-impl From<Output> for Ended {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code(),

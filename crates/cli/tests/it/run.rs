@@ -1,27 +1,28 @@
 use expect_test::expect;
 use haft_tests::{ModelServer, Reply};
 
-use crate::{Ended, child, haft};
+use crate::{CommandOutput, child, haft};
 
 const QUESTION: &str = "What is 17 plus 25?";
 
-/// `haft run` on a model behind this server.
-fn run(server: &ModelServer, more: &[&str]) -> Ended {
+/// Runs `haft run` with this model server.
+fn run(server: &ModelServer, more: &[&str]) -> CommandOutput {
     let base_url = server.base_url();
     let arguments = ["run", "--model", "openai:scripted", "--base-url", &base_url, QUESTION];
-    Ended::of(haft(arguments.iter().chain(more)))
+    CommandOutput::run(haft(arguments.iter().chain(more)))
 }
 
-fn adding() -> ModelServer {
+/// A model that calls the calculator and then answers.
+fn calculating() -> ModelServer {
     let call = ("call_a", "calculator", r#"{"expression":"17 + 25"}"#);
     ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It is 42.")]).unwrap()
 }
 
 #[test]
-fn people_read_calls_observations_and_the_answer() {
-    let ended = run(&adding(), &[]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let without_times: Vec<_> = ended.stdout.lines().map(|line| line.split("  (").next().unwrap()).collect();
+fn trace_has_calls_observations_and_the_answer() {
+    let output = run(&calculating(), &[]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let without_times: Vec<_> = output.stdout.lines().map(|line| line.split("  (").next().unwrap()).collect();
     let (trace, summary) = without_times.split_at(without_times.len() - 1);
     expect![[r#"
         call         calculator {"expression":"17 + 25"}
@@ -29,34 +30,35 @@ fn people_read_calls_observations_and_the_answer() {
         answer       It is 42.
     "#]]
     .assert_eq(&trace.join("\n"));
-    assert!(summary[0].ends_with(" · 2 requests · 20 tokens read, 10 written"), "{summary:?}");
-    assert!(ended.stdout.contains("  (calculator, "), "{}", ended.stdout);
+    assert!(summary[0].ends_with(" · 2 requests · 20 input tokens, 10 output tokens"), "{summary:?}");
+    assert!(output.stdout.contains("  (calculator, "), "{}", output.stdout);
 }
 
 #[test]
-fn what_a_run_cost_is_told_by_the_prices_that_are_given() {
+fn cost_is_computed_from_the_price_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("prices.json");
-    let last = |ended: Ended| ended.stdout.lines().last().unwrap().split(" · ").last().unwrap().to_owned();
+    let last =
+        |output: CommandOutput| output.stdout.lines().last().unwrap().split(" · ").last().unwrap().to_owned();
     for (prices, expected) in [
         (r#"{"another": {"input": 0.25, "output": 2}}"#, "cost unknown: the model has no price"),
         (r#"{"scripted": {"input": 0.25, "output": 2}}"#, "cost 0.000025"),
     ] {
         std::fs::write(&path, prices).unwrap();
-        assert_eq!(last(run(&adding(), &["--prices", path.to_str().unwrap()])), expected);
+        assert_eq!(last(run(&calculating(), &["--prices", path.to_str().unwrap()])), expected);
     }
-    let ended = run(&adding(), &["--prices", path.to_str().unwrap(), "--json"]);
-    assert_eq!(ended.json_lines().last().unwrap()["usage"]["cost"], 0.000_025);
+    let output = run(&calculating(), &["--prices", path.to_str().unwrap(), "--json"]);
+    assert_eq!(output.json_lines().last().unwrap()["usage"]["cost"], 0.000_025);
     std::fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
-    run(&adding(), &["--prices", path.to_str().unwrap()])
+    run(&calculating(), &["--prices", path.to_str().unwrap()])
         .assert_failed(1, "prices.json: invalid type: string");
 }
 
 #[test]
-fn in_json_an_event_is_a_line_and_the_last_is_the_answer() {
-    let ended = run(&adding(), &["--json"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let lines = ended.json_lines();
+fn json_has_one_event_per_line_and_ends_with_the_answer() {
+    let output = run(&calculating(), &["--json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let lines = output.json_lines();
     let mut kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     kinds.dedup();
     expect!["request_started request_finished call_started call_finished request_started text_delta request_finished answer"]
@@ -69,18 +71,18 @@ fn in_json_an_event_is_a_line_and_the_last_is_the_answer() {
 }
 
 #[test]
-fn a_server_of_tools_and_the_builtin_ones_are_offered_together() {
+fn tools_of_servers_and_builtin_tools_are_offered() {
     let call = ("call_a", "weather", r#"{"city":"Oslo"}"#);
     let server = ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It rains.")]).unwrap();
     let (_folder, path) = child::mcp_json();
-    let ended = run(&server, &["--mcp", path.to_str().unwrap()]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("observation  It rains in Oslo."), "{}", ended.stdout);
+    let output = run(&server, &["--mcp", path.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("observation  It rains in Oslo."), "{}", output.stdout);
     assert_eq!(offered(&server), ["get_current_datetime", "calculator", "weather", "key"]);
 }
 
 #[test]
-fn only_the_tools_that_are_named_are_offered() {
+fn only_selected_tools_are_offered() {
     let server = ModelServer::start([Reply::Text("Hello.")]).unwrap();
     assert_eq!(run(&server, &["--tools", "calculator"]).code, Some(0));
     assert_eq!(offered(&server), ["calculator"]);
@@ -96,35 +98,35 @@ fn offered(server: &ModelServer) -> Vec<String> {
 }
 
 #[test]
-fn the_dialect_can_be_chosen() {
+fn dialect_is_configurable() {
     let finish = r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#;
     let server = ModelServer::start([Reply::Text(finish)]).unwrap();
-    let ended = run(&server, &["--dialect", "json"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("thought      I know.\nanswer       It is 42.\n"), "{}", ended.stdout);
+    let output = run(&server, &["--dialect", "json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.starts_with("thought      I know.\nanswer       It is 42.\n"), "{}", output.stdout);
     assert_eq!(server.requests()[0]["response_format"]["type"], "json_schema");
 }
 
-/// Behaviour C30: when the iterations are used up, one last request must answer, and the output says so.
+/// Behaviour C30: after the last iteration, a final request without calls must answer.
 #[test]
-fn at_the_limit_of_iterations_the_model_must_answer() {
+fn iteration_limit_forces_an_answer() {
     let call = || Reply::Calls(vec![("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);
     let server = ModelServer::start([call(), Reply::Text("It is 42.")]).unwrap();
-    let ended = run(&server, &["--max-iters", "1", "--json"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(ended.json_lines().last().unwrap()["stop_reason"], "limit_reached");
+    let output = run(&server, &["--max-iters", "1", "--json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!(output.json_lines().last().unwrap()["stop_reason"], "limit_reached");
     assert_eq!(server.requests()[1]["tool_choice"], "none");
 }
 
 #[test]
-fn the_key_goes_to_the_server_and_nowhere_else() {
-    let server = adding();
+fn api_key_is_only_sent_to_the_server() {
+    let server = calculating();
     let base_url = server.base_url();
     let mut command = haft(["run", "-vvv", "--model", "openai:scripted", "--base-url", &base_url, QUESTION]);
     command.env("OPENAI_API_KEY", "sk-canary");
-    let ended = Ended::of(command);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let output = CommandOutput::run(command);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(server.heads()[0].contains("authorization: bearer sk-canary"), "{:?}", server.heads());
-    assert!(ended.stderr.contains("execute_tool"), "-v turns logs on");
-    assert!(!ended.stderr.contains("sk-canary") && !ended.stdout.contains("sk-canary"));
+    assert!(output.stderr.contains("execute_tool"), "-v enables logs");
+    assert!(!output.stderr.contains("sk-canary") && !output.stdout.contains("sk-canary"));
 }

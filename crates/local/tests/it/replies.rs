@@ -40,7 +40,7 @@ async fn text_has_a_limit_and_a_cost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_in_the_process_conforms() {
     let model = TinyFile::new(0).load().await;
-    conformance::model(model).deterministic().within(Duration::from_secs(120)).await.assert();
+    conformance::model(model).deterministic().timeout(Duration::from_secs(120)).await.assert();
 }
 
 #[tokio::test]

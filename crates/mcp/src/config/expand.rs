@@ -1,12 +1,17 @@
-/// How deep variables may stand in the defaults of others.
-const DEPTH: usize = 16;
+/// Maximum nesting of variables in defaults.
+const MAX_DEPTH: usize = 16;
 
-/// Puts variables in their places: `${NAME}`, and `${NAME:-default}` for one that may be missing or empty. A default may
-/// have variables in its turn, which are looked up if it is used. A `$` that begins no `${` is itself.
+/// Expands `${NAME}` and `${NAME:-default}`.
 ///
-/// An error names variables and never quotes the text, which may hold a secret.
+/// The default applies if the variable is undefined or empty. It may contain variables, which are
+/// only looked up if the default is used. A `$` without `{` is literal.
+///
+/// # Errors
+///
+/// Fails on an undefined variable without a default, a missing `}`, and nesting deeper than 16.
+/// Errors name the variable but never quote the text, which may contain a secret.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    expand_within(DEPTH, text, lookup)
+    expand_within(MAX_DEPTH, text, lookup)
 }
 
 fn expand_within(
@@ -17,8 +22,8 @@ fn expand_within(
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let (variable, behind) = split_at_end(after).ok_or("a \"${\" is without \"}\"")?;
-        let depth = depth.checked_sub(1).ok_or("variables stand too deep in one another")?;
+        let (variable, behind) = split_at_end(after).ok_or("\"${\" without \"}\"")?;
+        let depth = depth.checked_sub(1).ok_or("variables are nested too deeply")?;
         expanded += before;
         expanded += &value(depth, variable, lookup)?;
         rest = behind;
@@ -26,14 +31,14 @@ fn expand_within(
     Ok(expanded + rest)
 }
 
-/// Splits at the `}` that ends a variable, behind those of the variables in its default.
+/// Splits at the matching `}` of a variable. The default may contain nested variables.
 fn split_at_end(text: &str) -> Option<(&str, &str)> {
-    let mut inner = 0_usize;
-    for (place, letter) in text.char_indices() {
-        match letter {
-            '{' if text.get(..place).is_some_and(|before| before.ends_with('$')) => inner += 1,
-            '}' if inner == 0 => return Some((text.get(..place)?, text.get(place + 1..)?)),
-            '}' => inner -= 1,
+    let mut nesting = 0_usize;
+    for (index, character) in text.char_indices() {
+        match character {
+            '{' if text.get(..index).is_some_and(|before| before.ends_with('$')) => nesting += 1,
+            '}' if nesting == 0 => return Some((text.get(..index)?, text.get(index + 1..)?)),
+            '}' => nesting -= 1,
             _ => {}
         }
     }

@@ -18,7 +18,7 @@ fn check_error(text: &str, expected: &Expect) {
 
 /// Behaviour F53.
 #[test]
-fn a_file_as_editors_write_it() {
+fn file_of_an_editor_is_parsed() {
     let config = McpConfig::from_json_with(
         r#"{
           "inputs": [],
@@ -50,50 +50,44 @@ fn a_file_as_editors_write_it() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// Behaviour X3: what may be a secret is in no debug output.
+/// Behaviour X3: debug output and errors contain no secrets.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
         "b": {"url": "http://me:${TOKEN}@localhost:8/${TOKEN}?key=${TOKEN}", "headers": {"H": "${TOKEN}"}}}}"#;
     let config = McpConfig::from_json_with(text, variables).unwrap();
-    let shown = format!("{config:?}");
-    assert!(!shown.contains("s3cret"), "{shown}");
-    assert!(shown.contains("args: 1") && shown.contains("\"http://localhost:8\""), "{shown}");
+    let debug = format!("{config:?}");
+    assert!(!debug.contains("s3cret"), "{debug}");
+    assert!(debug.contains("args: 1") && debug.contains("\"http://localhost:8\""), "{debug}");
     for (entry, reason) in [
-        (
-            r#"{"command": "x", "env": "KEY=s3cret"}"#,
-            r#"its "env" must be an object of strings, not a string"#,
-        ),
-        (r#"{"command": "x", "args": "s3cret"}"#, r#"its "args" must be a list of strings, not a string"#),
-        (r#"{"command": "x", "env": {"KEY": "s3cret${"}}"#, r#""KEY" of its "env": a "${" is without "}""#),
-        (
-            r#"{"command": "x", "env": {"PORT": 8080}}"#,
-            r#""PORT" of its "env" must be a string, not a number"#,
-        ),
-        (r#"{"command": "x", "args": ["a", 3]}"#, r#"number 2 of its "args" must be a string, not a number"#),
-        (r#"{"command": ["s3cret"]}"#, r#"its "command" must be a string, not a list"#),
+        (r#"{"command": "x", "env": "KEY=s3cret"}"#, r#""env" must be an object of strings, not a string"#),
+        (r#"{"command": "x", "args": "s3cret"}"#, r#""args" must be a list of strings, not a string"#),
+        (r#"{"command": "x", "env": {"KEY": "s3cret${"}}"#, r#""KEY" of "env": "${" without "}""#),
+        (r#"{"command": "x", "env": {"PORT": 8080}}"#, r#""PORT" of "env" must be a string, not a number"#),
+        (r#"{"command": "x", "args": ["a", 3]}"#, r#"item 2 of "args" must be a string, not a number"#),
+        (r#"{"command": ["s3cret"]}"#, r#""command" must be a string, not a list"#),
     ] {
         let error = McpConfig::from_json(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).unwrap_err();
         assert_eq!(error.to_string(), format!("server \"a\": {reason}"));
     }
 }
 
-/// Behaviour F53: a default may have variables, which matter only if it is used.
+/// Behaviour F53: variables in a default are expanded only if the default is used.
 #[test]
-fn a_default_may_have_variables() {
+fn default_may_contain_variables() {
     let expanded = |text: &str| expand(text, &variables);
     assert_eq!(expanded("<${A:-${B:-x}}>").unwrap(), "<x>");
     assert_eq!(expanded("${A:-${HOME}/${B:-y}}${EMPTY:-{z}}").unwrap(), "/home/me/y{z}");
     assert_eq!(expanded("${HOME:-${NOPE}}").unwrap(), "/home/me");
     assert!(expanded("${A:-${NOPE}}").unwrap_err().starts_with("the variable NOPE is not defined"));
-    assert_eq!(expanded("${A:-${B:-x}").unwrap_err(), "a \"${\" is without \"}\"");
+    assert_eq!(expanded("${A:-${B:-x}").unwrap_err(), "\"${\" without \"}\"");
     let deep = format!("{}{}", "${A:-".repeat(100_000), "}".repeat(100_000));
-    assert_eq!(expanded(&deep).unwrap_err(), "variables stand too deep in one another");
+    assert_eq!(expanded(&deep).unwrap_err(), "variables are nested too deeply");
 }
 
-/// Behaviour F53: what editors write besides.
+/// Behaviour F53: disabled entries are skipped, and `null` counts as absent.
 #[test]
-fn an_entry_may_be_disabled_and_fields_null() {
+fn entry_may_be_disabled_and_values_null() {
     let config = McpConfig::from_json_with(
         r#"{"mcpServers": {
             "off": {"disabled": true, "command": "${NOPE}"},
@@ -108,43 +102,44 @@ fn an_entry_may_be_disabled_and_fields_null() {
 
 /// Behaviour F53.
 #[test]
-fn an_undefined_variable_names_its_entry() {
+fn undefined_variable_is_reported_with_its_entry() {
     check_error(
         r#"{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x", "args": ["${NOPE}"]}}}"#,
         &expect![[
-            r#"server "files": number 1 of its "args": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
+            r#"server "files": item 1 of "args": the variable NOPE is not defined: define it, or write ${NOPE:-default}"#
         ]],
     );
     check_error(
         r#"{"mcpServers": {"files": {"command": "${HOME"}}}"#,
-        &expect![[r#"server "files": its "command": a "${" is without "}""#]],
+        &expect![[r#"server "files": "command": "${" without "}""#]],
     );
 }
 
 /// Behaviour F53.
 #[test]
-fn a_bad_entry_is_named() {
-    let neither = expect![[r#"server "files": it has neither "command" nor "url": give it one"#]];
+fn invalid_entry_is_reported_with_its_name() {
+    let neither = expect![[r#"server "files": neither "command" nor "url": add one of them"#]];
     check_error(r#"{"mcpServers": {"files": {"args": []}}}"#, &neither);
-    let both = expect![[r#"server "files": it has both "command" and "url": take one away"#]];
+    let both = expect![[r#"server "files": both "command" and "url": remove one of them"#]];
     check_error(r#"{"mcpServers": {"files": {"command": "x", "url": "y"}}}"#, &both);
-    let args = expect![[r#"server "files": its "args" must be a list of strings, not a string"#]];
+    let args = expect![[r#"server "files": "args" must be a list of strings, not a string"#]];
     check_error(r#"{"mcpServers": {"files": {"command": "x", "args": "-y"}}}"#, &args);
-    let list = expect![[r#"server "files": it must be an object with "command" or "url", not a list"#]];
+    let list =
+        expect![[r#"server "files": the entry must be an object with "command" or "url", not a list"#]];
     check_error(r#"{"mcpServers": {"files": ["npx"]}}"#, &list);
-    let empty = expect![[r#"server "files": its "command" is empty"#]];
+    let empty = expect![[r#"server "files": "command" is empty"#]];
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
 /// Behaviour F53.
 #[test]
-fn a_wrong_root_says_what_is_there() {
+fn invalid_root_is_described() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";
     for (text, found) in [
-        ("[]", "this is a list"),
-        ("{}", "this has nothing"),
-        (r#"{"servers": {}, "inputs": []}"#, "this has \"servers\", \"inputs\""),
-        (r#"{"mcpServers": []}"#, "here \"mcpServers\" is a list"),
+        ("[]", "the root is a list"),
+        ("{}", "the root has no keys"),
+        (r#"{"servers": {}, "inputs": []}"#, "the root has \"servers\", \"inputs\""),
+        (r#"{"mcpServers": []}"#, "\"mcpServers\" is a list"),
     ] {
         assert_eq!(McpConfig::from_json(text).unwrap_err().to_string(), format!("{root}{found}"));
     }
@@ -154,10 +149,10 @@ fn a_wrong_root_says_what_is_there() {
     );
 }
 
-/// Behaviour F53: an entry with a `url` is checked, and refused by name when it would be used.
+/// Behaviour F53: an entry with a `url` is parsed, but `start` rejects it.
 #[test]
-fn a_server_behind_a_url_is_refused_by_name() {
+fn start_rejects_an_entry_with_a_url() {
     let config = McpConfig::from_json(r#"{"mcpServers": {"search": {"url": "http://localhost"}}}"#).unwrap();
     let error = config.start().unwrap_err().to_string();
-    assert_eq!(error, "server \"search\": servers behind a \"url\" are not supported yet");
+    assert_eq!(error, "server \"search\": servers with a \"url\" are not supported yet");
 }

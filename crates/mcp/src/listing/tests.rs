@@ -3,13 +3,13 @@ use serde_json::{Value, json};
 
 use super::definition;
 
-fn refusal(tool: &Value) -> String {
+fn rejection(tool: &Value) -> String {
     definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
 }
 
-/// Behaviour F44: validated as the server wrote it, `required` kept exactly.
+/// Behaviour F44: the input schema is unchanged, including `$ref`, `$defs` and `required`.
 #[test]
-fn schemas_are_kept_whole() {
+fn input_schema_is_unchanged() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -31,9 +31,9 @@ fn schemas_are_kept_whole() {
     assert!(!input.is_valid(&json!({"name": "x"})));
 }
 
-/// Behaviour F81, also where a server writes null or worse.
+/// Behaviour F81: a missing or invalid description is an empty one.
 #[test]
-fn no_description_is_an_empty_one() {
+fn missing_description_is_empty() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
         let mut tool = json!({"name": "quiet", "inputSchema": {"type": "object"}});
         tool.as_object_mut().unwrap().extend(description.as_object().unwrap().clone());
@@ -41,29 +41,32 @@ fn no_description_is_an_empty_one() {
     }
 }
 
-/// Behaviour F45.
+/// Behaviour F45: an invalid entry is rejected with a reason.
 #[test]
-fn what_cannot_be_used_says_why() {
-    assert_eq!(refusal(&json!({"inputSchema": {}})), "it has no name");
-    assert_eq!(refusal(&json!("add")), "it has no name");
-    assert_eq!(refusal(&json!({"name": "a"})), "it has no inputSchema");
-    assert_eq!(refusal(&json!({"name": "a", "inputSchema": null})), "its inputSchema is no schema but null");
+fn invalid_definition_has_a_reason() {
+    assert_eq!(rejection(&json!({"inputSchema": {}})), "no `name`");
+    assert_eq!(rejection(&json!("add")), "no `name`");
+    assert_eq!(rejection(&json!({"name": "a"})), "no `inputSchema`");
+    assert_eq!(
+        rejection(&json!({"name": "a", "inputSchema": null})),
+        "`inputSchema` must be an object, not null"
+    );
     let list = json!({"name": "a", "inputSchema": {"type": "array"}});
-    assert!(refusal(&list).starts_with("its inputSchema: "), "{}", refusal(&list));
+    assert!(rejection(&list).starts_with("`inputSchema`: "), "{}", rejection(&list));
     let output = json!({"name": "a", "inputSchema": {}, "outputSchema": {"type": 3}});
-    assert!(refusal(&output).starts_with("its outputSchema: "), "{}", refusal(&output));
+    assert!(rejection(&output).starts_with("`outputSchema`: "), "{}", rejection(&output));
 }
 
-/// Behaviour F46: kept, and not part of the policy.
+/// Behaviour F46: annotations are kept and do not change the policy.
 #[test]
-fn hints_are_kept_and_not_trusted() {
+fn annotations_are_kept_and_not_trusted() {
     let tool = json!({
         "name": "delete.all", "inputSchema": {"type": "object"},
         "annotations": {"title": "Delete", "readOnlyHint": true, "idempotentHint": true, "destructiveHint": "no"},
         "_meta": {"vendor/cost": 3},
     });
-    let (foreign_name, definition) = definition(&tool).unwrap();
-    assert_eq!(foreign_name, "delete.all");
+    let (original_name, definition) = definition(&tool).unwrap();
+    assert_eq!(original_name, "delete.all");
     assert_eq!(definition.title(), Some("Delete"));
     let expected = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     assert_eq!(definition.annotations(), &expected);

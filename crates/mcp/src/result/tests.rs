@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::outcome;
 
-fn output(written: Value) -> ToolOutput {
-    match outcome(written).unwrap() {
+fn output(result: Value) -> ToolOutput {
+    match outcome(result).unwrap() {
         ToolOutcome::Done(output) => output,
         pending => panic!("{pending:?}"),
     }
@@ -19,18 +19,18 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Behaviour F42.
+/// Behaviour F42: the value is a string for one text, and a list for several.
 #[test]
-fn texts_are_one_or_several_or_none() {
+fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
     assert_eq!(output(json!({"content": [text("a"), text("b")]})).to_value(), json!(["a", "b"]));
     assert_eq!(output(json!({"content": []})).to_value(), json!(""));
 }
 
-/// Behaviour F42: text and an image is both, and every other kind is what it was.
+/// Behaviour F42: every type of content block is converted, in order.
 #[test]
-fn every_kind_of_content_is_kept_in_order() {
-    let written = json!({"content": [
+fn every_type_of_content_is_kept_in_order() {
+    let result = json!({"content": [
         text("see"),
         {"type": "image", "data": "iVBO", "mimeType": "image/png"},
         {"type": "audio", "data": "UklG", "mimeType": "audio/wav"},
@@ -38,7 +38,7 @@ fn every_kind_of_content_is_kept_in_order() {
         {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAE="}},
         {"type": "resource_link", "uri": "file:///c", "name": "c", "description": "C", "mimeType": "text/csv"},
     ]});
-    let output = output(written);
+    let output = output(result);
     let expected = [
         Content::text("see"),
         Content::blob(*b"\x89PN", "image/png"),
@@ -64,9 +64,9 @@ fn every_kind_of_content_is_kept_in_order() {
     assert!(output.warnings.is_empty());
 }
 
-/// Behaviour F42.
+/// Behaviour F42: `null` is not the same as absent, and `1.0` is not `1`.
 #[test]
-fn structured_content_is_exact() {
+fn structured_content_is_unchanged() {
     assert_eq!(output(json!({"content": [], "structuredContent": null})).structured, Some(Value::Null));
     assert_eq!(output(json!({"content": []})).structured, None);
     let structured = json!({"b": [1.0, 1, "1", null], "a": {}});
@@ -74,24 +74,24 @@ fn structured_content_is_exact() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// Behaviour F42: a model reads text, so what is structured only becomes text too.
+/// Behaviour F42: without text, structured content is also the text for the model.
 #[test]
-fn structured_content_alone_is_readable() {
+fn structured_content_alone_becomes_text() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
     assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
 }
 
-/// Behaviour F43.
+/// Behaviour F43: the message has the text, the structured content and the warnings.
 #[test]
-fn an_error_is_a_failed_call_with_its_text() {
-    let failed = |written| {
-        let error = outcome(written).unwrap_err();
+fn error_result_fails_the_call_with_its_text() {
+    let failed = |result| {
+        let error = outcome(result).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed);
         error.to_string()
     };
     assert_eq!(failed(json!({"isError": true, "content": [text("no"), text("really")]})), "no\nreally");
     assert_eq!(failed(json!({"isError": true, "structuredContent": {"code": 7}})), r#"{"code":7}"#);
-    assert_eq!(failed(json!({"isError": true})), "the tool failed and does not say why");
+    assert_eq!(failed(json!({"isError": true})), "the tool failed without an error message");
     let picture = json!({"type": "image", "data": "iVBO", "mimeType": "image/png"});
     let all = json!({"isError": true, "content": [text("no"), picture, {"type": "x"}], "structuredContent": {"code": 7}});
     expect![[r#"
@@ -104,12 +104,12 @@ fn an_error_is_a_failed_call_with_its_text() {
     let twice =
         json!({"isError": true, "content": [text("{\"code\": 7}")], "structuredContent": {"code": 7}});
     assert_eq!(failed(twice), r#"{"code": 7}"#);
-    assert_eq!(failed(json!([1])), "the server answered with what is no result");
+    assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46, for results: what comes besides is kept for programs, and no model reads it.
+/// Behaviour F46: extra fields of a result are metadata for programs, not text for the model.
 #[test]
-fn what_comes_besides_is_metadata() {
+fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [
         text("plain"),
         {"type": "text", "text": "a", "annotations": {"audience": ["user"]}, "_meta": {"k": 1}},
@@ -152,16 +152,16 @@ fn what_comes_besides_is_metadata() {
     .assert_eq(&serde_json::to_string_pretty(&output.metadata).unwrap());
 }
 
-/// Base64 comes in lines, and without its padding.
+/// Some servers break base64 into lines, or omit the padding.
 #[test]
-fn base64_is_read_as_it_is_found() {
+fn base64_may_have_line_breaks_and_no_padding() {
     for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
-        let written = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
-        assert_eq!(output(written).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
+        let result = json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]});
+        assert_eq!(output(result).content, [Content::blob(*b"haft", "image/png")], "{data:?}");
     }
 }
 
-/// Behaviour P9: what is unknown is noted, not dropped.
+/// Behaviour P9: unknown and invalid blocks are kept as JSON, with a warning.
 #[test]
 fn unknown_content_is_kept_as_json() {
     let video = json!({"type": "video", "data": "AAAA"});
@@ -176,10 +176,10 @@ fn unknown_content_is_kept_as_json() {
     );
 }
 
-/// Behaviour P9, P10: an answer that is no result yet is a failure, not an empty success.
+/// Behaviour P9 and P10: `input_required` fails the call.
 #[test]
-fn another_type_of_result_is_a_failure() {
+fn unsupported_result_type_fails_the_call() {
     let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
-    assert_eq!(error.to_string(), "the server answers with \"input_required\", which is not supported");
+    assert_eq!(error.to_string(), "the result type \"input_required\" is not supported");
     assert!(outcome(json!({"resultType": "complete", "content": []})).is_ok());
 }

@@ -14,19 +14,19 @@ use rmcp::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How many reports wait to be sent; more are dropped.
-const WAITING_REPORTS: usize = 16;
+/// Buffered progress reports per call. If the buffer is full, new reports are dropped.
+const PROGRESS_BUFFER: usize = 16;
 
-/// Runs a call through the pipeline, on a task of its own. Its progress is told until the client has `ended`.
+/// Runs a call through the pipeline. Progress is sent to the client until its input closes.
 pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,
     call: ToolCall,
     cx: RequestContext<RoleServer>,
-    ended: &CancellationToken,
+    input_closed: &CancellationToken,
 ) -> Option<ToolResult> {
-    let (reports, progress) = reports(cx.meta.get_progress_token());
-    let run = RunContext { cancellation: cx.ct.clone(), progress: reports, ..RunContext::default() };
+    let (sink, reports) = progress_channel(cx.meta.get_progress_token());
+    let run = RunContext { cancellation: cx.ct.clone(), progress: sink, ..RunContext::default() };
     let batch = Batch { tools, calls: vec![call], run: Arc::new(run), ..Batch::default() };
     let done = CancellationToken::new();
     let running = async {
@@ -34,45 +34,45 @@ pub(super) async fn run(
         done.cancel();
         outcomes
     };
-    // After the end of the input rmcp sends answers only.
-    let telling = ended.run_until_cancelled(tell(&cx.peer, progress, &done));
-    let (outcomes, _) = tokio::join!(running, telling);
+    // After the end of the input, rmcp sends only responses.
+    let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
+    let (outcomes, _) = tokio::join!(running, forwarding);
     outcomes.into_iter().next().map(CallOutcome::into_result)
 }
 
-/// Tells the client what is reported until the call is done, and what was reported before that.
-async fn tell(
+/// Sends progress notifications until the call is done and the buffer is empty.
+async fn forward_progress(
     client: &Peer<RoleServer>,
-    mut progress: mpsc::Receiver<ProgressNotificationParam>,
+    mut reports: mpsc::Receiver<ProgressNotificationParam>,
     done: &CancellationToken,
 ) {
     loop {
         let report = tokio::select! {
             biased;
-            report = progress.recv() => report,
+            report = reports.recv() => report,
             () = done.cancelled() => None,
         };
         let Some(report) = report else { return };
-        // A client that is gone needs no report.
+        // Fails only if the connection is closed.
         let _ = client.notify_progress(report).await;
     }
 }
 
-/// Takes reports to the client that asked for them.
-struct Reports {
+/// A progress sink for a request with a progress token.
+struct ChannelSink {
     token: ProgressToken,
     sender: mpsc::Sender<ProgressNotificationParam>,
 }
 
-fn reports(
+fn progress_channel(
     token: Option<ProgressToken>,
 ) -> (Option<Arc<dyn ProgressSink>>, mpsc::Receiver<ProgressNotificationParam>) {
-    let (sender, receiver) = mpsc::channel(WAITING_REPORTS);
-    let sink = token.map(|token| Arc::new(Reports { token, sender }) as Arc<dyn ProgressSink>);
+    let (sender, receiver) = mpsc::channel(PROGRESS_BUFFER);
+    let sink = token.map(|token| Arc::new(ChannelSink { token, sender }) as Arc<dyn ProgressSink>);
     (sink, receiver)
 }
 
-impl ProgressSink for Reports {
+impl ProgressSink for ChannelSink {
     fn report(&self, _call_id: &str, progress: Progress) {
         let mut report = ProgressNotificationParam::new(self.token.clone(), progress.progress);
         (report.total, report.message) = (progress.total, progress.message);

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::definition::is_object;
 use crate::metadata;
 
-/// Writes a result for the client.
-pub(super) fn written(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
+/// Encodes a tool result as a `CallToolResult`.
+pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
     let warnings = result.warnings.iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
     match result.outcome {
         Outcome::Failed(failure) => CallToolResult::error(
@@ -18,10 +18,10 @@ pub(super) fn written(definition: &ToolDefinition, result: ToolResult) -> CallTo
         ),
         Outcome::Done(ToolOutput { content, structured, mut metadata, .. }) => {
             let mut blocks: Vec<_> =
-                content.into_iter().enumerate().map(|(place, it)| block(place, it)).collect();
-            for (place, rest) in metadata::blocks(&mut metadata) {
-                if let Some(block) = blocks.get_mut(place) {
-                    add(block, rest);
+                content.into_iter().enumerate().map(|(index, item)| encode_block(index, item)).collect();
+            for (index, extra) in metadata::take_block_entries(&mut metadata) {
+                if let Some(block) = blocks.get_mut(index) {
+                    add_fields(block, extra);
                 }
             }
             if blocks.is_empty()
@@ -30,48 +30,51 @@ pub(super) fn written(definition: &ToolDefinition, result: ToolResult) -> CallTo
                 blocks.push(ContentBlock::text(value.to_string()));
             }
             blocks.extend(warnings);
-            let mut written = CallToolResult::success(blocks);
-            written.structured_content = structured.map(|value| wrapped(definition, value));
-            written.meta = metadata::result(&mut metadata).and_then(|meta| serde_json::from_value(meta).ok());
-            written
+            let mut encoded = CallToolResult::success(blocks);
+            encoded.structured_content = structured.map(|value| with_object_root(definition, value));
+            let meta = metadata::take_result_meta(&mut metadata);
+            encoded.meta = meta.and_then(|meta| serde_json::from_value(meta).ok());
+            encoded
         }
     }
 }
 
-/// Gives a block what it held besides where it came from, as far as the protocol knows it.
-fn add(block: &mut ContentBlock, rest: Map<String, Value>) {
-    let Ok(mut written) = serde_json::to_value(&*block) else { return };
-    merge(&mut written, Value::Object(rest));
-    if let Ok(whole) = serde_json::from_value(written) {
-        *block = whole;
+/// Adds extra fields such as `annotations` to a block. Fields that MCP does not define are dropped.
+fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
+    let Ok(mut json) = serde_json::to_value(&*block) else { return };
+    merge(&mut json, Value::Object(extra));
+    if let Ok(merged) = serde_json::from_value(json) {
+        *block = merged;
     }
 }
 
-/// What is there stays.
+/// Merges objects recursively. Existing values are kept.
 fn merge(into: &mut Value, from: Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
         match into.get_mut(&key) {
-            Some(there) => merge(there, value),
+            Some(existing) => merge(existing, value),
             None => drop(into.insert(key, value)),
         }
     }
 }
 
-/// The protocol wants an object: what is none goes under `result`, as the written output schema says.
-fn wrapped(definition: &ToolDefinition, value: Value) -> Value {
-    let fits = definition.output_schema().map_or_else(|| value.is_object(), is_object);
-    if fits { value } else { json!({ "result": value }) }
+/// Wraps values other than objects in `{"result": …}`, because MCP requires an object.
+///
+/// [`definition`](super::definition) wraps the output schema in the same way.
+fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
+    let has_object_root = definition.output_schema().map_or_else(|| value.is_object(), is_object);
+    if has_object_root { value } else { json!({ "result": value }) }
 }
 
-fn block(place: usize, content: Content) -> ContentBlock {
+fn encode_block(index: usize, content: Content) -> ContentBlock {
     match content {
         Content::Text { text } => ContentBlock::text(text),
         Content::Image { data, media_type } => ContentBlock::image(data.to_base64(), media_type),
         Content::Audio { data, media_type } => ContentBlock::audio(data.to_base64(), media_type),
-        // The protocol has bytes of other types in resources only, which have an address.
+        // MCP has no block for other binary data except a resource, which needs a URI.
         Content::Blob { data, media_type } => {
-            let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{place}"));
+            let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{index}"));
             ContentBlock::resource(contents.with_mime_type(media_type))
         }
         Content::Resource { uri, media_type, body } => {

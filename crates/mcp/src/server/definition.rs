@@ -4,8 +4,8 @@ use haft_core::{Schema, ToolDefinition};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
-/// Writes a definition for the client.
-pub(super) fn written(definition: &ToolDefinition) -> Tool {
+/// Encodes a definition as an entry of the tool list.
+pub(super) fn encode(definition: &ToolDefinition) -> Tool {
     let description = Some(definition.description()).filter(|text| !text.is_empty());
     let description = description.map(|text| Cow::Owned(text.to_owned()));
     let name = definition.name().as_str().to_owned();
@@ -26,12 +26,12 @@ pub(super) fn written(definition: &ToolDefinition) -> Tool {
     tool
 }
 
-/// Whether every value that fits a schema is an object.
+/// Returns `true` if the schema declares `"type": "object"`.
 pub(super) fn is_object(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
-/// The protocol wants a schema of objects: any other becomes the schema of a property `result`.
+/// Returns an object schema, as MCP requires. Other schemas become the property `result`.
 fn with_object_root(schema: &Schema) -> Value {
     if is_object(schema) { schema.as_value().clone() } else { schema.wrapped("result") }
 }
@@ -39,7 +39,7 @@ fn with_object_root(schema: &Schema) -> Value {
 fn object(schema: Value) -> Arc<JsonObject> {
     match schema {
         Value::Object(schema) => Arc::new(schema),
-        // `true` is a schema too: anything goes.
+        // A boolean schema: `true` accepts any value, as `{}` does.
         _ => Arc::default(),
     }
 }

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{ServeError, serve};
 
-/// A client that writes its messages by hand.
+/// A client without `rmcp`: each test writes its own messages.
 struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -29,7 +29,7 @@ struct Client {
 }
 
 impl Client {
-    fn of(tools: Toolset) -> Self {
+    fn connect(tools: Toolset) -> Self {
         let (ours, theirs) = duplex(1 << 20);
         let (reader, writer) = split(theirs);
         let server = tokio::spawn(serve(tools, reader, writer));
@@ -37,12 +37,12 @@ impl Client {
         Self { output, input: BufReader::new(input).lines(), server }
     }
 
-    async fn greeted(tools: Toolset) -> Self {
-        let mut client = Self::of(tools);
-        let info = json!({"name": "by hand", "version": "1"});
+    async fn initialized(tools: Toolset) -> Self {
+        let mut client = Self::connect(tools);
+        let info = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
         client.send(json!({"id": 0, "method": "initialize", "params": params})).await;
-        assert_eq!(client.hear().await["result"]["protocolVersion"], "2025-11-25");
+        assert_eq!(client.receive().await["result"]["protocolVersion"], "2025-11-25");
         client.send(json!({"method": "notifications/initialized"})).await;
         client
     }
@@ -52,7 +52,7 @@ impl Client {
         self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         let line = timeout(Duration::from_secs(10), self.input.next_line()).await.unwrap().unwrap().unwrap();
         serde_json::from_str(&line).unwrap()
     }
@@ -60,7 +60,7 @@ impl Client {
     async fn call(&mut self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         self.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
-        self.hear().await
+        self.receive().await
     }
 }
 
@@ -77,40 +77,42 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) })
 }
 
-/// A tool that never ends by itself, and says when it was begun and dropped.
-fn forever(begun: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
-    struct Ends(Arc<Notify>);
-    impl Drop for Ends {
+/// A tool that never finishes.
+///
+/// It notifies `started` when it is called, and `ended` when the call is dropped.
+fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
+    struct NotifyOnDrop(Arc<Notify>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             self.0.notify_one();
         }
     }
-    let (begun, ended) = (Arc::clone(begun), Arc::clone(ended));
+    let (started, ended) = (Arc::clone(started), Arc::clone(ended));
     tool_fn("forever", "", move |Nothing {}| {
-        let (begun, end) = (Arc::clone(&begun), Ends(Arc::clone(&ended)));
+        let (started, end) = (Arc::clone(&started), NotifyOnDrop(Arc::clone(&ended)));
         async move {
             let _end = end;
-            begun.notify_one();
+            started.notify_one();
             std::future::pending::<()>().await;
         }
     })
 }
 
-/// What every request of the newer era carries.
-fn newer_era() -> Value {
+/// The `_meta` of every request in revision 2026-07-28.
+fn request_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     })
 }
 
 /// Behaviour F56 (stdio).
 #[tokio::test]
-async fn tools_are_listed_with_their_schemas() {
-    let mut client = Client::greeted(Toolset::new().with(add())).await;
+async fn tools_are_listed_and_called() {
+    let mut client = Client::initialized(Toolset::new().with(add())).await;
     client.send(json!({"id": 1, "method": "tools/list"})).await;
-    let listed = client.hear().await;
+    let listed = client.receive().await;
     expect![[r#"
         {
           "tools": [
@@ -154,30 +156,30 @@ async fn tools_are_listed_with_their_schemas() {
     .assert_eq(&sum["result"].to_string());
 }
 
-/// Behaviour F56: the newer era, without a handshake.
+/// Behaviour F56: revision 2026-07-28, without `initialize`.
 #[tokio::test]
-async fn a_client_of_the_newer_era_is_served() {
-    let mut client = Client::of(Toolset::new().with(add()));
-    let meta = newer_era();
+async fn client_without_initialize_is_served() {
+    let mut client = Client::connect(Toolset::new().with(add()));
+    let meta = request_meta();
     client.send(json!({"id": 1, "method": "server/discover", "params": {"_meta": meta}})).await;
-    let versions = client.hear().await["result"]["supportedVersions"].clone();
+    let versions = client.receive().await["result"]["supportedVersions"].clone();
     assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{versions}");
     let params = json!({"name": "add", "arguments": {"x": 1, "y": 2}, "_meta": meta});
     client.send(json!({"id": 2, "method": "tools/call", "params": params})).await;
-    let sum = client.hear().await;
+    let sum = client.receive().await;
     assert_eq!(sum["result"]["structuredContent"], json!({"result": 3}));
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// Behaviour F56.
+/// Behaviour F56: a panic and invalid arguments are results, an unknown tool is a JSON-RPC error.
 #[tokio::test]
-async fn failures_are_answered_each_in_its_way() {
+async fn failures_are_results_or_protocol_errors() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
         if true {
             panic!("at the disco");
         }
     });
-    let mut client = Client::greeted(Toolset::new().with(add()).with(panics)).await;
+    let mut client = Client::initialized(Toolset::new().with(add()).with(panics)).await;
     let panicked = client.call("panics", json!({})).await;
     assert_eq!(panicked["result"]["isError"], json!(true));
     let invalid = client.call("add", json!({"x": "abc"})).await;
@@ -189,10 +191,10 @@ async fn failures_are_answered_each_in_its_way() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// Behaviour F56: arguments of the wrong kind are invalid arguments, in either era.
+/// Behaviour F56: arguments other than an object fail the call, in all protocol revisions.
 #[tokio::test]
-async fn arguments_that_are_no_object_fail_the_call() {
-    let mut client = Client::greeted(Toolset::new().with(add())).await;
+async fn arguments_other_than_an_object_fail_the_call() {
+    let mut client = Client::initialized(Toolset::new().with(add())).await;
     let invalid = client.call("add", json!([1])).await;
     assert_eq!(invalid["result"]["isError"], json!(true), "{invalid}");
     assert_eq!(invalid["result"]["content"][0]["type"], json!("text"));
@@ -201,29 +203,29 @@ async fn arguments_that_are_no_object_fail_the_call() {
     assert_eq!(repaired["result"]["structuredContent"], json!({"result": 42}), "{repaired}");
     assert_eq!(client.call("sub", json!([1])).await["error"]["message"], json!("unknown tool: sub"));
     client.send(json!({"id": 1, "method": "tools/call", "params": {"arguments": {}}})).await;
-    assert_eq!(client.hear().await["error"]["code"], json!(-32602));
+    assert_eq!(client.receive().await["error"]["code"], json!(-32602));
     client.send(json!({"id": 1, "method": "tools/cell", "params": {}})).await;
-    assert_eq!(client.hear().await["error"]["code"], json!(-32601));
+    assert_eq!(client.receive().await["error"]["code"], json!(-32601));
 
-    let mut client = Client::of(Toolset::new().with(add()));
-    let params = json!({"name": "add", "arguments": [1], "_meta": newer_era()});
+    let mut client = Client::connect(Toolset::new().with(add()));
+    let params = json!({"name": "add", "arguments": [1], "_meta": request_meta()});
     client.send(json!({"id": 2, "method": "tools/call", "params": params})).await;
-    let invalid = client.hear().await;
+    let invalid = client.receive().await;
     assert_eq!(
         (&invalid["result"]["isError"], &invalid["result"]["resultType"]),
         (&json!(true), &json!("complete"))
     );
 }
 
-/// Behaviour F56: a client that is gone cancels its calls, soon.
+/// Behaviour F56: one second after the client closes the input, its calls are cancelled.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_input_cancels_calls() {
-    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let mut client = Client::greeted(Toolset::new().with(forever(&begun, &ended))).await;
+async fn end_of_input_cancels_calls_after_one_second() {
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let mut client = Client::initialized(Toolset::new().with(forever(&started, &ended))).await;
     client
         .send(json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}}))
         .await;
-    begun.notified().await;
+    started.notified().await;
     let closed = Instant::now();
     client.output.shutdown().await.unwrap();
     ended.notified().await;
@@ -232,9 +234,9 @@ async fn the_end_of_input_cancels_calls() {
     assert_eq!(closed.elapsed().as_secs(), 1);
 }
 
-/// Who writes a request and closes its side gets the answer of a call that is not long, also of one that reports.
+/// A client may write a request, close its side and read the response.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_input_leaves_time_for_an_answer() {
+async fn short_call_finishes_after_the_end_of_input() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
     let steps = DynamicTool::new(definition, |_arguments, cx| async move {
         sleep(Duration::from_millis(500)).await;
@@ -242,45 +244,45 @@ async fn the_end_of_input_leaves_time_for_an_answer() {
         sleep(Duration::from_millis(100)).await;
         "done"
     });
-    let mut client = Client::greeted(Toolset::new().with(steps)).await;
+    let mut client = Client::initialized(Toolset::new().with(steps)).await;
     let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
     client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
     client.output.shutdown().await.unwrap();
-    assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
+    assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
 /// Behaviour F56: a cancelled call is dropped.
 #[tokio::test]
-async fn a_cancelled_call_ends() {
-    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let tools = Toolset::new().with(forever(&begun, &ended)).with(add());
-    let mut client = Client::greeted(tools).await;
+async fn cancelled_call_is_dropped_without_a_response() {
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let tools = Toolset::new().with(forever(&started, &ended)).with(add());
+    let mut client = Client::initialized(tools).await;
     let call = json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}});
     client.send(call.clone()).await;
-    begun.notified().await;
+    started.notified().await;
     client.send(json!({"method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     timeout(Duration::from_secs(5), ended.notified()).await.unwrap();
     assert_eq!(
         client.call("add", json!({"x": 1, "y": 1})).await["id"],
         json!(1),
-        "no answer to the cancelled one"
+        "no response to the cancelled call"
     );
 }
 
-/// The server ends when its input does.
+/// The server ends at the end of its input, also before the handshake.
 #[tokio::test]
-async fn the_end_of_input_is_the_end() {
-    let mut client = Client::greeted(Toolset::new().with(add())).await;
+async fn end_of_input_ends_the_server() {
+    let mut client = Client::initialized(Toolset::new().with(add())).await;
     client.output.shutdown().await.unwrap();
     timeout(Duration::from_secs(5), client.server).await.unwrap().unwrap().unwrap();
-    let mut silent = Client::of(Toolset::new());
-    silent.output.shutdown().await.unwrap();
-    timeout(Duration::from_secs(5), silent.server).await.unwrap().unwrap().unwrap();
+    let mut uninitialized = Client::connect(Toolset::new());
+    uninitialized.output.shutdown().await.unwrap();
+    timeout(Duration::from_secs(5), uninitialized.server).await.unwrap().unwrap().unwrap();
 }
 
-/// Progress goes to the client that asked for it, before the answer.
+/// Progress notifications are sent before the response.
 #[tokio::test]
-async fn progress_is_told() {
+async fn progress_is_sent_before_the_response() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
     let steps = DynamicTool::new(definition, |_arguments, cx| async move {
         for step in 1..=2 {
@@ -288,19 +290,19 @@ async fn progress_is_told() {
         }
         "done"
     });
-    let mut client = Client::greeted(Toolset::new().with(steps)).await;
+    let mut client = Client::initialized(Toolset::new().with(steps)).await;
     let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
     client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
     for step in [1.0, 2.0] {
-        let report = client.hear().await;
+        let report = client.receive().await;
         assert_eq!(report["params"], json!({"progressToken": "p", "progress": step, "total": 2.0}));
     }
-    assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
+    assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// Every kind of content and every warning reaches the client.
+/// Every type of content, every warning and the metadata are sent to the client.
 #[tokio::test]
-async fn content_is_written_without_loss() {
+async fn content_and_metadata_are_encoded() {
     let content = vec![
         Content::text("a"),
         Content::blob(*b"\x89PN", "image/png"),
@@ -319,7 +321,7 @@ async fn content_is_written_without_loss() {
         {"index": 0, "annotations": {"audience": ["user"]}, "text": "not this"},
         {"index": 4, "resource": {"_meta": {"etag": "x"}}},
         {"index": 5, "title": "C", "size": 3},
-        {"index": 99, "title": "nobody"},
+        {"index": 99, "title": "no such block"},
     ]});
     let metadata = serde_json::from_value(metadata).unwrap();
     let output = ToolOutput { content, metadata, ..ToolOutput::default() }.with_warning("rounded");
@@ -328,11 +330,11 @@ async fn content_is_written_without_loss() {
         let output = output.clone();
         async move { output }
     });
-    let mut client = Client::greeted(Toolset::new().with(all)).await;
-    let written = client.call("all", json!({})).await;
-    assert_eq!(written["result"]["_meta"], json!({"cost": 3}));
+    let mut client = Client::initialized(Toolset::new().with(all)).await;
+    let response = client.call("all", json!({})).await;
+    assert_eq!(response["result"]["_meta"], json!({"cost": 3}));
     let blocks: Vec<_> =
-        written["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
+        response["result"]["content"].as_array().unwrap().iter().map(Value::to_string).collect();
     expect![[r#"
         {"type":"text","text":"a","annotations":{"audience":["user"]}}
         {"type":"image","data":"iVBO","mimeType":"image/png"}
@@ -345,9 +347,9 @@ async fn content_is_written_without_loss() {
     .assert_eq(&blocks.join("\n"));
 }
 
-/// A schema of anything but objects is wrapped, and its references still find their places.
+/// An output schema other than an object schema is wrapped, and its `$ref`s are adjusted.
 #[tokio::test]
-async fn output_schemas_are_objects() {
+async fn output_schema_is_wrapped_in_an_object() {
     let node = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$defs": {"leaf": {"type": "integer"}},
@@ -357,9 +359,9 @@ async fn output_schemas_are_objects() {
         .with_output_schema(Schema::new(node).unwrap());
     let tree =
         DynamicTool::new(definition, |_arguments, _cx| async { ToolOutput::structured(json!([1, [2]])) });
-    let mut client = Client::greeted(Toolset::new().with(tree)).await;
+    let mut client = Client::initialized(Toolset::new().with(tree)).await;
     client.send(json!({"id": 1, "method": "tools/list"})).await;
-    let schema = client.hear().await["result"]["tools"][0]["outputSchema"].clone();
+    let schema = client.receive().await["result"]["tools"][0]["outputSchema"].clone();
     expect![[r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"result":{"$defs":{"leaf":{"type":"integer"}},"anyOf":[{"$ref":"#/properties/result/$defs/leaf"},{"type":"array","items":{"$ref":"#/properties/result"},"default":{"$ref":"#"}}]}},"required":["result"]}"##]]
     .assert_eq(&schema.to_string());
     let structured = client.call("tree", json!({})).await["result"]["structuredContent"].clone();

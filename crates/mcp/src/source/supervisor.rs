@@ -9,173 +9,176 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StdioServer,
-    link::{Link, Status},
-    listing::{Bounds, ListError, Listing},
-    session::{Failure, Greeting, Session, Talk},
+    connection_handle::{ConnectionHandle, SourceStatus},
+    listing::{ListError, ListLimits, Listing},
+    session::{Client, Handshake, Session, StartError},
 };
 
-/// Waits between attempts: from 250 ms, doubled each time, up to 30 s, without a limit on their
-/// number.
+/// Delays between attempts: 250 ms, doubled each time up to 30 s, without a limit on the number.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// Lifetime after which the backoff of a server is reset.
-const SETTLED: Duration = Duration::from_secs(10);
+/// Minimum duration of a session that resets the backoff.
+const BACKOFF_RESET: Duration = Duration::from_secs(10);
 
-/// Minimum time between two list requests.
-const REFRESH_GAP: Duration = Duration::from_millis(100);
+/// Minimum time between two `tools/list` requests.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Keeps a server running until its source is dropped.
 pub(super) async fn run(
     server: StdioServer,
-    link: Link,
-    status: watch::Sender<Status>,
+    handle: ConnectionHandle,
+    status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
 ) {
-    let mut supervisor = Supervisor { server, link, status, closed, greeting: Greeting::Any, listing: None };
+    let handshake = Handshake::Auto;
+    let mut supervisor = Supervisor { server, handle, status, closed, handshake, listing: None };
     let mut backoff = Backoff::default();
     while !supervisor.closed.is_cancelled() {
         let started = Instant::now();
-        let lived = supervisor.live().await;
-        let wait = backoff.after(lived, started.elapsed());
+        let attempt = supervisor.run_once().await;
+        let delay = backoff.next_delay(attempt, started.elapsed());
         tokio::select! {
             () = supervisor.closed.cancelled() => {}
-            () = sleep(wait) => {}
+            () = sleep(delay) => {}
         }
     }
 }
 
 struct Supervisor {
     server: StdioServer,
-    link: Link,
-    status: watch::Sender<Status>,
+    handle: ConnectionHandle,
+    status: watch::Sender<SourceStatus>,
     closed: CancellationToken,
-    greeting: Greeting,
+    handshake: Handshake,
     listing: Option<Listing>,
 }
 
-/// The result of an attempt: `Yes` if the tools were available, or the subscription was active.
+/// The result of an attempt to run the server, or to subscribe.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lived {
-    Yes,
-    No,
+enum Attempt {
+    /// The tools were listed, or the subscription was active.
+    Succeeded,
+    Failed,
 }
 
 impl Supervisor {
-    /// Runs the server once, from its start to its end.
-    async fn live(&mut self) -> Lived {
+    /// Runs the server once, until it exits.
+    async fn run_once(&mut self) -> Attempt {
         match self.open().await {
             Ok(session) => {
-                self.attend(session).await;
-                Lived::Yes
+                self.serve(session).await;
+                Attempt::Succeeded
             }
-            Err(Failure { reason, remains }) => {
+            Err(StartError { reason, group }) => {
                 if !self.closed.is_cancelled() {
-                    let source = self.link.label();
-                    tracing::warn!(source, reason, "an MCP server does not start; it is tried again");
+                    let source = self.handle.label();
+                    tracing::warn!(source, reason, "an MCP server failed to start; retrying");
                 }
-                self.status.send_replace(Status::Failed { reason });
-                if let Some(group) = remains {
-                    group.end().await;
+                self.status.send_replace(SourceStatus::Failed { reason });
+                if let Some(group) = group {
+                    group.terminate().await;
                 }
-                Lived::No
+                Attempt::Failed
             }
         }
     }
 
-    async fn open(&mut self) -> Result<Session, Failure> {
-        let (session, greeting) = Session::open(&self.server, self.greeting, &self.closed).await?;
-        self.greeting = greeting;
+    async fn open(&mut self) -> Result<Session, StartError> {
+        let (session, handshake) = Session::open(&self.server, self.handshake, &self.closed).await?;
+        self.handshake = handshake;
         let closed = self.closed.clone();
         let listed = tokio::select! {
             biased;
-            () = closed.cancelled() => Err("it was closed".to_owned()),
-            listed = self.list(&session.talk) => listed.map_err(|error| error.to_string()),
+            () = closed.cancelled() => Err("the source was closed".to_owned()),
+            listed = self.list(&session.client) => listed.map_err(|error| error.to_string()),
         };
         match listed {
             Ok(()) => Ok(session),
-            Err(reason) => Err(Failure { reason, remains: Some(session.hang_up()) }),
+            Err(reason) => Err(StartError { reason, group: Some(session.disconnect()) }),
         }
     }
 
-    async fn list(&mut self, talk: &Talk) -> Result<(), ListError> {
-        let bounds = Bounds { timeout: self.server.list_timeout, pages: self.server.list_pages };
-        let listing = Listing::read(&talk.connection, &self.link, self.listing.as_ref(), bounds).await?;
-        let (connection, tools) = (talk.connection.clone(), listing.tools.clone());
+    async fn list(&mut self, client: &Client) -> Result<(), ListError> {
+        let limits = ListLimits { timeout: self.server.list_timeout, pages: self.server.list_pages };
+        let previous = self.listing.as_ref();
+        let listing = Listing::fetch(&client.connection, &self.handle, previous, limits).await?;
+        let (connection, tools) = (client.connection.clone(), listing.tools.clone());
         self.listing = Some(listing);
-        self.status.send_replace(Status::Ready { connection, tools });
+        self.status.send_replace(SourceStatus::Ready { connection, tools });
         Ok(())
     }
 
-    /// Serves a session until the server ends or the source is dropped.
-    async fn attend(&mut self, mut session: Session) {
+    /// Keeps a session until the server exits or the source is dropped.
+    async fn serve(&mut self, mut session: Session) {
         let closed = self.closed.clone();
-        let Session { life, talk } = &mut session;
+        let Session { process, client } = &mut session;
         let reason = tokio::select! {
             biased;
             () = closed.cancelled() => None,
-            reason = life.ended() => Some(reason),
-            never = self.follow(talk) => match never {},
+            reason = process.exited() => Some(reason),
+            never = self.refresh(client) => match never {},
         };
         if let (Some(reason), Some(listing)) = (reason, &self.listing) {
-            tracing::warn!(source = self.link.label(), reason, "lost an MCP server; it is started again");
-            self.status.send_replace(Status::Restarting { tools: listing.tools.clone() });
+            tracing::warn!(source = self.handle.label(), reason, "lost an MCP server; restarting it");
+            self.status.send_replace(SourceStatus::Restarting { tools: listing.tools.clone() });
         }
-        session.hang_up().end().await;
+        session.disconnect().terminate().await;
     }
 
-    /// Updates the list when the server reports a change. An error leaves the list unchanged.
-    async fn follow(&mut self, talk: &Talk) -> Infallible {
-        let patience = self.server.list_timeout;
+    /// Fetches the list after each change notification. An error leaves the list unchanged.
+    async fn refresh(&mut self, client: &Client) -> Infallible {
+        let ack_timeout = self.server.list_timeout;
         let refresh = async {
             loop {
-                talk.list_changed().await;
-                if let Err(error) = self.list(talk).await {
-                    tracing::warn!(source = self.link.label(), %error, "a changed list of tools cannot be read");
+                client.list_changed().await;
+                if let Err(error) = self.list(client).await {
+                    tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }
-                // Notifications in the meantime count as one.
-                sleep(REFRESH_GAP).await;
+                // Notifications during the pause are coalesced.
+                sleep(REFRESH_INTERVAL).await;
             }
         };
-        let (_, never) = tokio::join!(listen(talk, patience), refresh);
+        let (_, never) = tokio::join!(keep_subscribed(client, ack_timeout), refresh);
         never
     }
 }
 
 /// Subscribes to list changes if the protocol revision requires it, and renews the subscription.
-async fn listen(talk: &Talk, patience: Duration) {
+async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
-    while talk.wants_subscription() {
-        let asked = Instant::now();
-        let lived = if talk.subscribe(patience).await { Lived::Yes } else { Lived::No };
-        sleep(backoff.after(lived, asked.elapsed())).await;
+    while client.needs_subscription() {
+        let started = Instant::now();
+        let is_acknowledged = client.subscribe(ack_timeout).await;
+        let attempt = if is_acknowledged { Attempt::Succeeded } else { Attempt::Failed };
+        sleep(backoff.next_delay(attempt, started.elapsed())).await;
     }
 }
 
-/// The wait before the next attempt.
+/// Computes the delay before the next attempt.
 struct Backoff {
-    waits: <ExponentialBuilder as BackoffBuilder>::Backoff,
+    delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     has_failed: bool,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { waits: BACKOFF.build(), has_failed: false }
+        Self { delays: BACKOFF.build(), has_failed: false }
     }
 }
 
 impl Backoff {
-    fn after(&mut self, lived: Lived, age: Duration) -> Duration {
-        if lived == Lived::Yes && age >= SETTLED {
+    fn next_delay(&mut self, attempt: Attempt, duration: Duration) -> Duration {
+        if attempt == Attempt::Succeeded && duration >= BACKOFF_RESET {
             *self = Self::default();
         }
-        let wait = self.waits.next().unwrap_or_default();
-        // A server that worked is restarted at once.
-        let is_immediate = lived == Lived::Yes && !self.has_failed;
+        let delay = self.delays.next().unwrap_or_default();
+        // The first retry after a successful attempt is immediate.
+        let is_immediate = attempt == Attempt::Succeeded && !self.has_failed;
         self.has_failed = true;
-        if is_immediate { Duration::ZERO } else { wait }
+        if is_immediate { Duration::ZERO } else { delay }
     }
 }
 

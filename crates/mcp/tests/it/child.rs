@@ -1,7 +1,7 @@
-//! The other side: this binary again, started as a server or as a program that owns one.
+//! Child processes: this test binary, started as a server or as the owner of a server.
 
-mod answers;
 mod owner;
+mod responses;
 
 pub(crate) use owner::launcher;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const MODE: &str = "mode:";
 
-/// What makes this binary a child: it runs only [`child`], and leaves its standard output alone.
+/// Arguments that make the test binary run only [`child`], without captured output.
 pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
@@ -25,13 +25,13 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
         .collect()
 }
 
-/// No test of its own: what a child process runs.
+/// The entry point of a child process. Without a mode it does nothing.
 #[test]
 fn child() {
     let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
         return;
     };
-    // The harness may have begun a line of its own.
+    // End the line that the test harness may have started.
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
@@ -41,11 +41,26 @@ fn child() {
     process::exit(0);
 }
 
-/// Speaks MCP by hand, message by message, with the faults of `mode`.
+/// A server without `rmcp`, with the faults of `mode`.
+///
+/// | mode | behaviour |
+/// |---|---|
+/// | `legacy` | only `initialize`, as in all modes below without a revision |
+/// | `modern`, `slow_modern` | only revision 2026-07-28; slow: the first response takes 3.5 s |
+/// | `exits_on_discover`, `ignores_discover` | exits on, or ignores, `server/discover` |
+/// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 |
+/// | `no_response`, `no_list_response` | responds to no request, or not to `tools/list` |
+/// | `subscriptions` | revision 2026-07-28; rejects the first subscription |
+/// | `growing` | each `tools/list` result has one tool more |
+/// | `always_changing` | as `growing`, and sends `list_changed` before each result |
+/// | `rejects_refresh` | rejects the second `tools/list` |
+/// | `circular`, `endless`, `empty_cursor` | faults of the pagination |
+/// | `bad_tools` | invalid definitions |
+/// | `noisy` | stray output on standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
     match mode {
-        "noisy" => make_noise(),
+        "noisy" => write_stray_output(),
         "slow_modern" => pause(3500),
         _ => {}
     }
@@ -60,12 +75,12 @@ fn serve(mode: &str) {
             continue;
         }
         match (method, mode) {
-            (_, "mute") => {}
-            ("server/discover", "ends_when_probed") => process::exit(1),
-            ("server/discover", "ignores_probe") => {}
-            ("server/discover", "modern" | "listening" | "dated") => {
-                let version = if mode == "dated" { "2025-11-25" } else { "2026-07-28" };
-                let tools = if mode == "listening" { json!({"listChanged": true}) } else { json!({}) };
+            (_, "no_response") => {}
+            ("server/discover", "exits_on_discover") => process::exit(1),
+            ("server/discover", "ignores_discover") => {}
+            ("server/discover", "modern" | "subscriptions" | "discover_2025") => {
+                let version = if mode == "discover_2025" { "2025-11-25" } else { "2026-07-28" };
+                let tools = if mode == "subscriptions" { json!({"listChanged": true}) } else { json!({}) };
                 reply(
                     &message,
                     json!({
@@ -74,8 +89,8 @@ fn serve(mode: &str) {
                     }),
                 );
             }
-            ("subscriptions/listen", "listening") => answers::listen(&message),
-            ("initialize", "modern") => refuse(&message, -32022, "unsupported version"),
+            ("subscriptions/listen", "subscriptions") => responses::listen(&message),
+            ("initialize", "modern") => reject(&message, -32022, "unsupported version"),
             ("initialize", _) => reply(
                 &message,
                 json!({
@@ -86,16 +101,16 @@ fn serve(mode: &str) {
             ("tools/list", "modern")
                 if message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() =>
             {
-                refuse(&message, -32602, "no version in _meta");
+                reject(&message, -32602, "no version in _meta");
             }
-            ("tools/list", _) => answers::list(mode, &message),
-            ("tools/call", _) => answers::call(&message, &cancelled),
-            _ => refuse(&message, -32601, "method not found"),
+            ("tools/list", _) => responses::list(mode, &message),
+            ("tools/call", _) => responses::call(&message, &cancelled),
+            _ => reject(&message, -32601, "method not found"),
         }
     }
 }
 
-fn make_noise() {
+fn write_stray_output() {
     println!("Welcome to the noisy server!");
     for line in 0..2000 {
         println!("[info] {line} things happened");
@@ -110,7 +125,7 @@ fn reply(request: &Value, result: Value) {
     write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
-fn refuse(request: &Value, code: i32, message: &str) {
+fn reject(request: &Value, code: i32, message: &str) {
     write(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}));
 }
 

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::server;
 
-/// Behaviour F53: from the file to the call.
+/// Behaviour F53: the servers of a file are started and called.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_becomes_tools() {
+async fn servers_of_a_file_are_started() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.json");
     let server = server("legacy");
@@ -24,9 +24,9 @@ async fn a_file_becomes_tools() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F53: an error of a file names it.
+/// Behaviour F53: an error has the path of the file.
 #[test]
-fn an_error_names_the_file() {
+fn error_has_the_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.json");
     std::fs::write(&path, "{\"mcpServers\": {\n  \"a\": {\"command\": }\n}}").unwrap();

@@ -12,7 +12,7 @@ use haft_core::{
     Tool as _, ToolContext, ToolError, ToolExt as _, ToolSource as _, Toolset, call::FailureKind,
     tool::DynamicTool, tool_fn, toolset::ListContext,
 };
-use haft_mcp::{ConnectionLost, McpSource, ServeError, mcp_tool, serve};
+use haft_mcp::{McpSource, NotConnected, ServeError, mcp_tool, serve};
 use rmcp::{
     RoleClient, ServiceExt as _,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -36,8 +36,8 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds.", |Add { x, y }| async move { x + y })
 }
 
-/// A connection that a user has already, and its server.
-async fn served(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<Result<(), ServeError>>) {
+/// An rmcp connection to a served toolset, and the server task.
+async fn connect(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<Result<(), ServeError>>) {
     let (client, server) = duplex(1 << 16);
     let (reader, writer) = split(server);
     let server = tokio::spawn(serve(tools, reader, writer));
@@ -45,12 +45,12 @@ async fn served(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<R
 }
 
 async fn running() -> RunningService<RoleClient, ()> {
-    served(Toolset::new().with(add())).await.0
+    connect(Toolset::new().with(add())).await.0
 }
 
-/// Behaviour F80.
+/// Behaviour F80: an existing connection is a source.
 #[tokio::test]
-async fn a_running_service_is_a_source() {
+async fn existing_connection_is_a_source() {
     let source = McpSource::from_service(running().await).await.unwrap();
     assert_eq!(source.label(), "mcp:haft");
     let list = source.tools(&ListContext::default()).await.unwrap();
@@ -61,19 +61,19 @@ async fn a_running_service_is_a_source() {
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "mcp:haft is closed"));
 }
 
-/// Whoever waits for the end of a given connection finds it ended.
+/// `close` waits until the external connection is closed.
 #[tokio::test]
-async fn closing_a_running_service_waits_for_its_end() {
-    let (service, server) = served(Toolset::new()).await;
+async fn close_waits_for_the_connection() {
+    let (service, server) = connect(Toolset::new()).await;
     let source = McpSource::from_service(service).await.unwrap();
     timeout(Duration::from_secs(5), source.close()).await.unwrap();
     timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
 }
 
-/// Behaviour F43: a connection that was lost is an error of its own type, at once.
+/// Behaviour F43: after a lost connection, calls fail immediately with a typed error.
 #[tokio::test]
-async fn a_lost_connection_fails_calls_at_once() {
-    let (service, server) = served(Toolset::new().with(add())).await;
+async fn lost_connection_fails_calls_immediately() {
+    let (service, server) = connect(Toolset::new().with(add())).await;
     let source = McpSource::from_service(service).await.unwrap();
     let list = source.tools(&ListContext::default()).await.unwrap();
     server.abort();
@@ -90,19 +90,21 @@ async fn a_lost_connection_fails_calls_at_once() {
     match timeout(Duration::from_secs(1), call).await.unwrap().unwrap_err() {
         ToolError::Failed { message, source: Some(source) } => {
             assert_eq!(message, "mcp:haft is closed");
-            assert_eq!(source.downcast_ref::<ConnectionLost>().unwrap().source_label, "mcp:haft");
+            assert_eq!(source.downcast_ref::<NotConnected>().unwrap().source_label, "mcp:haft");
         }
         other => panic!("{other:?}"),
     }
 }
 
-/// Delivers calls and says that it could not, as a connection over HTTP does when the answer is lost.
-struct Deceptive {
+/// A transport that sends a call and then returns an error.
+///
+/// The HTTP transport of rmcp does the same if the response is lost.
+struct SendThenFail {
     inner: AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>,
     calls: Arc<AtomicU32>,
 }
 
-impl Transport<RoleClient> for Deceptive {
+impl Transport<RoleClient> for SendThenFail {
     type Error = io::Error;
 
     fn send(
@@ -127,25 +129,25 @@ impl Transport<RoleClient> for Deceptive {
     }
 }
 
-/// Behaviour F50: nothing is called twice.
+/// Behaviour F50: a call that may have been received is not repeated.
 #[tokio::test]
-async fn a_call_that_may_have_arrived_is_not_made_again() {
+async fn possibly_received_call_is_not_repeated() {
     let (client, server) = duplex(1 << 16);
     let (reader, writer) = split(server);
     tokio::spawn(serve(Toolset::new().with(add()), reader, writer));
     let (reader, writer) = split(client);
     let calls = Arc::new(AtomicU32::new(0));
     let inner = AsyncRwTransport::new_client(reader, writer);
-    let service = ().serve(Deceptive { inner, calls: Arc::clone(&calls) }).await.unwrap();
+    let service = ().serve(SendThenFail { inner, calls: Arc::clone(&calls) }).await.unwrap();
     let tools = Toolset::new().with_source(McpSource::from_service(service).await.unwrap());
     let failure = tools.call("add", json!({"x": 1, "y": 2})).await.into_output().unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unconfirmed);
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour F80.
+/// Behaviour F80: one tool on an existing connection.
 #[tokio::test]
-async fn one_tool_of_a_connection() {
+async fn mcp_tool_calls_one_tool_of_a_connection() {
     let service = running().await;
     let listed = service.peer().list_tools(None).await.unwrap();
     let add = mcp_tool(service.peer(), &listed.tools[0]).unwrap();

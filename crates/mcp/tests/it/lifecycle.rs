@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     child::{self, launcher},
-    processes::Watched,
+    processes::ServerProcesses,
     server, unique_marker,
 };
 
@@ -21,9 +21,9 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// Behaviour F50, Behaviour P1.
+/// Behaviour F50 and P1: the call is `Unconfirmed` and not repeated. The server is restarted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_dies_during_a_call_is_started_again() {
+async fn crash_during_a_call_restarts_the_server() {
     let (_folder, file) = file_with_calls().await;
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
     let before = source.tools(&ListContext::default()).await.unwrap();
@@ -34,22 +34,22 @@ async fn a_server_that_dies_during_a_call_is_started_again() {
     assert_eq!(failure.kind, FailureKind::Unconfirmed);
     assert_eq!(
         failure.message,
-        "unconfirmed, it may or may not have happened: mcp:mortal was lost during the call"
+        "unconfirmed, it may or may not have happened: the connection to mcp:mortal was lost"
     );
 
     let again = tools.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(again.model_text(), "42");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "called\n", "nothing is called twice");
-    // The list is what it was, so that it is the same snapshot.
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "called\n", "the call is not repeated");
+    // The tool list did not change, so its snapshot is the same.
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
-/// Behaviour F50: not one but all open calls fail at once.
+/// Behaviour F50: all open calls fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_fails_every_open_call() {
+async fn crash_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
     let tools = Toolset::new().with_source(source);
-    // The server takes one call after the other: the first is deadly, the others are never read.
+    // The server handles calls one by one. The first crashes it, so it never reads the others.
     let calls = (0..3).map(|_| tools.call("die", json!({"pause": 200})));
     let outcomes = timeout(Duration::from_secs(10), futures::future::join_all(calls)).await.unwrap();
     for outcome in outcomes {
@@ -57,51 +57,54 @@ async fn a_death_fails_every_open_call() {
     }
 }
 
-/// Behaviour P2.
+/// Behaviour P2: the handshake has a deadline.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_the_handshake_fails_by_its_deadline() {
-    let mute = server("mute").with_handshake_timeout(Duration::from_millis(300));
+async fn handshake_without_a_response_times_out() {
+    let mute = server("no_response").with_handshake_timeout(Duration::from_millis(300));
     let error = McpSource::connect("mute", mute).await.unwrap_err();
-    assert_eq!(error.to_string(), "tool source mcp:mute: it did not answer the handshake within 300ms");
+    assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
 }
 
-/// Behaviour P2: others are usable meanwhile.
+/// Behaviour P2: other servers are usable while a server starts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_starts_is_waited_for_by_nobody() {
-    let mute = McpSource::start("mute", server("mute"));
+async fn starting_server_does_not_delay_others() {
+    let mute = McpSource::start("mute", server("no_response"));
     let other = McpSource::connect("other", server("legacy")).await.unwrap();
     let tools = Toolset::new().with_source(mute).with_source(other);
     let list = timeout(Duration::from_millis(500), tools.list(&ListContext::default())).await.unwrap();
     assert!(list.get("add").is_some());
     let reasons: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
-    assert_eq!(reasons, ["tool source mcp:mute has no tools: it is still starting"]);
+    assert_eq!(reasons, ["tool source mcp:mute has no tools: the server is still starting"]);
 }
 
-/// Behaviour F49: the reason is reported.
+/// Behaviour F49: the error names the missing program.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_is_not_there_is_an_error_that_says_so() {
+async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
-    let expected = "tool source mcp:typo: it cannot be started: no executable \"no-such-server\" in PATH";
+    let expected = "tool source mcp:typo: cannot start the server: no executable \"no-such-server\" in PATH";
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a server that fails is tried again, and others do not wait for it.
+/// Behaviour F49: a failed start is retried in the background. Other servers are usable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_up_later_is_there_later() {
+async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
-    let licence = folder.path().join("licence");
+    let flag = folder.path().join("flag");
     let StdioServer { command, args, .. } = server("legacy");
-    let script = format!("test -e {} && exec {command} {}", licence.display(), args.join(" "));
+    let script = format!("test -e {} && exec {command} {}", flag.display(), args.join(" "));
     let late = McpSource::start("late", StdioServer::new("sh").with_args(["-c", &script]));
     let reason = late.ready().await.unwrap_err().reason;
-    assert_eq!(reason, "it ended (exit status: 1)");
+    assert_eq!(reason, "the server exited during the handshake (exit status: 1)");
     let other = McpSource::connect("other", server("growing")).await.unwrap();
     let tools = Toolset::new().with_source(late).with_source(other);
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("change").is_some() && list.get("add").is_none());
     let reasons: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
-    assert_eq!(reasons, ["tool source mcp:late has no tools: it ended (exit status: 1)"]);
-    std::fs::write(&licence, "").unwrap();
+    assert_eq!(
+        reasons,
+        ["tool source mcp:late has no tools: the server exited during the handshake (exit status: 1)"]
+    );
+    std::fs::write(&flag, "").unwrap();
     let up = async {
         while tools.get("add").await.is_none() {
             sleep(Duration::from_millis(5)).await;
@@ -111,47 +114,47 @@ async fn a_server_that_comes_up_later_is_there_later() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F49: so is what the server had to say.
+/// Behaviour F49: the error has the exit status and the last lines of standard error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_ends_at_once_is_quoted() {
+async fn exit_during_the_handshake_is_reported_with_stderr() {
     let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
     let error = McpSource::connect("broken", server).await.unwrap_err();
-    assert_eq!(error.reason, "it ended (exit status: 3); it last wrote:\nno licence");
+    assert_eq!(error.reason, "the server exited during the handshake (exit status: 3); stderr:\nno licence");
 }
 
-/// Behaviour F51, Behaviour P3.
+/// Behaviour F51 and P3: dropping the source terminates the server and its descendants.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_source_leaves_no_process() {
     let marker = unique_marker();
     let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
-    let mut processes = Watched::new(&marker);
-    assert!(processes.alive() > 3, "a shell, a server, what it started, and what ends them all");
+    let mut processes = ServerProcesses::new(&marker);
+    assert!(processes.count() > 3, "a watchdog, a shell, a server and a background process");
     drop(source);
-    assert_eq!(processes.left_after_five_seconds().await, 0);
+    assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: whoever waits for the end finds nothing left.
+/// Behaviour F51: `close` returns after all processes have exited.
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_the_source_waits_for_the_end() {
+async fn close_waits_for_all_processes() {
     let marker = unique_marker();
     let source = McpSource::connect("launched", launcher(&marker)).await.unwrap();
-    let mut processes = Watched::new(&marker);
-    assert!(processes.alive() > 3);
+    let mut processes = ServerProcesses::new(&marker);
+    assert!(processes.count() > 3);
     source.close().await;
-    assert_eq!(processes.alive(), 0);
+    assert_eq!(processes.count(), 0);
 }
 
-/// Behaviour P3.
+/// Behaviour P3: cancelling `connect` terminates the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_connect_future_leaves_no_process() {
     let marker = unique_marker();
     let program = std::env::current_exe().unwrap();
-    let script = format!("{} {} {marker}; : ", program.display(), child::arguments("mute").join(" "));
+    let script = format!("{} {} {marker}; : ", program.display(), child::arguments("no_response").join(" "));
     let server = StdioServer::new("sh").with_args(["-c", &script]).with_env("PATH", "/usr/bin:/bin");
     let connecting = McpSource::connect("mute", server);
-    let mut processes = Watched::new(&marker);
+    let mut processes = ServerProcesses::new(&marker);
     let started = async {
-        while processes.alive() < 3 {
+        while processes.count() < 3 {
             sleep(Duration::from_millis(5)).await;
         }
     };
@@ -159,12 +162,12 @@ async fn dropping_the_connect_future_leaves_no_process() {
         outcome = connecting => panic!("{outcome:?}"),
         () = started => {}
     }
-    assert_eq!(processes.left_after_five_seconds().await, 0);
+    assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: a panic, and the end of the process in any way.
+/// Behaviour F51: the server ends with its owner, also after `SIGKILL`, `exit` and a panic.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_the_owner_leaves_no_process() {
+async fn end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {
         let marker = unique_marker();
         let mut owner = Command::new(std::env::current_exe().unwrap())
@@ -175,20 +178,20 @@ async fn the_end_of_the_owner_leaves_no_process() {
             .unwrap();
         let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("owner is ready")), "{how}");
-        let mut processes = Watched::new(&marker);
-        assert!(processes.alive() > 3 || how != "waits");
+        let mut processes = ServerProcesses::new(&marker);
+        assert!(processes.count() > 3 || how != "waits");
         if how == "waits" {
             owner.kill().unwrap();
         }
         owner.wait().unwrap();
-        assert_eq!(processes.left_after_five_seconds().await, 0, "{how}");
+        assert_eq!(processes.remaining().await, 0, "{how}");
     });
     futures::future::join_all(ends).await;
 }
 
-/// The source owns the connection; its tools fail with a typed error.
+/// Tools may outlive their source. Their calls fail with a typed error.
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_outlive_their_source_as_errors() {
+async fn calls_fail_after_the_source_is_dropped() {
     let source = McpSource::connect("short", server("legacy")).await.unwrap();
     let list = source.tools(&ListContext::default()).await.unwrap();
     drop(source);

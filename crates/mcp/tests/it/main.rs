@@ -1,10 +1,10 @@
-//! haft-mcp against real child processes, which can do what real servers do wrong.
+//! haft-mcp with real child processes, which reproduce the faults of real servers.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test may fail, and a server may write"
+    reason = "tests may panic, and the child servers write to standard output"
 )]
 
 mod child;
@@ -19,13 +19,13 @@ use std::{env, sync::atomic::AtomicU32, sync::atomic::Ordering};
 
 use haft_mcp::StdioServer;
 
-/// A server of this binary that behaves as `mode` says; see [`child`].
+/// This binary as a server. See [`child`] for the modes.
 fn server(mode: &str) -> StdioServer {
     let program = env::current_exe().unwrap();
     StdioServer::new(program.to_str().unwrap()).with_args(child::arguments(mode))
 }
 
-/// A word that is in the command line of no other process.
+/// A unique argument that identifies the processes of a test.
 fn unique_marker() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("haft-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

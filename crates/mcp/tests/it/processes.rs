@@ -2,23 +2,25 @@ use std::{collections::HashSet, fs, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// The processes of a server: those that have a word in their command line, and all in the same groups. Only a group
-/// has those that the word does not show, such as what ends the group with its owner.
-pub(crate) struct Watched {
+/// Finds the processes of a server in `/proc`.
+///
+/// These are the processes with a marker in their command line, and all processes in the same
+/// groups. The watchdog of a group has no marker.
+pub(crate) struct ServerProcesses {
     marker: String,
     groups: HashSet<String>,
 }
 
-impl Watched {
+impl ServerProcesses {
     pub(crate) fn new(marker: &str) -> Self {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// How many live. The groups that are seen now are remembered.
-    pub(crate) fn alive(&mut self) -> usize {
+    /// Counts the running processes. The groups are remembered for later calls.
+    pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
-        let living: Vec<_> = ids
+        let running: Vec<_> = ids
             .filter_map(|id| {
                 let id = id.to_str()?.to_owned();
                 let (group, state) = group_and_state(&id)?;
@@ -29,19 +31,19 @@ impl Watched {
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&line).contains(&self.marker)
         };
-        let marked: HashSet<_> = living.iter().filter(|(id, _)| marked(id)).cloned().collect();
-        // A program that owns a server is marked too, and in the group of this one.
+        let marked: HashSet<_> = running.iter().filter(|(id, _)| marked(id)).cloned().collect();
+        // The owner of a server has the marker too, but is in the group of this process.
         self.groups.extend(marked.iter().map(|(_, group)| group.clone()).filter(|group| *group != own));
-        living.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
+        running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }
 
-    /// Waits until they are gone; says how many are left after five seconds.
-    pub(crate) async fn left_after_five_seconds(&mut self) -> usize {
+    /// Waits up to five seconds for all processes to exit. Returns the number still running.
+    pub(crate) async fn remaining(&mut self) -> usize {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            match self.alive() {
+            match self.count() {
                 0 => return 0,
-                left if Instant::now() > deadline => return left,
+                remaining if Instant::now() > deadline => return remaining,
                 _ => sleep(Duration::from_millis(20)).await,
             }
         }
@@ -50,7 +52,7 @@ impl Watched {
 
 fn group_and_state(id: &str) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name before it may hold anything.
+    // The process name in parentheses may contain spaces.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?.to_owned();
     Some((fields.nth(1)?.to_owned(), state))

@@ -19,7 +19,7 @@ struct Add {
 #[derive(serde::Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// What the child process serves.
+/// Runs in the child process: serves two tools.
 pub(crate) fn child() {
     let tools = Toolset::new()
         .with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
@@ -32,9 +32,9 @@ pub(crate) fn child() {
     runtime.block_on(serve_stdio(tools)).unwrap();
 }
 
-/// Behaviour F56 (stdio), F41: our server and our client, in separate processes.
+/// Behaviour F56 (stdio), F41: our client calls our server in another process.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_toolset_is_a_server() {
+async fn toolset_is_served_to_a_source() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();
     let tools = Toolset::new().with_source(source);
     let list = tools.list(&ListContext::default()).await;

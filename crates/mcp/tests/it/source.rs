@@ -21,22 +21,27 @@ async fn tools_of(mode: &str) -> Toolset {
     Toolset::new().with_source(McpSource::connect("faulty", server(mode)).await.unwrap())
 }
 
-/// Behaviour F41 (stdio): a server of either era is recognised by itself, also one that is slow to start,
-/// one that ends or says nothing when it is asked in the words of the other, and one that answers with an older
-/// version.
+/// Behaviour F41 (stdio): the protocol revision is detected.
+///
+/// - `legacy`: only `initialize`; rejects `server/discover`
+/// - `modern`: only revision 2026-07-28; rejects `initialize`
+/// - `slow_modern`: as `modern`, but the first response comes after the probe timeout
+/// - `exits_on_discover`: exits on `server/discover`
+/// - `ignores_discover`: never responds to `server/discover`
+/// - `discover_2025`: responds to `server/discover` with revision 2025-11-25
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_tool_of_either_era() {
-    let eras =
-        ["legacy", "modern", "slow_modern", "ends_when_probed", "ignores_probe", "dated"].map(async |era| {
-            let sum = tools_of(era).await.call("add", json!({"x": 17, "y": 25})).await;
-            assert_eq!(sum.to_json()["result"], json!("42"), "{era}");
+async fn protocol_revision_is_detected() {
+    let modes = ["legacy", "modern", "slow_modern", "exits_on_discover", "ignores_discover", "discover_2025"]
+        .map(async |mode| {
+            let sum = tools_of(mode).await.call("add", json!({"x": 17, "y": 25})).await;
+            assert_eq!(sum.to_json()["result"], json!("42"), "{mode}");
         });
-    join_all(eras).await;
+    join_all(modes).await;
 }
 
-/// Behaviour F43.
+/// Behaviour F43: results with `isError` and JSON-RPC errors fail the call.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_calls_an_error_is_a_failed_call() {
+async fn server_errors_fail_the_call() {
     let tools = tools_of("legacy").await;
     let failure = tools.call("error", json!({})).await.into_output().unwrap_err();
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "no such file"));
@@ -46,11 +51,11 @@ async fn what_the_server_calls_an_error_is_a_failed_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour F45, F81, F46.
+/// Behaviour F45, F81 and F46: an invalid tool is quarantined, and the others are listed.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_tool_costs_itself() {
+async fn invalid_tools_are_quarantined() {
     let list = tools_of("bad_tools").await.list(&ListContext::default()).await;
-    let shown: Vec<_> =
+    let definitions: Vec<_> =
         list.tools().iter().map(|tool| serde_json::to_value(tool.definition()).unwrap()).collect();
     expect![[r#"
         [
@@ -80,132 +85,132 @@ async fn one_bad_tool_costs_itself() {
             }
           }
         ]"#]]
-    .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    .assert_eq(&serde_json::to_string_pretty(&definitions).unwrap());
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
-    // What the schema engine says of a schema is the engine's.
-    let ours: Vec<_> = diagnostics.iter().filter_map(|line| line.split(": invalid schema").next()).collect();
+    // The messages after "invalid schema" are from `haft-schema` and are tested there.
+    let prefixes: Vec<_> =
+        diagnostics.iter().filter_map(|line| line.split(": invalid schema").next()).collect();
     expect![[r#"
-        tool "null_schema" of mcp:faulty is quarantined: its inputSchema is no schema but null
-        tool "bad_type" of mcp:faulty is quarantined: its inputSchema
-        tool "remote" of mcp:faulty is quarantined: its inputSchema
-        tool "number 5" of mcp:faulty is quarantined: it has no name"#]]
-    .assert_eq(&ours.join("\n"));
+        tool "null_schema" of mcp:faulty is quarantined: `inputSchema` must be an object, not null
+        tool "bad_type" of mcp:faulty is quarantined: `inputSchema`
+        tool "remote" of mcp:faulty is quarantined: `inputSchema`
+        tool "number 5" of mcp:faulty is quarantined: no `name`"#]]
+    .assert_eq(&prefixes.join("\n"));
 }
 
-/// Behaviour F47.
+/// Behaviour F47: all pages are fetched, except after a repeated cursor or 100 pages.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_is_read_to_its_end_and_no_further() {
+async fn pagination_ends() {
     let names = tools_of("empty_cursor").await.names().await;
     assert_eq!(names, ["first", "second"]);
     for (mode, reason) in [
-        ("circular", "its list of tools comes back to the page \"again\""),
-        ("endless", "its list of tools has more than 100 pages"),
+        ("circular", "invalid tool list: the cursor \"again\" is repeated"),
+        ("endless", "the tool list has more than 100 pages"),
     ] {
         assert_eq!(McpSource::connect("faulty", server(mode)).await.unwrap_err().reason, reason);
     }
 }
 
-async fn listed(tools: &ToolList) -> u32 {
+/// The number of `tools/list` requests that the server has received.
+async fn list_requests(tools: &ToolList) -> u32 {
     tools.get("listed").unwrap().invoke(json!({})).await.model_text().parse().unwrap()
 }
 
-/// Waits until the server was asked for its list so often.
-async fn listed_times(tools: &ToolList, times: u32) {
-    let asked = async {
-        while listed(tools).await < times {
+/// Waits until the server has received this many `tools/list` requests.
+async fn wait_for_list_requests(tools: &ToolList, count: u32) {
+    let reached = async {
+        while list_requests(tools).await < count {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(10), asked).await.unwrap();
+    timeout(Duration::from_secs(10), reached).await.unwrap();
 }
 
-async fn offered(source: &McpSource, tool: &str) {
-    let changed = async {
+/// Waits until the source lists a tool.
+async fn wait_for_tool(source: &McpSource, tool: &str) {
+    let listed = async {
         while source.tools(&ListContext::default()).await.unwrap().get(tool).is_none() {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(10), changed).await.unwrap();
+    timeout(Duration::from_secs(10), listed).await.unwrap();
 }
 
-/// Behaviour F48: a list that did not change is the same snapshot, and one that cannot be read leaves the old one.
+/// Behaviour F48: an unchanged list keeps its snapshot, and so does a failed refresh.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notice_of_nothing_new_changes_nothing() {
-    for mode in ["legacy", "refuses_again"] {
+async fn notification_without_a_change_keeps_the_snapshot() {
+    for mode in ["legacy", "rejects_refresh"] {
         let source = McpSource::connect("faulty", server(mode)).await.unwrap();
         let before = source.tools(&ListContext::default()).await.unwrap();
-        for times in 2..=3 {
+        for count in 2..=3 {
             before.get("change").unwrap().invoke(json!({})).await;
-            listed_times(&before, times).await;
+            wait_for_list_requests(&before, count).await;
         }
         assert_eq!(source.tools(&ListContext::default()).await.unwrap().id(), before.id(), "{mode}");
     }
 }
 
-/// Behaviour F48: one that did is another, with the new tool.
+/// Behaviour F48: a changed list is a new snapshot.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notice_brings_the_new_tools() {
+async fn notification_updates_the_tool_list() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
     let before = source.tools(&ListContext::default()).await.unwrap();
     assert_eq!(before.names().collect::<Vec<_>>(), ["change", "listed"]);
     assert!(before.get("change").unwrap().invoke(json!({})).await.is_success());
-    offered(&source, "new_0").await;
+    wait_for_tool(&source, "new_0").await;
 }
 
-/// Behaviour F48: a flood of notices is a few questions. The server reads them after the flood, so that these are
-/// all that there are.
+/// Behaviour F48: 1,000 notifications cause at most ten list requests per second.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_notices_is_coalesced() {
+async fn flood_of_notifications_is_coalesced() {
     let source = McpSource::connect("faulty", server("legacy")).await.unwrap();
     let tools = source.tools(&ListContext::default()).await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(tools.get("flood").unwrap().invoke(json!({})).await.model_text(), "flooded");
-    listed_times(&tools, 2).await;
-    let listed = listed(&tools).await;
-    assert!(u128::from(listed) <= 3 + begun.elapsed().as_millis() / 100, "{listed}");
+    wait_for_list_requests(&tools, 2).await;
+    let count = list_requests(&tools).await;
+    assert!(u128::from(count) <= 3 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a notice during a refresh causes another, and a server that says so with every list is not asked
-/// at full speed.
+/// Behaviour F48: a notification during a refresh causes another one, at most ten times per second.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notice_during_a_refresh_causes_another() {
-    let begun = Instant::now();
-    let source = McpSource::connect("faulty", server("restless")).await.unwrap();
+async fn notification_during_a_refresh_causes_another_refresh() {
+    let started = Instant::now();
+    let source = McpSource::connect("faulty", server("always_changing")).await.unwrap();
     for tool in ["new_0", "new_1", "new_2", "new_3"] {
-        offered(&source, tool).await;
+        wait_for_tool(&source, tool).await;
     }
-    let listed = listed(&source.tools(&ListContext::default()).await.unwrap()).await;
-    assert!(u128::from(listed) <= 2 + begun.elapsed().as_millis() / 100, "{listed}");
+    let count = list_requests(&source.tools(&ListContext::default()).await.unwrap()).await;
+    assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a server of the newer era that does not take the subscription at first is asked again, and what
-/// changed until it did is read.
+/// Behaviour F48: a rejected subscription is retried. The list is fetched once it is active.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_before_a_subscription_is_seen() {
-    let source = McpSource::connect("faulty", server("listening")).await.unwrap();
-    offered(&source, "new_0").await;
+async fn change_before_the_subscription_is_detected() {
+    let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
+    wait_for_tool(&source, "new_0").await;
 }
 
-/// Every limit of a server can be set.
+/// The limits of [`StdioServer`](haft_mcp::StdioServer) are applied.
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_can_be_set() {
+async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
     let pages = reason(server("endless").with_list_pages(2)).await;
-    assert_eq!(pages, "its list of tools has more than 2 pages");
-    let slow = reason(server("mute_list").with_list_timeout(Duration::from_millis(100))).await;
-    assert_eq!(slow, "it did not list its tools within 100ms");
-    // Far less time than the probe has by default.
-    let hasty = server("ignores_probe").with_handshake_timeout(Duration::from_millis(2900));
+    assert_eq!(pages, "the tool list has more than 2 pages");
+    let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
+    assert_eq!(slow, "the server did not list its tools within 100ms");
+    // The default probe timeout alone is 3 s.
+    let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
     let narrow = hasty.with_line_bytes(4000);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
     let long = json!({"content": [{"type": "text", "text": "x".repeat(4000)}]});
     let failure = tools.call("echo", long).await.into_output().unwrap_err();
-    assert!(failure.message.ends_with("at most 4000 are read (code -32700)"), "{}", failure.message);
+    assert!(failure.message.ends_with("exceed the limit of 4000 (code -32700)"), "{}", failure.message);
 }
 
-/// Behaviour F52.
+/// Behaviour F52: a child gets only the configured environment variables.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_sees_the_environment_that_it_is_given() {
+async fn child_gets_only_the_configured_environment() {
     let path = std::env::var("PATH").expect("the parent has an environment");
     let server = server("legacy").with_env("GREETING", "hello").with_inherited(["PATH", "HAFT_NOT_SET"]);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
@@ -213,27 +218,27 @@ async fn a_child_sees_the_environment_that_it_is_given() {
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
 }
 
-/// Behaviour P4.
+/// Behaviour P4: 2,001 stray lines on standard output, and 2 MiB on standard error.
 #[tokio::test(flavor = "multi_thread")]
-async fn noise_is_survived() {
+async fn stray_output_does_not_break_the_connection() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(sum.model_text(), "42");
 }
 
-/// Behaviour P5.
+/// Behaviour P5: the connection stays usable.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_cannot_be_read_fails_its_call() {
+async fn invalid_response_fails_only_its_call() {
     let tools = tools_of("legacy").await;
     for (how, reason) in [
-        ("too_long", "it is 20971"),
-        ("not_text", "it is not UTF-8"),
+        ("too_long", " bytes exceed the limit of "),
+        ("not_text", "not UTF-8"),
         ("cut", "EOF while parsing"),
         ("deep", "recursion limit exceeded"),
     ] {
         let failure = timeout(Duration::from_secs(10), tools.call(how, json!({}))).await.unwrap();
         let failure = failure.into_output().unwrap_err();
         assert_eq!(failure.kind, FailureKind::Failed);
-        assert!(failure.message.contains("the answer cannot be read"), "{}", failure.message);
+        assert!(failure.message.contains("invalid response"), "{}", failure.message);
         assert!(failure.message.contains(reason), "{}", failure.message);
         assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3", "{how}");
     }
@@ -241,9 +246,9 @@ async fn an_answer_that_cannot_be_read_fails_its_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P5: a wrong id, and a silent server.
+/// Behaviour P5: a response with a wrong id is ignored, so the idle timeout applies.
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_has_a_deadline() {
+async fn missing_response_hits_the_idle_timeout() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(200));
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
     let failure = tools.call("wrong_id", json!({})).await.into_output().unwrap_err();
@@ -251,50 +256,52 @@ async fn silence_has_a_deadline() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P7.
+/// Behaviour P7: a timed-out call is cancelled at the server, and its late response is ignored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_given_up_is_cancelled() {
+async fn timed_out_call_is_cancelled_at_the_server() {
     let tools = tools_of("legacy").await;
     let wait = tools.get("wait").await.unwrap();
     let deadline = ToolContext::default().with_deadline(Instant::now() + Duration::from_millis(50));
     let result = wait.invoke_with(json!({"pause": 300}), &deadline).await.into_result();
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // The server reads the notice after its late answer, which nobody minds.
-    let heard = async {
+    // The server reads the cancellation after it has sent its late response.
+    let cancelled = async {
         while tools.call("cancelled", json!({})).await.model_text() != "1" {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(5), heard).await.unwrap();
+    timeout(Duration::from_secs(5), cancelled).await.unwrap();
 }
 
+/// Collects progress reports.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<Progress>>>);
+struct Reports(Arc<Mutex<Vec<Progress>>>);
 
-impl ProgressSink for Seen {
+impl ProgressSink for Reports {
     fn report(&self, call_id: &str, progress: Progress) {
         assert_eq!(call_id, "call_1");
         self.0.lock().unwrap().push(progress);
     }
 }
 
-/// Behaviour F41, progress: it is reported in order, and keeps a call alive.
+/// Behaviour F41: progress is reported in order and resets the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_is_reported() {
+async fn progress_is_reported_and_resets_the_idle_timeout() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(800));
     let tools = Toolset::new().with_source(McpSource::connect("faulty", server).await.unwrap());
-    let seen = Seen::default();
-    let run = RunContext { progress: Some(Arc::new(seen.clone())), ..RunContext::default() };
+    let reports = Reports::default();
+    let run = RunContext { progress: Some(Arc::new(reports.clone())), ..RunContext::default() };
     let cx = ToolContext::new(Arc::new(run), "call_1");
     let done = tools.call_with("progress", json!({"pause": 400}), &cx).await;
     assert_eq!(done.model_text(), "done");
-    let steps: Vec<_> = seen.0.lock().unwrap().iter().map(|report| (report.progress, report.total)).collect();
+    let steps: Vec<_> =
+        reports.0.lock().unwrap().iter().map(|report| (report.progress, report.total)).collect();
     assert_eq!(steps, [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))]);
 }
 
-/// Behaviour F42 over a real connection: structured null is not nothing.
+/// Behaviour F42: structured content is unchanged over a real connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn structured_content_arrives_exactly() {
+async fn structured_content_is_unchanged() {
     let tools = tools_of("legacy").await;
     let echo = async |result: Value| tools.call("echo", result).await.into_output().unwrap();
     assert_eq!(echo(json!({"content": [], "structuredContent": null})).await.structured, Some(Value::Null));

@@ -39,53 +39,55 @@ async fn events(model: &impl ChatModel) -> Vec<Result<ChatEvent, ModelError>> {
 }
 
 #[tokio::test]
-async fn another_model_replies_where_the_first_fails_whole_and_streamed() {
+async fn second_model_replies_after_an_error_whole_and_streamed() {
     let first = named("first").fail(down()).fail(down()).text("I am back.");
     let second = named("second").text("Hello.").chunks(["Hel", "lo."]);
     let model = first.clone().with_fallback(second.clone());
     let reply = model.chat(&request()).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.model.as_deref()), ("Hello.", Some("second")));
-    let told: Vec<_> = events(&model).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(told[..2], [delta("Hel"), delta("lo.")]);
-    assert!(matches!(&told[2..], [ChatEvent::Finished(reply)] if reply.model.as_deref() == Some("second")));
-    // Each request begins with the first.
+    let events: Vec<_> = events(&model).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(events[..2], [delta("Hel"), delta("lo.")]);
+    assert!(matches!(&events[2..], [ChatEvent::Finished(reply)] if reply.model.as_deref() == Some("second")));
+    // Each request starts with the first model.
     let reply = model.chat(&request()).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.model.as_deref()), ("I am back.", Some("first")));
     assert_eq!((first.requests().len(), second.requests().len()), (3, 2));
 }
 
 #[tokio::test]
-async fn the_name_that_a_provider_gives_is_kept() {
+async fn model_name_of_the_provider_is_kept() {
     let reply = ChatResponse { model: Some("second-2026-11".to_owned()), ..ChatResponse::new("Hello.") };
     let model = named("first").fail(down()).with_fallback(named("second").reply(reply));
     assert_eq!(model.chat(&request()).await.unwrap().model.as_deref(), Some("second-2026-11"));
 }
 
 #[tokio::test]
-async fn a_watcher_is_told_nothing_twice() {
+async fn stream_does_not_fall_back_after_its_first_event() {
     let first = named("first").events([Ok(delta("Hel")), Err(cut("Hel"))]);
     let second = named("second");
     let model = first.with_fallback(second.clone());
-    let told = events(&model).await;
-    assert!(matches!(&told[..], [Ok(text), Err(ModelError::Truncated { partial, .. })]
+    let events = events(&model).await;
+    assert!(matches!(&events[..], [Ok(text), Err(ModelError::Truncated { partial, .. })]
         if *text == delta("Hel") && partial.text() == "Hel"));
     assert!(second.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_before_it_says_anything_goes_on_to_the_next() {
+async fn stream_falls_back_before_its_first_event() {
     let first = named("first").events([Err(cut(""))]);
-    let silent = named("silent").events([]);
-    let model = first.with_fallback(silent).with_fallback(named("third").text("Hello."));
-    let told = events(&model).await;
-    assert!(matches!(&told[..], [Ok(_), Ok(ChatEvent::Finished(reply))] if reply.message.text() == "Hello."));
+    let empty = named("empty").events([]);
+    let model = first.with_fallback(empty).with_fallback(named("third").text("Hello."));
+    let events = events(&model).await;
+    assert!(
+        matches!(&events[..], [Ok(_), Ok(ChatEvent::Finished(reply))] if reply.message.text() == "Hello.")
+    );
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_request_is_told_at_once() {
-    let refused = || ModelError::Rejected { status: 400, body: "no such field".to_owned() };
+async fn invalid_request_is_not_retried_elsewhere() {
+    let rejected = || ModelError::Rejected { status: 400, body: "no such field".to_owned() };
     let second = named("second");
-    let model = named("first").fail(refused()).fail(refused()).with_fallback(second.clone());
+    let model = named("first").fail(rejected()).fail(rejected()).with_fallback(second.clone());
     let error = model.chat(&request()).await.unwrap_err();
     assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
     assert!(matches!(events(&model).await[..], [Err(ModelError::Rejected { status: 400, .. })]));
@@ -93,14 +95,14 @@ async fn what_is_wrong_with_the_request_is_told_at_once() {
 }
 
 #[test]
-fn each_kind_of_error_goes_on_or_does_not() {
-    let text = || "…".to_owned();
-    let limited = |permanent| ModelError::RateLimited { message: text(), retry_after: None, permanent };
-    let rejected = |status| ModelError::Rejected { status, body: text() };
-    let unreachable = ModelError::Unreachable { endpoint: text(), reason: text(), source: None };
+fn default_fallback_per_error() {
+    let detail = || "…".to_owned();
+    let limited = |permanent| ModelError::RateLimited { message: detail(), retry_after: None, permanent };
+    let rejected = |status| ModelError::Rejected { status, body: detail() };
+    let unreachable = ModelError::Unreachable { endpoint: detail(), reason: detail(), source: None };
     let late = ModelError::TimedOut { phase: TimeoutPhase::Total, after: Duration::from_secs(1) };
     let errors = [
-        ModelError::Unauthorized(text()),
+        ModelError::Unauthorized(detail()),
         rejected(400),
         rejected(404),
         rejected(422),
@@ -109,14 +111,14 @@ fn each_kind_of_error_goes_on_or_does_not() {
         down(),
         unreachable,
         late,
-        ModelError::ContextTooLong(text()),
+        ModelError::ContextTooLong(detail()),
         cut("Hel"),
         ModelError::EmptyResponse,
-        ModelError::InvalidResponse(text()),
-        ModelError::Unsupported(text()),
+        ModelError::InvalidResponse(detail()),
+        ModelError::Unsupported(detail()),
         ModelError::failed("worker closed"),
     ];
-    let told =
+    let text =
         errors.map(|error| format!("{} {error}\n", if error.may_succeed_elsewhere() { "+" } else { "-" }));
     expect![[r"
         + the model's server refused the key: …
@@ -135,11 +137,11 @@ fn each_kind_of_error_goes_on_or_does_not() {
         + the model cannot do this: …
         + the model failed: worker closed
     "]]
-    .assert_eq(&told.concat());
+    .assert_eq(&text.concat());
 }
 
 #[tokio::test]
-async fn the_program_may_decide_which_errors_go_on() {
+async fn custom_fallback_condition() {
     let long = || ModelError::ContextTooLong("8,192 tokens".to_owned());
     let model = named("small").fail(long()).fail(down()).with_fallback(named("large").text("Hello."));
     let model = model.fallback_on(|error| matches!(error, ModelError::ContextTooLong(_)));
@@ -148,7 +150,7 @@ async fn the_program_may_decide_which_errors_go_on() {
 }
 
 #[tokio::test]
-async fn where_nobody_replies_each_is_named_with_its_reason() {
+async fn all_failures_are_listed_with_their_model() {
     let wait = |seconds| ModelError::RateLimited {
         message: "slow down".to_owned(),
         retry_after: Some(Duration::from_secs(seconds)),
@@ -164,7 +166,7 @@ async fn where_nobody_replies_each_is_named_with_its_reason() {
         no model replied: first: the model's server is limiting requests: slow down; second: the model's server is limiting requests: slow down; third: the model's server refused the key: bad key
     "]]
     .assert_eq(&format!("{error}\n"));
-    // Whoever asks again later may have a reply.
+    // The shortest `retry_after` of the models applies.
     assert!(error.is_transient());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
     let streamed = events(&model).await;
@@ -172,7 +174,7 @@ async fn where_nobody_replies_each_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn it_can_do_what_all_can_do() {
+async fn profile_has_the_common_features() {
     let able = ModelProfile {
         images: true,
         files: true,
@@ -187,19 +189,19 @@ async fn it_can_do_what_all_can_do() {
     };
     let of = |profile| ScriptedModel::new().with_profile(profile);
     let model = of(able).with_fallback(of(small)).with_fallback(named("plain"));
-    let shared = ModelProfile {
+    let common = ModelProfile {
         native_tools: false,
         context_window: Some(8_000),
         ..ModelProfile::new("able or small or plain")
     };
-    assert_eq!(*model.profile(), shared);
+    assert_eq!(*model.profile(), common);
 }
 
 #[tokio::test]
-async fn each_reply_costs_what_its_model_costs() {
+async fn reply_has_the_price_of_its_model() {
     let costs = |name, price: f64| Prices::new().with(name, Price::new(price, price));
     let reply = || ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
-    // The first is priced here, the other two around all of them.
+    // The first model has its own prices, the others those of the whole.
     let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
     let first = named("first").reply(dated.clone()).fail(down()).fail(down()).priced(costs("first", 1.0));
     let model = first
@@ -211,12 +213,12 @@ async fn each_reply_costs_what_its_model_costs() {
         usages.push(model.chat(&request()).await.unwrap().usage);
     }
     assert_eq!([usages[0].cost, usages[1].cost], [Cost::new(1.0), Cost::new(2.0)]);
-    // What has no price is not taken for another model.
+    // A model without a price is not priced as another one.
     assert_eq!((usages[2].cost, usages[2].is_priced()), (Cost::ZERO, false));
 }
 
 #[tokio::test]
-async fn a_request_that_is_dropped_goes_on_to_nobody() {
+async fn dropped_request_does_not_fall_back() {
     let second = named("second").text("Hello.");
     let model = named("first").hang().hang().fail(down()).with_fallback(second.clone());
     assert!(model.chat(&request()).now_or_never().is_none());
@@ -226,10 +228,10 @@ async fn a_request_that_is_dropped_goes_on_to_nobody() {
 }
 
 #[tokio::test]
-async fn it_keeps_the_promises_of_a_model() {
+async fn fallback_model_conforms() {
     let busy = || (0..13).fold(named("busy"), |model, _| model.fail(down()));
     conformance::model(busy().with_fallback(TestModel::new())).deterministic().await.assert();
-    conformance::model(TestModel::new().with_fallback(named("unasked"))).deterministic().await.assert();
+    conformance::model(TestModel::new().with_fallback(named("unused"))).deterministic().await.assert();
     let model = busy().with_fallback(busy());
     conformance::model(model).may_fail().deterministic().await.assert();
 }

@@ -30,10 +30,10 @@ fn request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-/// Says one word for each permit.
+/// Streams one word per permit.
 struct Slow {
     profile: ModelProfile,
-    may: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl ChatModel for Slow {
 
     fn stream<'a>(&'a self, _: &'a ChatRequest) -> stream::BoxStream<'a, Result<ChatEvent, ModelError>> {
         let words = stream::iter(["one", "two"]).then(move |word| async move {
-            self.may.acquire().await.unwrap().forget();
+            self.permits.acquire().await.unwrap().forget();
             Ok(ChatEvent::TextDelta { text: word.to_owned() })
         });
         words.chain(stream::iter([Ok(ChatEvent::Finished(ChatResponse::new("one two").into()))])).boxed()
@@ -56,32 +56,32 @@ impl ChatModel for Slow {
 }
 
 fn slow() -> (Slow, Arc<Semaphore>) {
-    let may = Arc::new(Semaphore::new(0));
-    (Slow { profile: ModelProfile::new("slow"), may: Arc::clone(&may) }, may)
+    let permits = Arc::new(Semaphore::new(0));
+    (Slow { profile: ModelProfile::new("slow"), permits: Arc::clone(&permits) }, permits)
 }
 
 #[tokio::test]
-async fn a_reply_streams_through_the_layers() {
-    let (model, may) = slow();
+async fn reply_streams_through_layers() {
+    let (model, permits) = slow();
     let model = model.layer(ConcurrencyLimitLayer::new(2));
     assert_eq!(model.profile().name, "slow");
     let request = request();
     let mut events = model.stream(&request);
     assert!(events.next().now_or_never().is_none());
-    may.add_permits(1);
+    permits.add_permits(1);
     assert_eq!(events.next().await.unwrap().unwrap(), ChatEvent::TextDelta { text: "one".to_owned() });
-    assert!(events.next().now_or_never().is_none(), "the first word is there before the second is said");
-    may.add_permits(1);
+    assert!(events.next().now_or_never().is_none(), "the first word arrives before the second is sent");
+    permits.add_permits(1);
     let rest: Vec<_> = events.try_collect().await.unwrap();
     assert!(matches!(&*rest, [ChatEvent::TextDelta { .. }, ChatEvent::Finished(_)]), "{rest:?}");
 
-    may.add_permits(2);
+    permits.add_permits(2);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one two");
 }
 
-/// A hook sees requests, replies and every event of them.
+/// Layers see and change requests, replies and single events.
 #[tokio::test]
-async fn a_hook_sees_and_changes_what_goes_by() {
+async fn layers_map_requests_and_observe_events() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let watch = move |events: ChatStream| {
@@ -101,11 +101,11 @@ async fn a_hook_sees_and_changes_what_goes_by() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// Tries again as often as it says, where that may help.
+/// Retries transient errors a number of times.
 #[derive(Clone)]
-struct Again(u32);
+struct RetryTransient(u32);
 
-impl Policy<ChatRequest, ChatStream, BoxError> for Again {
+impl Policy<ChatRequest, ChatStream, BoxError> for RetryTransient {
     type Future = std::future::Ready<()>;
 
     fn retry(
@@ -124,87 +124,90 @@ impl Policy<ChatRequest, ChatStream, BoxError> for Again {
 }
 
 #[tokio::test]
-async fn what_fails_before_the_reply_may_be_tried_again() {
+async fn errors_before_the_reply_can_be_retried() {
     let busy = || ModelError::Server { status: Some(503), body: String::new(), retry_after: None };
-    let model =
-        ScriptedModel::new().fail(busy()).fail(busy()).text("Hello.").layer(RetryLayer::new(Again(2)));
+    let model = ScriptedModel::new()
+        .fail(busy())
+        .fail(busy())
+        .text("Hello.")
+        .layer(RetryLayer::new(RetryTransient(2)));
     assert_eq!(model.chat(&request()).await.unwrap().message.text(), "Hello.");
 
-    let refused = ModelError::Unauthorized("no".to_owned());
-    let model = ScriptedModel::new().fail(refused).layer(RetryLayer::new(Again(2)));
+    let unauthorized = ModelError::Unauthorized("no".to_owned());
+    let model = ScriptedModel::new().fail(unauthorized).layer(RetryLayer::new(RetryTransient(2)));
     let error = model.chat(&request()).await.unwrap_err();
-    assert!(matches!(error, ModelError::Unauthorized(_)), "an error keeps its meaning: {error:?}");
+    assert!(matches!(error, ModelError::Unauthorized(_)), "the error keeps its type: {error:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_one_for_the_beginning() {
-    let (model, may) = slow();
+async fn timeout_applies_to_the_first_event() {
+    let (model, permits) = slow();
     let model = model.layer(TimeoutLayer::new(Duration::from_secs(2)));
     let request = request();
     let error = model.stream(&request).next().await.unwrap().unwrap_err();
     let ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after } = error else { panic!("{error:?}") };
     assert_eq!(after.as_secs(), 2);
 
-    may.add_permits(1);
+    permits.add_permits(1);
     let mut events = model.stream(&request);
     assert!(events.next().await.unwrap().is_ok());
     tokio::time::advance(Duration::from_secs(9)).await;
-    may.add_permits(1);
+    permits.add_permits(1);
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// Dropped, a reply ends, and gives its place to the next.
+/// Dropping a reply releases its permit.
 #[tokio::test]
-async fn a_dropped_reply_is_gone() {
-    let (model, may) = slow();
+async fn dropped_reply_releases_its_permit() {
+    let (model, permits) = slow();
     let layer = GlobalConcurrencyLimitLayer::new(1);
     let model = model.layer(layer);
     let request = request();
     drop(model.stream(&request));
-    let mut waits = model.stream(&request);
-    assert!(waits.next().now_or_never().is_none());
-    drop(waits);
-    may.add_permits(2);
+    let mut queued = model.stream(&request);
+    assert!(queued.next().now_or_never().is_none());
+    drop(queued);
+    permits.add_permits(2);
     assert!(model.chat(&request).await.is_ok());
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A limit of requests a minute, with room for eight who wait.
+/// A limit of requests per minute, with a queue of eight.
 fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
     model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limit_goes_under_a_buffer() {
+async fn rate_limit_works_under_a_buffer() {
     let model =
         limited(ScriptedModel::new().text("one").chunks(["t", "wo"]).text("three").chunks(["fo", "ur"]), 2);
-    let (request, began) = (request(), Instant::now());
+    let (request, started) = (request(), Instant::now());
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one");
     assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
-    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), Duration::ZERO);
     let third = model.chat(&request).await.unwrap().message.text();
-    assert_eq!((third.as_str(), began.elapsed().as_secs()), ("three", 60));
+    assert_eq!((third.as_str(), started.elapsed().as_secs()), ("three", 60));
     assert_eq!(model.stream(&request).try_collect::<Vec<_>>().await.unwrap().len(), 3);
-    assert_eq!(began.elapsed().as_secs(), 60);
+    assert_eq!(started.elapsed().as_secs(), 60);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_no_longer_waits_for_a_turn_takes_none() {
+async fn dropped_queued_requests_use_no_slot() {
     let scripted = ScriptedModel::new().text("one").text("two");
     let model = limited(scripted.clone(), 1);
-    let (request, began) = (request(), Instant::now());
+    let (request, started) = (request(), Instant::now());
     model.chat(&request).await.unwrap();
     for _ in 0..20 {
         assert!(timeout(Duration::from_secs(1), model.chat(&request)).await.is_err());
         assert!(timeout(Duration::from_secs(1), model.stream(&request).next()).await.is_err());
     }
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "two");
-    assert_eq!((scripted.requests().len(), began.elapsed().as_secs()), (2, 60));
+    assert_eq!((scripted.requests().len(), started.elapsed().as_secs()), (2, 60));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_comes_through_a_buffer_as_it_is() {
+async fn error_type_survives_a_buffer() {
     let model = limited(ScriptedModel::new().fail(ModelError::ContextTooLong("no".to_owned())), 1);
     assert!(matches!(model.chat(&request()).await, Err(ModelError::ContextTooLong(_))));
 }

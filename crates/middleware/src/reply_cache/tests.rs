@@ -26,7 +26,7 @@ fn request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-async fn said(model: &impl ChatModel, request: &ChatRequest) -> String {
+async fn reply_text(model: &impl ChatModel, request: &ChatRequest) -> String {
     model.chat(request).await.unwrap().message.text()
 }
 
@@ -35,15 +35,15 @@ async fn events(model: &impl ChatModel, request: &ChatRequest) -> Vec<ChatEvent>
 }
 
 #[tokio::test]
-async fn an_equal_request_is_not_made_again_whole_or_streamed() {
+async fn equal_request_gets_the_cached_reply_whole_or_streamed() {
     let scripted = ScriptedModel::new().text("one").chunks(["t", "wo"]);
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
     let other = ChatRequest::new([Message::user("Hello")]);
-    assert_eq!(said(&model, &request()).await, "one");
+    assert_eq!(reply_text(&model, &request()).await, "one");
     assert_eq!(events(&model, &other).await.len(), 3);
     for _ in 0..2 {
         assert_eq!(
-            (said(&model, &request()).await.as_str(), said(&model, &other).await.as_str()),
+            (reply_text(&model, &request()).await.as_str(), reply_text(&model, &other).await.as_str()),
             ("one", "two")
         );
         let again = events(&model, &other).await;
@@ -54,7 +54,7 @@ async fn an_equal_request_is_not_made_again_whole_or_streamed() {
 }
 
 #[tokio::test]
-async fn calls_are_replayed_with_their_ids() {
+async fn cached_calls_keep_their_ids() {
     let model =
         ScriptedModel::new().calls([("call_7", "add", r#"{"x":1}"#)]).cached(&ReplyCache::new(MINUTE));
     let first = model.chat(&request()).await.unwrap();
@@ -66,21 +66,21 @@ async fn calls_are_replayed_with_their_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_is_kept_for_its_time_to_live() {
+async fn entries_expire_after_the_ttl() {
     let cache = ReplyCache::new(MINUTE);
     let late = ScriptedModel::new().text("one").text("two").text("three");
     let model = late.cached(&cache);
-    assert_eq!(said(&model, &request()).await, "one");
+    assert_eq!(reply_text(&model, &request()).await, "one");
     tokio::time::advance(Duration::from_secs(59)).await;
-    assert_eq!(said(&model, &request()).await, "one");
+    assert_eq!(reply_text(&model, &request()).await, "one");
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(said(&model, &request()).await, "two");
+    assert_eq!(reply_text(&model, &request()).await, "two");
     cache.clear();
-    assert_eq!(said(&model, &request()).await, "three");
+    assert_eq!(reply_text(&model, &request()).await, "three");
 }
 
 #[tokio::test]
-async fn what_is_under_way_is_forgotten_too() {
+async fn clear_affects_replies_in_progress() {
     let cache = ReplyCache::new(MINUTE);
     let model = ScriptedModel::new().chunks(["o", "ne"]).text("two").cached(&cache);
     let request = request();
@@ -88,23 +88,23 @@ async fn what_is_under_way_is_forgotten_too() {
     events.next().await.unwrap().unwrap();
     cache.clear();
     events.try_collect::<Vec<_>>().await.unwrap();
-    assert_eq!(said(&model, &request).await, "two");
+    assert_eq!(reply_text(&model, &request).await, "two");
 }
 
 #[tokio::test]
-async fn only_whole_replies_are_kept() {
+async fn only_complete_replies_are_cached() {
     let stopped = |reason| ChatResponse { finish_reason: reason, ..ChatResponse::new("Hel") };
     let refusal = AssistantMessage { refusal: Some("No.".to_owned()), ..AssistantMessage::default() };
     let text = ChatEvent::TextDelta { text: "Hel".to_owned() };
-    let cut = || ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("Hel".into()) };
+    let truncated = || ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("Hel".into()) };
     let scripted = ScriptedModel::new()
-        .fail(cut())
+        .fail(truncated())
         .reply(stopped(FinishReason::Length))
         .reply(stopped(FinishReason::ContentFilter))
         .reply(stopped(FinishReason::Other("paused".to_owned())))
         .reply(ChatResponse::new(refusal))
         .text(" ")
-        .events([Ok(text.clone()), Err(cut())])
+        .events([Ok(text.clone()), Err(truncated())])
         .events([Ok(text.clone()), Ok(ChatEvent::Finished(stopped(FinishReason::Length).into()))])
         .chunks(["Hel", "lo."])
         .text("Hello.");
@@ -117,10 +117,10 @@ async fn only_whole_replies_are_kept() {
         assert_eq!(*model.stream(&request).next().await.unwrap().as_ref().unwrap(), text);
         assert!(scripted.requests().len() > 6);
     }
-    // Dropped before its end.
+    // Dropped before the end.
     drop(model.stream(&request).next().await);
-    assert_eq!(said(&model, &request).await, "Hello.");
-    assert_eq!(said(&model, &request).await, "Hello.");
+    assert_eq!(reply_text(&model, &request).await, "Hello.");
+    assert_eq!(reply_text(&model, &request).await, "Hello.");
     assert_eq!(scripted.requests().len(), 10);
 }
 
@@ -133,20 +133,20 @@ fn tools(description: &str) -> ToolList {
     )
 }
 
-/// A conversation with a call, by these ids.
+/// A conversation with one call.
 fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
-    let mut asks =
+    let mut reply =
         AssistantMessage { tool_calls: vec![ToolCall::new(id, "add", "{}")], ..AssistantMessage::default() };
-    asks.provider_data.insert("openai", signature);
+    reply.provider_data.insert("openai", signature);
     let result = ToolResult::done(id, "add", ToolOutput::from(output));
-    ChatRequest::new([Message::user("Hi"), Message::assistant(asks), Message::tool(result)])
+    ChatRequest::new([Message::user("Hi"), Message::assistant(reply), Message::tool(result)])
 }
 
-/// Whatever a model is told makes another request.
+/// Requests that differ in any data sent to the model are different.
 #[tokio::test]
-async fn all_that_a_model_sees_counts() {
+async fn key_contains_everything_that_is_sent() {
     let settings = |settings| ChatRequest { settings, ..request() };
-    let capital =
+    let named_format =
         |name| ResponseFormat::JsonSchema { name: ToolName::from_foreign(name), schema: Schema::object() };
     let instructed =
         |text: &str| ChatRequest { instructions: Some(Message::system(text).into()), ..request() };
@@ -164,8 +164,8 @@ async fn all_that_a_model_sees_counts() {
         request().with_tools(tools("Adds numbers.")),
         ChatRequest { tool_choice: ToolChoice::None, ..request().with_tools(tools("Adds.")) },
         ChatRequest { response_format: ResponseFormat::JsonObject, ..request() },
-        ChatRequest { response_format: capital("one"), ..request() },
-        ChatRequest { response_format: capital("two"), ..request() },
+        ChatRequest { response_format: named_format("one"), ..request() },
+        ChatRequest { response_format: named_format("two"), ..request() },
         settings(ChatSettings { seed: Some(1), ..ChatSettings::default() }),
         settings(ChatSettings { seed: Some(2), ..ChatSettings::default() }),
         settings(ChatSettings { max_tokens: Some(1), ..ChatSettings::default() }),
@@ -178,29 +178,29 @@ async fn all_that_a_model_sees_counts() {
     let model = scripted.cached(&ReplyCache::new(MINUTE));
     for _ in 0..2 {
         for (nth, request) in requests.iter().enumerate() {
-            assert_eq!(said(&model, request).await, nth.to_string());
+            assert_eq!(reply_text(&model, request).await, nth.to_string());
         }
     }
 }
 
 #[tokio::test]
-async fn what_a_model_does_not_see_does_not_count() {
+async fn key_ignores_timestamps_and_metadata() {
     let model = ScriptedModel::new().text("one").text("two").cached(&ReplyCache::new(MINUTE));
-    let noted = Message::user("Hi").with_metadata(Map::from_iter([("page".to_owned(), json!(3))]));
-    let noted = ChatRequest::new([noted.at(Timestamp::now())]);
+    let annotated = Message::user("Hi").with_metadata(Map::from_iter([("page".to_owned(), json!(3))]));
+    let annotated = ChatRequest::new([annotated.at(Timestamp::now())]);
     assert_eq!(
-        (said(&model, &request()).await, said(&model, &noted).await),
+        (reply_text(&model, &request()).await, reply_text(&model, &annotated).await),
         ("one".to_owned(), "one".to_owned())
     );
     for _ in 0..2 {
-        // Another list of the same tools, and a result that came at another time.
+        // A new list of the same tools, and a result with another timestamp.
         let later = conversation("call_1", "42", json!("a")).with_tools(tools("Adds."));
-        assert_eq!(said(&model, &later).await, "two");
+        assert_eq!(reply_text(&model, &later).await, "two");
     }
 }
 
 #[tokio::test]
-async fn a_kept_reply_costs_nothing_and_counts_as_a_request() {
+async fn cached_reply_costs_nothing_and_counts_as_a_request() {
     let usage = Usage { cached_input_tokens: 10, reasoning_tokens: 5, ..Usage::of_request(1_000, 100) };
     let scripted = ScriptedModel::new().reply(ChatResponse { usage, ..ChatResponse::new("Hello.") });
     let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
@@ -213,56 +213,56 @@ async fn a_kept_reply_costs_nothing_and_counts_as_a_request() {
 }
 
 #[tokio::test]
-async fn models_have_replies_of_their_own() {
+async fn each_model_has_its_own_replies() {
     let cache = ReplyCache::new(MINUTE);
     let one = ScriptedModel::new().text("one").cached(&cache);
     let two = ScriptedModel::new().text("two").cached(&cache);
     for _ in 0..2 {
         assert_eq!(
-            (said(&one, &request()).await, said(&two, &request()).await),
+            (reply_text(&one, &request()).await, reply_text(&two, &request()).await),
             ("one".to_owned(), "two".to_owned())
         );
-        // A clone is the same model.
-        assert_eq!(said(&one.clone(), &request()).await, "one");
+        // Clones of a model share entries.
+        assert_eq!(reply_text(&one.clone(), &request()).await, "one");
     }
 }
 
-/// What is under way is nobody else's to wait for.
+/// A request never waits for another one in progress.
 #[tokio::test]
-async fn of_equal_requests_at_the_same_time_each_is_made() {
+async fn concurrent_equal_requests_are_not_coalesced() {
     let scripted = ScriptedModel::new().hang().text("one").text("two");
     let model = scripted.clone().cached(&ReplyCache::new(MINUTE));
     let (request, other) = (request(), ChatRequest::new([Message::user("Hello")]));
     let mut hangs = model.chat(&request);
     assert!(hangs.as_mut().now_or_never().is_none());
-    assert_eq!(said(&model, &request).await, "one");
+    assert_eq!(reply_text(&model, &request).await, "one");
     drop(hangs);
-    let both = join!(said(&model, &request), said(&model, &other));
+    let both = join!(reply_text(&model, &request), reply_text(&model, &other));
     assert_eq!(both, ("one".to_owned(), "two".to_owned()));
 }
 
 #[tokio::test]
-async fn what_was_not_asked_for_longest_is_forgotten_first() {
-    let ask = |text: &str| ChatRequest::new([Message::user(text)]);
+async fn least_recently_used_reply_is_evicted_first() {
+    let request = |text: &str| ChatRequest::new([Message::user(text)]);
     let long = "x".repeat(400);
     for cache in [ReplyCache::new(MINUTE).with_entries(2), ReplyCache::new(MINUTE).with_bytes(1_400)] {
         let scripted = (0..4).fold(ScriptedModel::new(), |model, nth| model.text(format!("{nth}{long}")));
         let model = scripted.clone().cached(&cache);
         for text in ["a", "b", "a", "c", "a", "b"] {
-            said(&model, &ask(text)).await;
+            reply_text(&model, &request(text)).await;
         }
-        let asked: Vec<_> =
+        let sent: Vec<_> =
             scripted.requests().iter().map(|it| it.messages.iter().next().unwrap().text()).collect();
-        assert_eq!(asked, ["a", "b", "c", "b"]);
+        assert_eq!(sent, ["a", "b", "c", "b"]);
     }
     let model =
         ScriptedModel::new().text(&*long).text("two").cached(&ReplyCache::new(MINUTE).with_bytes(300));
-    assert_eq!(said(&model, &ask("a")).await, long);
-    assert_eq!(said(&model, &ask("a")).await, "two");
+    assert_eq!(reply_text(&model, &request("a")).await, long);
+    assert_eq!(reply_text(&model, &request("a")).await, "two");
 }
 
 #[tokio::test]
-async fn it_keeps_the_promises_of_a_model() {
+async fn cached_model_conforms() {
     let cache = ReplyCache::new(MINUTE);
     conformance::model(TestModel::new().cached(&cache)).deterministic().await.assert();
     conformance::model(TestModel::new().cached(&ReplyCache::new(Duration::ZERO)))

@@ -1,4 +1,4 @@
-//! Behaviour B73 and Behaviour X3: who called what, and no secret.
+//! Behaviour B73, Behaviour X3: audit records of all calls, without secrets.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -28,7 +28,7 @@ use tracing::{
 
 const CANARY: &str = "c4n4ry";
 
-/// What was audited.
+/// Collects audit records.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Audit>>>);
 
@@ -57,14 +57,14 @@ fn ann() -> ToolContext {
     ToolContext::new(Arc::new(run), "call_1")
 }
 
-/// The line of an entry, at a time that does not pass.
+/// Formats a record with a fixed time and duration.
 fn line(mut entry: Audit) -> String {
     (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
     entry.to_string()
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_is_audited_once() {
+async fn every_call_has_one_record() {
     let done = || DynamicTool::new(named("done"), |_, _| async { "done" });
     let rename = |tool: DynamicTool, name: &str| tool.with_definition(|it| it.with_name(name));
     let strict = json!({"properties": {"x": {"type": "integer"}}, "additionalProperties": false});
@@ -121,10 +121,10 @@ async fn every_call_is_audited_once() {
     assert_eq!(line(again), lines[0]);
 }
 
-/// A call that waits is an entry, and another one when it goes on, with the arguments that were approved; what the cache answers
-/// says so.
+/// A suspended call has two records: the second one has the approved arguments. Cached calls are
+/// marked.
 #[tokio::test]
-async fn calls_that_go_on_and_cached_ones_are_told_apart() {
+async fn resumed_and_cached_calls_are_marked() {
     let approval = Policy { requires_approval: true, ..Policy::default() };
     let pay = with_policy(DynamicTool::new(named("pay"), |_, _| async { "paid" }), approval);
     let idempotent = Policy { idempotent: true, ..Policy::default() };
@@ -134,9 +134,9 @@ async fn calls_that_go_on_and_cached_ones_are_told_apart() {
     let (log, tools) = (Log::default(), ToolList::new("test", tools));
     let pipeline = log.pipeline();
     let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
-    let CallOutcome::Pending(waits) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
+    let CallOutcome::Pending(suspended) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
     for answer in [Decision::approved_with(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")] {
-        let resumed = ann().with_resumed(waits.pending.clone().decided(answer).unwrap());
+        let resumed = ann().with_resumed(suspended.pending.clone().decided(answer).unwrap());
         pipeline.call(&tools, &pay, &resumed).await;
     }
     for _ in 0..2 {
@@ -152,11 +152,11 @@ async fn calls_that_go_on_and_cached_ones_are_told_apart() {
 }
 
 async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
-    expected.assert_eq(&written(definition, arguments).await.to_string());
+    expected.assert_eq(&recorded(definition, arguments).await.to_string());
 }
 
-/// What is written down of the arguments of a call.
-async fn written(definition: ToolDefinition, arguments: &str) -> Value {
+/// The recorded arguments of a call.
+async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
     let tools = ToolList::new("test", [DynamicTool::new(definition, |_, _| async {})]);
@@ -166,7 +166,7 @@ async fn written(definition: ToolDefinition, arguments: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_called_like_a_secret_is_one() {
+async fn members_with_secret_names_are_redacted() {
     check(
         named("login"),
         r#"{"user": "ann", "password": "x", "apiKey": "x", "OPENAI-API-KEY": "x", "PIN": 1234}"#,
@@ -179,14 +179,14 @@ async fn what_is_called_like_a_secret_is_one() {
         expect![[r#"{"options":[{"headers":{"Authorization":"[redacted]","Accept":"y"}}],"accessToken":"[redacted]"}"#]],
     )
     .await;
-    // What only looks like one is shown, and that there is none.
+    // Similar names, counts, flags and `null` are not redacted.
     check(
         named("login"),
         r#"{"max_tokens": 100, "has_password": true, "token": null, "shopping": "y", "author": "y"}"#,
         expect![[r#"{"max_tokens":100,"has_password":true,"token":null,"shopping":"y","author":"y"}"#]],
     )
     .await;
-    // An object as text, as models write it, is read; one that cannot be is not shown.
+    // JSON in a string is redacted. Invalid JSON is withheld.
     check(
         named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
@@ -195,13 +195,13 @@ async fn what_is_called_like_a_secret_is_one() {
     .await;
 }
 
-/// However the words of a name are put together, and with a number at its end.
+/// Names are matched in any style, without separators, and with a number at the end.
 #[tokio::test]
-async fn names_of_secrets_are_known_in_any_form() {
+async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
     for name in names.split(' ') {
         let arguments = json!({name: "x"}).to_string();
-        assert_eq!(written(named("login"), &arguments).await, json!({name: "[redacted]"}), "{name}");
+        assert_eq!(recorded(named("login"), &arguments).await, json!({name: "[redacted]"}), "{name}");
     }
     check(
         named("login"),
@@ -211,9 +211,9 @@ async fn names_of_secrets_are_known_in_any_form() {
     .await;
 }
 
-/// A secret whose name is a value beside it, or is in the same text.
+/// The name of a secret may be a value next to it, or a part of the same text.
 #[tokio::test]
-async fn what_is_named_beside_it_is_a_secret_too() {
+async fn name_value_pairs_headers_and_urls_are_redacted() {
     check(
         named("fetch"),
         r#"{"headers": [{"name": "Authorization", "value": "Bearer x"}, {"name": "Accept", "value": "y"}], "more": ["X-Api-Key: x", "Accept: y"], "env": ["DB_PASSWORD=x", "HOME=/y"]}"#,
@@ -229,7 +229,7 @@ async fn what_is_named_beside_it_is_a_secret_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_object_is_never_shown() {
+async fn arguments_that_are_no_object_are_withheld() {
     check(named("login"), r#"{"password": "x"#, expect![[r#""[15 bytes that are no JSON object]""#]]).await;
     check(named("login"), "password=x", expect![[r#""[10 bytes that are no JSON object]""#]]).await;
     check(named("login"), r#"["x"]"#, expect![[r#""[5 bytes that are no JSON object]""#]]).await;
@@ -243,7 +243,7 @@ async fn what_is_no_object_is_never_shown() {
 }
 
 #[tokio::test]
-async fn what_the_schema_or_the_host_says_is_secret_is() {
+async fn secrets_of_schema_and_policy_are_redacted() {
     let schema = json!({
         "properties": {
             "phrase": {"type": "string", "format": "password"},
@@ -259,7 +259,7 @@ async fn what_the_schema_or_the_host_says_is_secret_is() {
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = Policy { redacted: vec!["iban".into(), "plain".into()], ..Policy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
-    // Also where it is not where it belongs, so that the call fails.
+    // Also in the wrong place, where the call fails validation.
     check(
         definition.clone(),
         r#"{"args": {"phrase": "x"}, "plain": 7}"#,
@@ -268,28 +268,28 @@ async fn what_the_schema_or_the_host_says_is_secret_is() {
     .await;
     let whole = named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
     check(whole, r#"{"a": "x", "b": 1}"#, expect![[r#"{"a":"[redacted]","b":"[redacted]"}"#]]).await;
-    // A mark in data is none.
+    // A keyword inside `examples` is data.
     let data = named("login")
         .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;
 }
 
-/// The attribute of a parameter says it too.
+/// `#[tool(format = "password")]` marks a parameter as secret.
 #[tokio::test]
-async fn a_parameter_may_be_a_password() {
+async fn parameter_with_password_format_is_redacted() {
     /// Opens a door.
     #[tool]
     fn open(#[tool(format = "password")] word: String, door: u32) -> String {
-        format!("{door} hears {} letters", word.len())
+        format!("{door} got {} letters", word.len())
     }
     let log = Log::default();
     let tools = Toolset::new().with(Open).with_pipeline(log.pipeline());
     let opened = tools.call("open", json!({"word": "sesame", "door": 3})).await;
-    assert_eq!(opened.model_text(), "3 hears 6 letters");
+    assert_eq!(opened.model_text(), "3 got 6 letters");
     assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));
 }
 
-/// Writes down every span and event of the default level.
+/// Records all spans and events up to the level `info`.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<String>>);
 
@@ -328,18 +328,18 @@ impl Subscriber for Trace {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: a secret in the arguments is in no audit, no span and no log, whatever becomes of the call.
+/// Behaviour X3: a secret in the arguments is in no audit record, span or log, for any outcome.
 #[tokio::test(start_paused = true)]
-async fn a_canary_in_arguments_is_nowhere() {
+async fn secret_arguments_are_never_logged() {
     #[derive(Debug, thiserror::Error)]
     #[error("refused")]
     struct Refused(#[source] std::io::Error);
     let trace = Trace::default();
-    // While there is one subscriber, a place in the code asks that of the thread which comes there first, and keeps the answer:
-    // with two it asks both, whichever test comes first.
+    // With only one subscriber, `tracing` caches the interest of the thread that reaches a callsite
+    // first, which may belong to another test. A second subscriber disables this cache.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(trace.clone());
-    let says = |arguments: &Value| format!("bad password {}", arguments["password"]);
+    let message = |arguments: &Value| format!("bad password {}", arguments["password"]);
     let definition = |name: &str| {
         let schema =
             json!({"properties": {"password": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
@@ -348,13 +348,13 @@ async fn a_canary_in_arguments_is_nowhere() {
     };
     let tools = [
         DynamicTool::new(definition("ok"), |_, _| async { "ok" }),
-        DynamicTool::new(definition("echo"), move |arguments, _| async move { says(&arguments) }),
+        DynamicTool::new(definition("echo"), move |arguments, _| async move { message(&arguments) }),
         DynamicTool::new(definition("fail"), move |arguments, _| async move {
-            Err::<(), _>(ToolError::failed(Refused(std::io::Error::other(says(&arguments)))))
+            Err::<(), _>(ToolError::failed(Refused(std::io::Error::other(message(&arguments)))))
         }),
         DynamicTool::new(definition("panic"), move |arguments, _| async move {
             if arguments.is_object() {
-                std::panic::resume_unwind(Box::new(says(&arguments)));
+                std::panic::resume_unwind(Box::new(message(&arguments)));
             }
         }),
         DynamicTool::new(definition("hang"), |_, _| std::future::pending::<()>()),

@@ -1,4 +1,4 @@
-//! Behaviour B72: results of earlier calls.
+//! Behaviour B72: cached results of tools.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An idempotent tool, and how often it ran.
+/// An idempotent tool, and the number of its runs.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolOutcome, ToolError> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ where
     (tool, runs)
 }
 
-/// A tool that says which time it ran.
+/// A tool that returns the number of the run.
 fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
@@ -64,26 +64,26 @@ async fn text(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_call_is_answered_from_the_cache_and_says_so() {
+async fn repeated_call_returns_the_cached_result_with_a_warning() {
     let tool = nth().layer(ResultCache::new(MINUTE));
-    let nobody = ToolContext::default();
-    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &nobody).await, "run 1");
+    let cx = ToolContext::default();
+    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 1");
     advance(Duration::from_secs(12)).await;
-    let again = result(&tool, json!({"b": [2], "a": 1}), &nobody).await;
+    let again = result(&tool, json!({"b": [2], "a": 1}), &cx).await;
     assert_eq!(
         again.to_json(),
         json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
     );
-    // Other arguments are another call; by the rules of serde 3 and 3.0 are two.
+    // Other arguments are another call. `3` and `3.0` differ, as in `serde_json`.
     for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
-        assert_eq!(text(&tool, arguments, &nobody).await, format!("run {run}"));
+        assert_eq!(text(&tool, arguments, &cx).await, format!("run {run}"));
     }
     advance(Duration::from_secs(48)).await;
-    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &nobody).await, "run 5");
+    assert_eq!(text(&tool, json!({"a": 1, "b": [2]}), &cx).await, "run 5");
 }
 
 #[tokio::test]
-async fn another_principal_never_is() {
+async fn results_are_not_shared_between_principals_or_states() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
     let tool = tool.layer(ResultCache::new(MINUTE));
     let callers = [
@@ -103,9 +103,9 @@ async fn another_principal_never_is() {
     }
 }
 
-/// The host program may give each run, and each step, more that the tool has nothing to do with.
+/// The state of a run may hold values that do not concern the tool.
 #[tokio::test]
-async fn only_state_that_the_tool_asks_for_tells_calls_apart() {
+async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
     let tool = tool.layer(ResultCache::new(MINUTE));
     let of_program = State::new().with(1_u8);
@@ -115,9 +115,9 @@ async fn only_state_that_the_tool_asks_for_tells_calls_apart() {
     assert_eq!(text(&tool, json!({}), &cx(None, State::new().with(1_u8))).await, "run 2");
 }
 
-/// Whatever a tool reads, also in a call inside it, nobody is told what somebody else was.
+/// A result that depends on undeclared state, also in a nested call, is never shared.
 #[tokio::test]
-async fn a_result_of_state_that_is_not_listed_is_not_kept() {
+async fn results_of_undeclared_state_are_not_cached() {
     let reads = |name: &str| {
         let policy = Policy { idempotent: true, ..Policy::default() };
         let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
@@ -125,8 +125,8 @@ async fn a_result_of_state_that_is_not_listed_is_not_kept() {
             cx.state::<u8>().map(|it| it.to_string())
         })
     };
-    let alone = reads("whose").layer(ResultCache::new(MINUTE));
-    let chained = chain("chained", [reads("whose")]).unwrap().layer(ResultCache::new(MINUTE));
+    let alone = reads("state").layer(ResultCache::new(MINUTE));
+    let chained = chain("chained", [reads("state")]).unwrap().layer(ResultCache::new(MINUTE));
     for number in [1_u8, 2] {
         let cx = cx(None, State::new().with(number));
         assert_eq!(text(&alone, json!({}), &cx).await, number.to_string());
@@ -134,9 +134,9 @@ async fn a_result_of_state_that_is_not_listed_is_not_kept() {
     }
 }
 
-/// What a call looked up before is not what it is now.
+/// A result that was computed before `clear` is outdated.
 #[tokio::test]
-async fn a_call_that_began_before_it_was_cleared_is_not_kept() {
+async fn call_that_started_before_clear_is_not_cached() {
     let cache = ResultCache::new(MINUTE);
     let clears = cache.clone();
     let (tool, _) = counting(move |run| {
@@ -146,28 +146,28 @@ async fn a_call_that_began_before_it_was_cleared_is_not_kept() {
         Ok(format!("run {run}").into())
     });
     let tool = tool.layer(cache);
-    let nobody = ToolContext::default();
-    assert_eq!(text(&tool, json!({}), &nobody).await, "run 1");
-    assert_eq!(text(&tool, json!({}), &nobody).await, "run 2");
-    assert!(text(&tool, json!({}), &nobody).await.starts_with("run 2\nWarning: from"));
+    let cx = ToolContext::default();
+    assert_eq!(text(&tool, json!({}), &cx).await, "run 1");
+    assert_eq!(text(&tool, json!({}), &cx).await, "run 2");
+    assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
 }
 
-/// Two tools that are called the same, and look the same, are two; a copy of a tool is the same.
+/// Tools with equal names and definitions do not share results. Clones of a tool do.
 #[tokio::test]
-async fn a_tool_has_results_of_its_own() {
+async fn each_tool_has_its_own_results() {
     let cache = ResultCache::new(MINUTE);
     let (mine, yours) = (nth().layer(cache.clone()), nth().layer(cache.clone()));
-    let nobody = ToolContext::default();
-    text(&mine, json!({}), &nobody).await;
-    assert_eq!(text(&yours, json!({}), &nobody).await, "run 1");
+    let cx = ToolContext::default();
+    text(&mine, json!({}), &cx).await;
+    assert_eq!(text(&yours, json!({}), &cx).await, "run 1");
     let renamed = Arc::new(mine).with_definition(|it| it.with_name("find"));
-    assert!(text(&renamed, json!({}), &nobody).await.starts_with("run 1\nWarning: from"));
+    assert!(text(&renamed, json!({}), &cx).await.starts_with("run 1\nWarning: from"));
     cache.clear();
-    assert_eq!(text(&renamed, json!({}), &nobody).await, "run 2");
+    assert_eq!(text(&renamed, json!({}), &cx).await, "run 2");
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_idempotent_runs_each_time() {
+async fn non_idempotent_tool_is_not_cached() {
     let tool = nth().with_definition(|it| it.with_policy(Policy::default())).layer(ResultCache::new(MINUTE));
     for run in 1..3 {
         assert_eq!(text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
@@ -175,15 +175,15 @@ async fn a_tool_that_is_not_idempotent_runs_each_time() {
 }
 
 #[tokio::test]
-async fn a_failure_and_a_result_that_is_refused_are_not_kept() {
+async fn failures_and_invalid_results_are_not_cached() {
     let (flaky, _) = counting(|run| match run {
         1 => Err(ToolError::failed("down")),
         run => Ok(format!("run {run}").into()),
     });
     let flaky = flaky.layer(ResultCache::new(MINUTE));
-    let nobody = ToolContext::default();
-    assert_eq!(text(&flaky, json!({}), &nobody).await, "down");
-    assert_eq!(text(&flaky, json!({}), &nobody).await, "run 2");
+    let cx = ToolContext::default();
+    assert_eq!(text(&flaky, json!({}), &cx).await, "down");
+    assert_eq!(text(&flaky, json!({}), &cx).await, "run 2");
 
     let (wrong, _) = counting(|run| match run {
         1 => Ok(ToolOutcome::Done(ToolOutput::structured(json!("one")))),
@@ -192,13 +192,13 @@ async fn a_failure_and_a_result_that_is_refused_are_not_kept() {
     let wrong = wrong
         .with_definition(|it| it.with_output_schema(json!({"type": "integer"})))
         .layer(ResultCache::new(MINUTE));
-    assert!(!result(&wrong, json!({}), &nobody).await.is_success());
-    assert_eq!(text(&wrong, json!({}), &nobody).await, "2");
+    assert!(!result(&wrong, json!({}), &cx).await.is_success());
+    assert_eq!(text(&wrong, json!({}), &cx).await, "2");
 }
 
-/// What waits is asked again, and what somebody answered is for that call.
+/// A suspended call asks again, and a decision applies to one call only.
 #[tokio::test]
-async fn a_call_that_waits_is_not_kept() {
+async fn suspended_calls_are_not_cached() {
     let policy = Policy { idempotent: true, ..Policy::default() };
     let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
@@ -209,15 +209,15 @@ async fn a_call_that_waits_is_not_kept() {
     })
     .layer(ResultCache::new(MINUTE));
     for answer in [1, 2] {
-        let nobody = ToolContext::default();
-        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &nobody).await else { panic!() };
-        let answered = waits.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
-        assert_eq!(text(&tool, json!({}), &nobody.with_resumed(answered)).await, answer.to_string());
+        let cx = ToolContext::default();
+        let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
+        let answered = suspended.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
+        assert_eq!(text(&tool, json!({}), &cx.with_resumed(answered)).await, answer.to_string());
     }
 }
 
 #[tokio::test]
-async fn it_is_bounded_in_entries_and_bytes() {
+async fn cache_is_bounded_in_entries_and_bytes() {
     let long = || counting(|run| Ok(format!("{run}{}", "x".repeat(1_000)).into())).0;
     let fresh = async |tool: &LayeredTool<_>, n: i32| {
         result(tool, json!({"n": n}), &ToolContext::default()).await.warnings.is_empty()
@@ -225,20 +225,20 @@ async fn it_is_bounded_in_entries_and_bytes() {
     for cache in [ResultCache::new(MINUTE).with_entries(2), ResultCache::new(MINUTE).with_bytes(2_500)] {
         let tool = long().layer(cache);
         assert!(fresh(&tool, 1).await && fresh(&tool, 2).await);
-        // What was asked for last stays.
+        // The most recently used entry stays.
         assert!(!fresh(&tool, 1).await);
         assert!(fresh(&tool, 3).await);
         assert!(!fresh(&tool, 1).await && fresh(&tool, 2).await);
     }
     let tool = long().layer(ResultCache::new(MINUTE).with_bytes(900));
-    assert!(fresh(&tool, 1).await && fresh(&tool, 1).await, "one that is too large by itself is not kept");
+    assert!(fresh(&tool, 1).await && fresh(&tool, 1).await, "a result above the bound is not cached");
     let tool = long().layer(ResultCache::new(MINUTE).with_entries(0));
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
-/// Kept is the whole: each caller has a handle of his own to it.
+/// The cache stores the whole result. Each caller has its own handle to it.
 #[tokio::test]
-async fn a_long_result_is_kept_whole() {
+async fn long_result_is_cached_untruncated() {
     let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));
     let pipeline = Pipeline::new();
     let tools = ToolList::new("test", [tool.layer(ResultCache::new(MINUTE))]);
@@ -255,36 +255,34 @@ async fn a_long_result_is_kept_whole() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
-/// Of calls at the same time each runs; the later one counts.
+/// Concurrent calls all run. The cache keeps the result of the call that started last.
 #[tokio::test(start_paused = true)]
-async fn calls_at_the_same_time_both_run() {
+async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
         .with_policy(Policy { idempotent: true, ..Policy::default() });
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
-            // The first one takes longest.
+            // The first call takes longest.
             sleep(Duration::from_secs(if run == 1 { 5 } else { 1 })).await;
             format!("run {run}")
         }
     })
     .layer(ResultCache::new(MINUTE));
-    let nobody = ToolContext::default();
+    let cx = ToolContext::default();
     let second = async {
         sleep(Duration::from_secs(1)).await;
-        text(&tool, json!({}), &nobody).await
+        text(&tool, json!({}), &cx).await
     };
-    let both = futures::join!(text(&tool, json!({}), &nobody), second);
+    let both = futures::join!(text(&tool, json!({}), &cx), second);
     assert_eq!(both, ("run 1".to_owned(), "run 2".to_owned()));
-    assert!(
-        text(&tool, json!({}), &nobody).await.starts_with("run 2\nWarning: from the result cache, 4 s old")
-    );
+    assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from the result cache, 4 s old"));
 }
 
-/// Who finds a result waits for no limit, and the record says that the tool did not run.
+/// A cached result bypasses limits, and its record is marked as cached.
 #[tokio::test]
-async fn a_found_result_is_on_record_and_takes_no_place() {
+async fn cached_result_is_recorded_and_bypasses_limits() {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<bool>>>);
     impl Recorder for Log {

@@ -1,4 +1,4 @@
-//! Behaviour A69: several tools as one.
+//! Behaviour A69: a chain of tools is one tool.
 
 use std::{
     sync::{
@@ -63,7 +63,7 @@ fn double(n: u64) -> Json<u64> {
     Json(2 * n)
 }
 
-/// Tells the time.
+/// Returns the time.
 #[tool]
 fn now() -> &'static str {
     "noon"
@@ -73,207 +73,222 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// A tool that gives what it is given to give.
-fn gives(value: Value) -> DynamicTool {
-    DynamicTool::new(named("gives"), move |_, _| {
+/// A tool that returns a constant value.
+fn constant(value: Value) -> DynamicTool {
+    DynamicTool::new(named("constant"), move |_, _| {
         let output = ToolOutput::structured(value.clone());
         async move { output }
     })
 }
 
-async fn said(tool: &impl Tool, arguments: Value) -> String {
+async fn call_text(tool: &impl Tool, arguments: Value) -> String {
     tool.invoke(arguments).await.model_text().into_owned()
 }
 
 #[tokio::test]
-async fn the_result_of_each_is_the_arguments_of_the_next() {
+async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let ann = || json!({"name": "Ann"});
-    // An object is the arguments, or the one that must be given; a value and a text are the one argument.
-    assert_eq!(said(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
-    assert_eq!(said(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
+    // An object becomes the arguments, or the only required argument. Other values and text become
+    // the only argument.
+    assert_eq!(call_text(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
+    assert_eq!(call_text(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
     let all = chain("all", (FindUser, Greet, Count, Double)).unwrap();
-    assert_eq!(said(&all, ann()).await, "38");
-    // What an object as text says is read; a tool without arguments is given none.
+    assert_eq!(call_text(&all, ann()).await, "38");
+    // Text with a JSON object is parsed. A tool without arguments receives none.
     let text = DynamicTool::new(named("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
-    assert_eq!(said(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
-    assert_eq!(said(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
-    // What nobody declared is repaired, or explained.
-    assert_eq!(said(&chain("a_b", [gives(json!("21")), gives(json!(1))]).unwrap(), json!({})).await, "1");
-    assert_eq!(said(&chain("a_b", (gives(json!("21")), Double)).unwrap(), json!({})).await, "42");
+    assert_eq!(call_text(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
+    assert_eq!(call_text(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
+    // Without an output schema, a mismatch is repaired or explained.
+    assert_eq!(
+        call_text(&chain("a_b", [constant(json!("21")), constant(json!(1))]).unwrap(), json!({})).await,
+        "1"
+    );
+    assert_eq!(call_text(&chain("a_b", (constant(json!("21")), Double)).unwrap(), json!({})).await, "42");
     expect![[
-        r#"double: invalid arguments: /n: expected integer, received string "x" (before it ran: gives)"#
+        r#"double: invalid arguments: /n: expected integer, received string "x" (before it ran: constant)"#
     ]]
-    .assert_eq(&said(&chain("a_b", (gives(json!("x")), Double)).unwrap(), json!({})).await);
-    expect!["greet: invalid arguments: /: expected object, received array [1] (before it ran: gives)"]
-        .assert_eq(&said(&chain("a_b", (gives(json!([1])), Greet)).unwrap(), json!({})).await);
+    .assert_eq(&call_text(&chain("a_b", (constant(json!("x")), Double)).unwrap(), json!({})).await);
+    expect!["greet: invalid arguments: /: expected object, received array [1] (before it ran: constant)"]
+        .assert_eq(&call_text(&chain("a_b", (constant(json!([1])), Greet)).unwrap(), json!({})).await);
     expect![[r#"
         invalid arguments: /: unknown property "nmae", did you mean "name"? known properties: "name"
         /: missing required property "name" (string)"#]]
-    .assert_eq(&said(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
+    .assert_eq(&call_text(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
-/// The members of an object need not be listed, such as by a server.
+/// Schemas, for example of servers, need not list all members of an object.
 #[tokio::test]
-async fn what_is_given_beyond_the_schema_is_taken() {
+async fn members_beyond_the_output_schema_are_passed_on() {
     let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
-    let found = gives(json!({"id": 7, "name": "Ann"})).with_definition(|it| it.with_output_schema(user));
-    assert_eq!(said(&chain("a_b", (found, Greet)).unwrap(), json!({})).await, "Hello Ann, number 7");
+    let found = constant(json!({"id": 7, "name": "Ann"})).with_definition(|it| it.with_output_schema(user));
+    assert_eq!(call_text(&chain("a_b", (found, Greet)).unwrap(), json!({})).await, "Hello Ann, number 7");
 }
 
-/// What one gives the next is never shortened.
+/// Results between the tools are not truncated.
 #[tokio::test]
-async fn what_is_passed_on_is_whole() {
+async fn results_are_passed_on_untruncated() {
     let long = DynamicTool::new(named("long"), |_, _| async { "x".repeat(1 << 20) });
     let tools = Toolset::new().with(chain("a_b", (long, Count)).unwrap());
     assert_eq!(tools.call("a_b", json!({})).await.model_text(), "1048576");
 }
 
 #[tokio::test]
-async fn one_tool_and_chains_in_chains() {
+async fn chains_of_one_tool_and_nested_chains_run() {
     let one = chain("one", [FindUser]).unwrap();
-    assert!(said(&one, json!({"name": "Ann"})).await.contains("Ann"));
+    assert!(call_text(&one, json!({"name": "Ann"})).await.contains("Ann"));
     let inner = chain("inner", (FindUser, Greet)).unwrap();
     let outer = chain("outer", (inner, chain("rest", (Count, Double)).unwrap())).unwrap();
-    assert_eq!(said(&outer, json!({"name": "Ann"})).await, "38");
+    assert_eq!(call_text(&outer, json!({"name": "Ann"})).await, "38");
 }
 
-fn error(chained: Result<Chain, haft_middleware::ChainError>, text: Expect) {
-    text.assert_eq(&chained.err().map_or_else(|| "fits".to_owned(), |error| error.to_string()));
+fn check_error(result: Result<Chain, haft_middleware::ChainError>, text: Expect) {
+    text.assert_eq(&result.err().map_or_else(|| "fits".to_owned(), |error| error.to_string()));
 }
 
-fn fit(given: Value, asked: Value, text: Expect) {
-    let before = gives(json!(1)).with_definition(|it| it.with_output_schema(given));
-    let after = gives(json!(1)).with_definition(|it| it.with_name("takes").with_input_schema(asked));
-    error(chain("a_b", (before, after)), text);
+fn check_fit(output: Value, input: Value, text: Expect) {
+    let before = constant(json!(1)).with_definition(|it| it.with_output_schema(output));
+    let after = constant(json!(1)).with_definition(|it| it.with_name("takes").with_input_schema(input));
+    check_error(chain("a_b", (before, after)), text);
 }
 
 #[test]
-fn what_cannot_be_chained_is_told() {
-    error(chain("none", Vec::<DynamicTool>::new()), expect!["a chain needs at least one tool"]);
-    error(
+fn invalid_chains_are_rejected() {
+    check_error(chain("none", Vec::<DynamicTool>::new()), expect!["a chain needs at least one tool"]);
+    check_error(
         chain("a then b", [Now]),
         expect![[
             r#""a then b" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#
         ]],
     );
-    error(
+    check_error(
         chain("a_b", [Now.with_definition(|it| it.with_name("not a name"))]),
         expect![[
             r#"tool "now" cannot be used: "not a name" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#
         ]],
     );
-    error(
+    check_error(
         chain("a_b", (Count, Greet)),
-        expect![[r#"what "count" gives does not fit "greet": /: object is asked for, integer is given"#]],
+        expect![[r#"the output of "count" does not fit "greet": /: object is asked for, integer is given"#]],
     );
-    error(
+    check_error(
         chain("a_b", (FindUser, Double)),
-        expect![[r#"what "find_user" gives does not fit "double": /n: it is asked for and not given"#]],
+        expect![[r#"the output of "find_user" does not fit "double": /n: it is asked for and not given"#]],
     );
-    error(
+    check_error(
         chain("a_b", (Double, Count)),
         expect![[
-            r#"what "double" gives does not fit "count": /text: string is asked for, integer is given"#
+            r#"the output of "double" does not fit "count": /text: string is asked for, integer is given"#
         ]],
     );
-    error(
+    check_error(
         chain("a_b", (Greet, Count, Count)),
-        expect![[r#"what "count" gives does not fit "count": /text: string is asked for, integer is given"#]],
+        expect![[
+            r#"the output of "count" does not fit "count": /text: string is asked for, integer is given"#
+        ]],
     );
 }
 
 #[test]
-fn what_never_fits_is_told_with_its_place() {
+fn incompatible_schemas_are_rejected_with_a_pointer() {
     let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
     let id = |kind: &str| object(json!({"id": {"type": kind}, "at": {}}), json!(["id", "at"]));
-    fit(
+    check_fit(
         id("string"),
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: integer is asked for, string is given"#]],
+        expect![[
+            r#"the output of "constant" does not fit "takes": /id: integer is asked for, string is given"#
+        ]],
     );
-    fit(id("number"), id("integer"), expect!["fits"]);
-    // An object may have members that its schema does not list, unless that says that it has none.
+    check_fit(id("number"), id("integer"), expect!["fits"]);
+    // An object may have more members than its schema lists, unless `additionalProperties` is
+    // false.
     let mut less = object(json!({"id": {}}), json!(["id"]));
-    fit(less.clone(), id("integer"), expect!["fits"]);
+    check_fit(less.clone(), id("integer"), expect!["fits"]);
     less["additionalProperties"] = json!(true);
-    fit(less.clone(), id("integer"), expect!["fits"]);
+    check_fit(less.clone(), id("integer"), expect!["fits"]);
     less["additionalProperties"] = json!(false);
-    fit(
+    check_fit(
         less,
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /at: it is asked for and not given"#]],
+        expect![[r#"the output of "constant" does not fit "takes": /at: it is asked for and not given"#]],
     );
     let deep = |kind: &str| {
         object(json!({"users": {"type": "array", "items": id(kind)}, "n": {}}), json!(["users", "n"]))
     };
-    fit(
+    check_fit(
         deep("string"),
         deep("integer"),
         expect![[
-            r#"what "gives" gives does not fit "takes": /users/0/id: integer is asked for, string is given"#
+            r#"the output of "constant" does not fit "takes": /users/0/id: integer is asked for, string is given"#
         ]],
     );
     let mut closed = object(json!({"id": {"type": "integer"}, "x": {}}), json!(["id", "x"]));
     closed["additionalProperties"] = json!(false);
     let more = json!({"id": {}, "x": {}, "y": {}});
-    fit(
+    check_fit(
         object(more.clone(), json!(["id", "y"])),
         closed.clone(),
-        expect![[r#"what "gives" gives does not fit "takes": /y: it is given and not taken"#]],
+        expect![[r#"the output of "constant" does not fit "takes": /y: it is given and not taken"#]],
     );
-    fit(object(more, json!(["id"])), closed.clone(), expect!["fits"]);
+    check_fit(object(more, json!(["id"])), closed.clone(), expect!["fits"]);
     let one_of = |values: Value| object(json!({"kind": {"enum": values}, "n": {}}), json!(["kind", "n"]));
-    fit(
+    check_fit(
         one_of(json!(["a", "b"])),
         one_of(json!(["c", 1])),
         expect![[
-            r#"what "gives" gives does not fit "takes": /kind: one of "c", 1 is asked for, "a", "b" is given"#
+            r#"the output of "constant" does not fit "takes": /kind: one of "c", 1 is asked for, "a", "b" is given"#
         ]],
     );
-    fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
-    // References and alternatives are followed; all must fail for the whole to.
+    check_fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
+    // References are resolved. An `anyOf` mismatches only if all alternatives do.
     let mut referred = object(json!({"id": {"$ref": "#/$defs/id"}, "at": {}}), json!(["id", "at"]));
     referred["$defs"] = json!({"id": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}});
-    fit(
+    check_fit(
         referred.clone(),
         id("integer"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: integer is asked for, boolean is given"#]],
+        expect![[
+            r#"the output of "constant" does not fit "takes": /id: integer is asked for, boolean is given"#
+        ]],
     );
-    fit(
+    check_fit(
         id("integer"),
         referred.clone(),
-        expect![[r#"what "gives" gives does not fit "takes": /id: boolean is asked for, integer is given"#]],
+        expect![[
+            r#"the output of "constant" does not fit "takes": /id: boolean is asked for, integer is given"#
+        ]],
     );
     referred["$defs"]["id"]["anyOf"][1]["type"] = json!("integer");
-    fit(referred.clone(), id("integer"), expect!["fits"]);
-    fit(id("integer"), referred, expect!["fits"]);
+    check_fit(referred.clone(), id("integer"), expect!["fits"]);
+    check_fit(id("integer"), referred, expect!["fits"]);
     let parts = json!({"type": "object", "allOf": [object(json!({"id": {"type": "integer"}}), json!(["id"])), object(json!({"at": {}}), json!(["at"]))]});
-    fit(parts.clone(), id("integer"), expect!["fits"]);
-    fit(
+    check_fit(parts.clone(), id("integer"), expect!["fits"]);
+    check_fit(
         parts,
         id("string"),
-        expect![[r#"what "gives" gives does not fit "takes": /id: string is asked for, integer is given"#]],
+        expect![[
+            r#"the output of "constant" does not fit "takes": /id: string is asked for, integer is given"#
+        ]],
     );
-    // What may be there, or be nothing, is found out when it is called.
-    fit(
+    // Optional or nullable values are only checked when the chain is called.
+    check_fit(
         json!({"type": "object", "additionalProperties": {"type": "integer"}}),
         id("integer"),
         expect!["fits"],
     );
     closed["required"] = json!([]);
-    fit(object(json!({"id": {"type": "string"}, "y": {}}), json!([])), closed, expect!["fits"]);
-    fit(json!({"type": ["object", "null"]}), id("integer"), expect!["fits"]);
-    fit(json!(true), id("integer"), expect!["fits"]);
-    // A schema that refers to itself ends.
+    check_fit(object(json!({"id": {"type": "string"}, "y": {}}), json!([])), closed, expect!["fits"]);
+    check_fit(json!({"type": ["object", "null"]}), id("integer"), expect!["fits"]);
+    check_fit(json!(true), id("integer"), expect!["fits"]);
+    // A recursive schema terminates.
     let tree = json!({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}}});
-    fit(tree.clone(), tree, expect!["fits"]);
+    check_fit(tree.clone(), tree, expect!["fits"]);
 }
 
-/// The whole says of itself what its parts are.
+/// The definition combines the definitions of the parts.
 #[test]
-fn the_definition_comes_from_the_parts() {
+fn definition_is_derived_from_the_parts() {
     let part = |name: &str, policy: Policy, annotations: Annotations| {
-        gives(json!(1)).with_definition(|it| {
+        constant(json!(1)).with_definition(|it| {
             it.with_name(name)
                 .with_description(format!("Does {name}."))
                 .with_policy(policy)
@@ -317,11 +332,11 @@ fn the_definition_comes_from_the_parts() {
     assert_eq!(
         (policy.sequential, &policy.touches),
         (true, &None),
-        "the arguments are those of the first part"
+        "`touches` needs the arguments of each part"
     );
 }
 
-/// A tool that fails, behind one that did run.
+/// A chain whose second tool fails.
 fn failing(fail: fn() -> ToolError, first: Policy) -> Chain {
     let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
@@ -329,7 +344,7 @@ fn failing(fail: fn() -> ToolError, first: Policy) -> Chain {
 }
 
 #[tokio::test]
-async fn the_first_failure_is_that_of_the_whole() {
+async fn first_failure_ends_the_chain() {
     let check = async |fail: fn() -> ToolError, first: Policy, kind, text: Expect| {
         let result = failing(fail, first).invoke(json!({})).await;
         assert_eq!(result.failure().unwrap().kind, kind);
@@ -364,7 +379,7 @@ async fn the_first_failure_is_that_of_the_whole() {
         expect!["second: stop (before it ran: now)"],
     )
     .await;
-    // Another try would do again what the first has done.
+    // A retry would repeat the first call.
     check(
         || ToolError::retry("another"),
         once.clone(),
@@ -379,7 +394,7 @@ async fn the_first_failure_is_that_of_the_whole() {
         expect!["second: another (before it ran: now)"],
     )
     .await;
-    // What was wrong with these arguments is no mistake of the model.
+    // The model did not write the arguments of the second tool.
     check(
         || ToolError::InvalidArguments("/x".into()),
         once,
@@ -393,11 +408,11 @@ async fn the_first_failure_is_that_of_the_whole() {
         }
     });
     expect!["first: the tool panicked; it may have done a part of its work"]
-        .assert_eq(&said(&chain("both", (panics, Now)).unwrap(), json!({})).await);
+        .assert_eq(&call_text(&chain("both", (panics, Now)).unwrap(), json!({})).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_has_its_time_and_the_whole_has_that_of_all() {
+async fn timeouts_apply_per_tool_and_add_up() {
     let slow = |name: &str, takes: u64, timeout: u64| {
         let policy = Policy { timeout: Duration::from_secs(timeout), ..Policy::default() };
         DynamicTool::new(named(name).with_policy(policy), move |_, _| async move {
@@ -406,11 +421,11 @@ async fn each_has_its_time_and_the_whole_has_that_of_all() {
         })
     };
     let fine = chain("both", [slow("a", 9, 10), slow("b", 9, 10)]).unwrap();
-    assert_eq!(said(&fine, json!({})).await, "done");
+    assert_eq!(call_text(&fine, json!({})).await, "done");
     let late = chain("both", [slow("a", 1, 10), slow("b", 9, 5)]).unwrap().invoke(json!({})).await;
     assert_eq!(late.failure().unwrap().kind, FailureKind::TimedOut);
     assert_eq!(late.model_text(), "b: timed out after 5000 ms (before it ran: a)");
-    // Given less for the whole, that holds.
+    // A shorter timeout of the whole chain takes precedence.
     let hurried = fine.with_definition(|it| {
         it.with_policy(Policy { timeout: Duration::from_secs(12), ..Policy::default() })
     });
@@ -423,7 +438,7 @@ async fn each_has_its_time_and_the_whole_has_that_of_all() {
 }
 
 #[tokio::test]
-async fn a_cancelled_chain_does_not_go_on() {
+async fn cancelled_chain_stops() {
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&ran);
     let stop =
@@ -469,7 +484,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn every_call_inside_is_on_record_and_a_scope_of_one_is_that_of_the_whole() {
+async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
     let scope = Policy { required_scopes: vec!["greet".into()], ..Policy::default() };
     let guarded = chain("both", (FindUser, Greet.with_definition(|it| it.with_policy(scope)))).unwrap();
     let (pipeline, entries) = audited();
@@ -484,53 +499,56 @@ async fn every_call_inside_is_on_record_and_a_scope_of_one_is_that_of_the_whole(
     .assert_eq(&lines(&entries));
 }
 
-/// As another process would load it.
-fn reloaded(waits: PendingCall) -> PendingCall {
-    serde_json::from_str(&serde_json::to_string(&waits).unwrap()).unwrap()
+/// Serializes and deserializes, as another process would.
+fn reloaded(suspended: PendingCall) -> PendingCall {
+    serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
 async fn answer(
     pipeline: &Pipeline,
     tool: &Chain,
-    waits: &PendingCall,
+    suspended: &PendingCall,
     answers: impl IntoIterator<Item = (&'static str, Decision)>,
 ) -> CallOutcome {
     let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
-    let resumed = waits.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
-    call(pipeline, tool.clone(), &waits.call.arguments, &cx(&[]).with_resumed(resumed)).await
+    let resumed = suspended.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
+    call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
-/// What waits inside is asked with its own arguments, and the chain goes on there: what ran before does not run again.
+/// A nested approval shows the actual arguments. After it, the chain resumes without repeating
+/// calls.
 #[tokio::test]
-async fn a_chain_waits_and_goes_on_at_its_place() {
+async fn suspended_chain_resumes_at_the_same_call() {
     let approval = Policy { requires_approval: true, ..Policy::default() };
     let warns = FindUser.with_definition(|it| it);
     let greet = Greet.with_definition(|it| it.with_policy(approval));
     let greeting = chain("greeting", (warns, greet, Count)).unwrap();
     let (pipeline, entries) = audited();
-    let CallOutcome::Pending(waits) = call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &cx(&[])).await
+    let CallOutcome::Pending(suspended) =
+        call(&pipeline, greeting.clone(), r#"{"name": "Ann"}"#, &cx(&[])).await
     else {
         panic!()
     };
-    let waits = reloaded(waits);
-    let [leaf] = waits.leaves()[..] else { panic!() };
+    let suspended = reloaded(suspended);
+    let [leaf] = suspended.leaves()[..] else { panic!() };
     assert_eq!(leaf.call.id, "call_1/2");
     assert_eq!(leaf.pending.kind, PendingKind::Approval { arguments: json!({"id": 7, "name": "Ann"}) });
 
-    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::approved())]).await.into_result();
+    let done =
+        answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::approved())]).await.into_result();
     assert_eq!(done.model_text(), "19");
     let others = Decision::approved_with(json!({"id": 1, "name": "B"}));
-    let done = answer(&pipeline, &greeting, &waits, [("call_1/2", others)]).await.into_result();
+    let done = answer(&pipeline, &greeting, &suspended, [("call_1/2", others)]).await.into_result();
     expect![[r#"
         17
         Warning: it was approved with other arguments: {"id":1,"name":"B"}"#]]
     .assert_eq(&done.model_text());
-    let denied = answer(&pipeline, &greeting, &waits, [("call_1/2", Decision::denied("too loud"))])
+    let denied = answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::denied("too loud"))])
         .await
         .into_result();
     assert_eq!(denied.failure().unwrap().kind, FailureKind::Denied);
     expect!["greet: denied: too loud (before it ran: find_user)"].assert_eq(&denied.model_text());
-    let refused = waits.pending.clone().decided(Decision::denied("not at all")).unwrap();
+    let refused = suspended.pending.clone().decided(Decision::denied("not at all")).unwrap();
     let refused = call(&pipeline, greeting.clone(), "{}", &cx(&[]).with_resumed(refused)).await.into_result();
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
@@ -549,9 +567,9 @@ async fn a_chain_waits_and_goes_on_at_its_place() {
     .assert_eq(&lines(&entries));
 }
 
-/// Behaviour D36: a call inside a chain inside a chain is answered by its id, and may wait more than once.
+/// Behaviour D36: a decision reaches a call in a nested chain by its id, also repeatedly.
 #[tokio::test]
-async fn an_answer_finds_its_way_down() {
+async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
         match (cx.decision(), cx.pending_state()) {
             (None, _) => {
@@ -567,30 +585,33 @@ async fn an_answer_finds_its_way_down() {
     let inner = chain("inner", (Now, ask)).unwrap();
     let outer = chain("outer", (Now, inner, Count)).unwrap();
     let (pipeline, _) = audited();
-    let CallOutcome::Pending(waits) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else { panic!() };
-    let waits = reloaded(waits);
-    assert_eq!(waits.leaves()[0].call.id, "call_1/2/2");
-    let said = |value| Decision::Input { value: json!(value) };
-    let CallOutcome::Pending(waits) = answer(&pipeline, &outer, &waits, [("call_1/2/2", said("this"))]).await
+    let CallOutcome::Pending(suspended) = call(&pipeline, outer.clone(), "{}", &cx(&[])).await else {
+        panic!()
+    };
+    let suspended = reloaded(suspended);
+    assert_eq!(suspended.leaves()[0].call.id, "call_1/2/2");
+    let input = |value| Decision::Input { value: json!(value) };
+    let CallOutcome::Pending(suspended) =
+        answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("this"))]).await
     else {
         panic!()
     };
-    let waits = reloaded(waits);
-    assert_eq!(waits.leaves()[0].pending.kind, PendingKind::input("Sure?"));
-    let done = answer(&pipeline, &outer, &waits, [("call_1/2/2", said("yes"))]).await.into_result();
+    let suspended = reloaded(suspended);
+    assert_eq!(suspended.leaves()[0].pending.kind, PendingKind::input("Sure?"));
+    let done = answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
-    // Another program's chain of that name is not called in the place of this one.
+    // A different chain with the same name is not resumed.
     let other = chain("outer", (Now, Greet, Count)).unwrap();
-    let lost = answer(&pipeline, &other, &waits, [("call_1/2/2", said("yes"))]).await.into_result();
-    assert_eq!(lost.model_text(), "the chain waited at a tool that it no longer has there");
-    // Nothing was said yet: it still waits.
-    let CallOutcome::Pending(again) = answer(&pipeline, &outer, &waits, []).await else { panic!() };
+    let lost = answer(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
+    assert_eq!(lost.model_text(), "the chain has changed since it was suspended");
+    // Without a decision, the chain stays suspended.
+    let CallOutcome::Pending(again) = answer(&pipeline, &outer, &suspended, []).await else { panic!() };
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
 }
 
-/// What is under way inside is progress of the whole, and warnings of each are the whole's.
+/// Progress and warnings of inner calls belong to the chain.
 #[tokio::test]
-async fn progress_and_warnings_are_those_of_the_whole() {
+async fn progress_and_warnings_are_forwarded() {
     #[derive(Default)]
     struct Sink(Mutex<Vec<(String, f64)>>);
     impl ProgressSink for Sink {
@@ -614,9 +635,9 @@ async fn progress_and_warnings_are_those_of_the_whole() {
     assert_eq!(*sink.0.lock().unwrap(), [("call_1".to_owned(), 1.0), ("call_1".to_owned(), 2.0)]);
 }
 
-/// A tool that calls another one may fail as that did.
+/// A tool that calls another tool keeps the failure kind of that call.
 #[tokio::test]
-async fn a_failure_of_another_call_keeps_its_meaning() {
+async fn nested_failure_keeps_its_kind() {
     let outer = DynamicTool::new(named("outer"), |_, _| async {
         let denied =
             DynamicTool::new(named("inner"), |_, _| async { Err::<(), _>(ToolError::Denied("no".into())) });

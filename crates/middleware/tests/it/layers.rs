@@ -42,7 +42,7 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// A tool that takes a second.
+/// A tool that takes one second.
 fn slow(name: &str) -> DynamicTool {
     DynamicTool::new(named(name), |_, _| async {
         sleep(SECOND).await;
@@ -54,7 +54,7 @@ fn hang() -> DynamicTool {
     DynamicTool::new(named("hang"), |_, _| pending::<()>())
 }
 
-/// A tool that fails the first few times, and how often it was called.
+/// A tool that fails a number of times, and its call counter.
 fn flaky(failures: usize, policy: Policy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -65,42 +65,45 @@ fn flaky(failures: usize, policy: Policy) -> (DynamicTool, Arc<AtomicUsize>) {
     (tool, calls)
 }
 
-async fn said(tool: &impl Tool) -> String {
+async fn call_text(tool: &impl Tool) -> String {
     tool.invoke(json!({})).await.model_text().into_owned()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_as_a_layer_reads_as_the_pipelines_own() {
+async fn tower_timeout_reads_like_a_pipeline_timeout() {
     let tool = hang().layer(TimeoutLayer::new(Duration::from_millis(50)));
     let result = tool.invoke(json!({})).await;
     assert_eq!(result.model_text(), "timed out after 50 ms");
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // What a call waits for its turn does not count: tower's timeout begins with the call.
+    // Time in a queue does not count: the timeout of tower starts with the call.
     let queued = slow("slow").layer(
         ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(1)).timeout(Duration::from_millis(500)),
     );
-    let said = futures::join!(said(&queued), said(&queued));
-    assert_eq!(said, ("timed out after 500 ms".to_owned(), "timed out after 500 ms".to_owned()));
+    let texts = futures::join!(call_text(&queued), call_text(&queued));
+    assert_eq!(texts, ("timed out after 500 ms".to_owned(), "timed out after 500 ms".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_of_tokio_in_a_layer_is_one_too() {
+async fn tokio_timeout_in_a_layer_is_a_timeout() {
     let layer = layer_fn(|inner| {
         tower::service_fn(move |request: CallRequest| {
             let mut inner: haft_middleware::ToolService = Clone::clone(&inner);
             async move { tokio::time::timeout(SECOND, inner.call(request)).await? }
         })
     });
-    assert_eq!(said(&hang().layer(layer)).await, "timed out after 1000 ms");
+    assert_eq!(call_text(&hang().layer(layer)).await, "timed out after 1000 ms");
 }
 
 #[tokio::test]
-async fn what_the_tool_itself_reports_is_not_rewritten() {
+async fn errors_of_the_tool_keep_their_kind() {
     let own = |error: fn() -> ToolError| {
-        DynamicTool::new(named("own"), move |_, _| async move { Err::<(), _>(error()) })
+        DynamicTool::new(named("per_run"), move |_, _| async move { Err::<(), _>(error()) })
             .layer(ServiceBuilder::new().buffer(1).concurrency_limit(1).timeout(SECOND))
     };
-    assert_eq!(said(&own(|| ToolError::TimedOut { after: 7 * SECOND })).await, "timed out after 7000 ms");
+    assert_eq!(
+        call_text(&own(|| ToolError::TimedOut { after: 7 * SECOND })).await,
+        "timed out after 7000 ms"
+    );
     let failed = own(|| ToolError::failed("request timed out")).invoke(json!({})).await;
     assert_eq!(failed.failure().unwrap().kind, FailureKind::Failed);
     for (error, kind) in [
@@ -115,52 +118,52 @@ async fn what_the_tool_itself_reports_is_not_rewritten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_concurrency_limit_lets_so_many_run() {
+async fn concurrency_limit_bounds_parallel_calls() {
     let tool = slow("slow").layer(ConcurrencyLimitLayer::new(2));
-    let began = Instant::now();
-    let results = join_all((0..6).map(|_| said(&tool))).await;
+    let started = Instant::now();
+    let results = join_all((0..6).map(|_| call_text(&tool))).await;
     assert!(results.iter().all(|text| text == "done"));
-    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(started.elapsed().as_secs(), 3);
 }
 
-/// A permit is given back by a call that ends at its deadline, or is dropped.
+/// A call that times out or is dropped releases its permit.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_frees_its_place() {
+async fn aborted_calls_release_their_permit() {
     let policy = Policy { timeout: SECOND, ..Policy::default() };
     let tool =
         hang().with_definition(|it| it.with_policy(policy.clone())).layer(ConcurrencyLimitLayer::new(1));
-    assert_eq!(said(&tool).await, "timed out after 1000 ms");
+    assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
     assert_eq!(tool.invoke(json!({})).now_or_never(), None);
-    assert_eq!(said(&tool).await, "timed out after 1000 ms");
-    // The deadline counts from the start, also for a call that waits for its turn.
-    let began = Instant::now();
-    futures::join!(said(&tool), said(&tool));
-    assert_eq!(began.elapsed().as_secs(), 1);
+    assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
+    // The deadline includes the time in the queue.
+    let started = Instant::now();
+    futures::join!(call_text(&tool), call_text(&tool));
+    assert_eq!(started.elapsed().as_secs(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limit_goes_under_a_buffer() {
+async fn rate_limit_works_under_a_buffer() {
     let tool = flaky(0, Policy::default()).0.layer(ServiceBuilder::new().buffer(8).rate_limit(2, SECOND));
-    let began = Instant::now();
-    let results = join_all((0..5).map(|_| said(&tool))).await;
+    let started = Instant::now();
+    let results = join_all((0..5).map(|_| call_text(&tool))).await;
     assert!(results.iter().all(|text| text == "up"), "{results:?}");
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn load_is_shed() {
+async fn load_shed_rejects_excess_calls() {
     let tool = slow("slow").layer(ServiceBuilder::new().load_shed().concurrency_limit(1));
-    let (first, second) = futures::join!(said(&tool), tool.invoke(json!({})));
+    let (first, second) = futures::join!(call_text(&tool), tool.invoke(json!({})));
     assert_eq!((first.as_str(), &*second.model_text()), ("done", "service overloaded"));
     assert_eq!(second.failure().unwrap().kind, FailureKind::Failed);
-    assert_eq!(said(&tool).await, "done");
+    assert_eq!(call_text(&tool).await, "done");
 }
 
-/// Calls idempotent tools again, at most three times in all.
+/// A retry policy for idempotent tools with a number of retries.
 #[derive(Clone)]
-struct Again(u32);
+struct RetryIdempotent(u32);
 
-impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for Again {
+impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for RetryIdempotent {
     type Future = Ready<()>;
 
     fn retry(
@@ -179,23 +182,23 @@ impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for Again {
 }
 
 #[tokio::test]
-async fn an_idempotent_tool_is_tried_again() {
+async fn only_idempotent_tools_are_retried() {
     let idempotent = Policy { idempotent: true, ..Policy::default() };
     let (tool, calls) = flaky(2, idempotent.clone());
-    assert_eq!(said(&tool.layer(RetryLayer::new(Again(2)))).await, "up");
+    assert_eq!(call_text(&tool.layer(RetryLayer::new(RetryIdempotent(2)))).await, "up");
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 
     let (tool, calls) = flaky(9, idempotent);
-    let failed = tool.layer(RetryLayer::new(Again(2))).invoke(json!({})).await;
+    let failed = tool.layer(RetryLayer::new(RetryIdempotent(2))).invoke(json!({})).await;
     assert_eq!(failed.failure().unwrap().kind, FailureKind::Retry);
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 
     let (tool, calls) = flaky(1, Policy::default());
-    assert_eq!(said(&tool.layer(RetryLayer::new(Again(2)))).await, "try later");
+    assert_eq!(call_text(&tool.layer(RetryLayer::new(RetryIdempotent(2)))).await, "try later");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// A service that can be sent and not shared, and that counts readiness: a clone is called only when it was made ready itself.
+/// A service that is `Send` but not `Sync`, and that requires `poll_ready` on the same clone.
 #[derive(Clone)]
 struct Strict<S> {
     inner: S,
@@ -219,27 +222,27 @@ impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
 }
 
 #[tokio::test]
-async fn a_service_need_not_be_sync_and_is_called_when_it_is_ready() {
+async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     let tool =
         flaky(0, Policy::default()).0.layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
-    assert_eq!((said(&tool).await, said(&tool).await), ("up".to_owned(), "up".to_owned()));
+    assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// What a layer may do wrong.
+/// A fault of a layer.
 #[derive(Clone, Copy, Debug)]
-enum Wrong {
-    PanicsReady,
-    PanicsCalled,
+enum Fault {
+    PanicInPollReady,
+    PanicInCall,
     NeverReady,
-    NeverAnswers,
-    Refuses,
+    NeverReplies,
+    NotReadyError,
     CallsTwice,
 }
 
 #[derive(Clone)]
-struct Bad<S>(Wrong, S);
+struct Faulty<S>(Fault, S);
 
-impl<S> Service<CallRequest> for Bad<S>
+impl<S> Service<CallRequest> for Faulty<S>
 where
     S: Service<CallRequest, Response = ToolOutcome, Error = BoxError, Future: Send + 'static>,
 {
@@ -249,17 +252,17 @@ where
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         match self.0 {
-            Wrong::PanicsReady => panic!("not ready"),
-            Wrong::NeverReady => Poll::Pending,
-            Wrong::Refuses => Poll::Ready(Err("closed for today".into())),
+            Fault::PanicInPollReady => panic!("not ready"),
+            Fault::NeverReady => Poll::Pending,
+            Fault::NotReadyError => Poll::Ready(Err("closed for today".into())),
             _ => Poll::Ready(Ok(())),
         }
     }
 
     fn call(&mut self, request: CallRequest) -> Self::Future {
         match self.0 {
-            Wrong::PanicsCalled => panic!("called"),
-            Wrong::NeverAnswers => pending().boxed(),
+            Fault::PanicInCall => panic!("called"),
+            Fault::NeverReplies => pending().boxed(),
             _ => {
                 let calls = [self.1.call(request.clone()), self.1.call(request)];
                 async move { join_all(calls).await.pop().unwrap() }.boxed()
@@ -277,35 +280,35 @@ impl Recorder for Count {
     }
 }
 
-/// One call has one result, on record once, by its deadline, whatever its layers do.
+/// With a faulty layer, a call still has one result and one record, within its deadline.
 #[tokio::test(start_paused = true)]
-async fn a_bad_layer_costs_its_call_only() {
-    for (wrong, text) in [
-        (Wrong::PanicsReady, "the tool panicked; it may have done a part of its work"),
-        (Wrong::PanicsCalled, "the tool panicked; it may have done a part of its work"),
-        (Wrong::NeverReady, "timed out after 1000 ms"),
-        (Wrong::NeverAnswers, "timed out after 1000 ms"),
-        (Wrong::Refuses, "closed for today"),
-        (Wrong::CallsTwice, "up"),
+async fn faulty_layer_affects_only_its_call() {
+    for (fault, text) in [
+        (Fault::PanicInPollReady, "the tool panicked; it may have done a part of its work"),
+        (Fault::PanicInCall, "the tool panicked; it may have done a part of its work"),
+        (Fault::NeverReady, "timed out after 1000 ms"),
+        (Fault::NeverReplies, "timed out after 1000 ms"),
+        (Fault::NotReadyError, "closed for today"),
+        (Fault::CallsTwice, "up"),
     ] {
         let policy = Policy { timeout: SECOND, ..Policy::default() };
         let (tool, _) = flaky(0, policy);
         let log = Count::default();
         let tools = Toolset::new()
-            .with(tool.layer(layer_fn(move |inner| Bad(wrong, inner))))
+            .with(tool.layer(layer_fn(move |inner| Faulty(fault, inner))))
             .with_pipeline(Pipeline::new().with_recorder(log.clone()));
         for calls in 1..=2 {
-            let began = Instant::now();
-            assert_eq!(tools.call("flaky", json!({})).await.model_text(), text, "{wrong:?}");
-            assert!(began.elapsed() <= SECOND);
-            assert_eq!(log.0.load(Ordering::Relaxed), calls, "{wrong:?}");
+            let started = Instant::now();
+            assert_eq!(tools.call("flaky", json!({})).await.model_text(), text, "{fault:?}");
+            assert!(started.elapsed() <= SECOND);
+            assert_eq!(log.0.load(Ordering::Relaxed), calls, "{fault:?}");
         }
     }
 }
 
-/// Where a layer gives up what has begun, nobody knows how far it came; where it may be done again, that does not matter.
+/// Work that a layer drops may have happened. For an idempotent tool that makes no difference.
 #[tokio::test]
-async fn a_call_that_a_layer_gave_up_may_have_happened() {
+async fn call_dropped_by_a_layer_is_unconfirmed() {
     let give_up = || {
         layer_fn(|inner: haft_middleware::ToolService| {
             tower::service_fn(move |request: CallRequest| {
@@ -324,13 +327,13 @@ async fn a_call_that_a_layer_gave_up_may_have_happened() {
     assert_eq!(lost.model_text(), "unconfirmed, it may or may not have happened: going down");
     let idempotent = Policy { idempotent: true, ..Policy::default() };
     let again = hang().with_definition(|it| it.with_policy(idempotent)).layer(give_up());
-    assert_eq!(said(&again).await, "going down");
-    assert_eq!(said(&flaky(0, Policy::default()).0.layer(give_up())).await, "up");
+    assert_eq!(call_text(&again).await, "going down");
+    assert_eq!(call_text(&flaky(0, Policy::default()).0.layer(give_up())).await, "up");
 }
 
-/// What is refused before the call, or waits for an approval, does not come to the layers.
+/// Calls that are denied or wait for an approval do not reach the layers.
 #[tokio::test]
-async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
+async fn layers_see_only_permitted_and_resumed_calls() {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&seen);
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
@@ -346,42 +349,42 @@ async fn the_layers_are_behind_the_gate_and_see_a_call_that_goes_on() {
             request
         },
     ));
-    assert_eq!(said(&tool).await, "denied: the caller lacks the scope \"ask\"");
+    assert_eq!(call_text(&tool).await, "denied: the caller lacks the scope \"ask\"");
     let run = Arc::new(haft_core::tool::RunContext {
         principal: Some(haft_core::tool::Principal { id: "ann".into(), scopes: ["ask".to_owned()].into() }),
         ..haft_core::tool::RunContext::default()
     });
     let mut cx = ToolContext::new(Arc::clone(&run), "1");
     for (answer, layered) in [(Decision::approved(), 0), (Decision::Input { value: json!(7) }, 1)] {
-        let CallOutcome::Pending(waits) = tool.invoke_with(json!({}), &cx).await else { panic!() };
+        let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
         assert_eq!(seen.load(Ordering::Relaxed), layered);
-        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(waits.pending.decided(answer).unwrap());
+        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(suspended.pending.decided(answer).unwrap());
     }
     assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().model_text(), "7");
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
-/// A layer holds the run's state and may speak for the tool.
+/// A layer can return a result itself. The pipeline checks it.
 #[tokio::test]
-async fn a_layer_may_answer_itself_and_is_checked() {
+async fn result_of_a_layer_is_checked() {
     let number = named("number").with_output_schema(json!({"type": "integer"}));
     let tool = DynamicTool::new(number, |_, _| async { haft_core::Json(1) })
         .layer(ServiceBuilder::new().map_response(|_| ToolOutcome::from("one")));
-    let text = said(&tool).await;
+    let text = call_text(&tool).await;
     assert!(text.starts_with("the call did run, but its result does not fit"), "{text}");
 }
 
-/// A request does not tell its arguments to a log.
+/// `Debug` of a request omits the arguments.
 #[test]
-fn the_arguments_of_a_request_are_not_printed() {
+fn debug_of_a_request_omits_arguments() {
     let request = CallRequest::new(named("pay"), json!({"card": "4111"}), ToolContext::default());
     let printed = format!("{request:?}");
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// Behaviour B74, B75: layers around all tools of a source, which a change of the list does not begin anew.
+/// Behaviour B74, Behaviour B75: a layer around a source keeps its state when the list changes.
 #[tokio::test(start_paused = true)]
-async fn a_layer_around_a_source_is_around_each_of_its_tools() {
+async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let registry = ToolRegistry::new("plugins");
     for name in ["a", "b"] {
         registry.register(slow(name)).unwrap();
@@ -393,20 +396,20 @@ async fn a_layer_around_a_source_is_around_each_of_its_tools() {
     registry.register(slow("c")).unwrap();
     let after = list().await;
     let called = async |list: &ToolList, name| list.get(name).unwrap().invoke_with(json!({}), &cx).await;
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(called(&before, "x_a"), called(&before, "x_b"), called(&after, "x_c"));
-    assert_eq!(began.elapsed().as_secs(), 1, "each tool has its own limit");
+    assert_eq!(started.elapsed().as_secs(), 1, "each tool has its own limit");
     futures::join!(called(&before, "x_a"), called(&after, "x_a"));
-    assert_eq!(began.elapsed().as_secs(), 3, "and keeps it while it is listed");
+    assert_eq!(started.elapsed().as_secs(), 3, "and keeps it while it is listed");
     registry.replace(slow("a").with_definition(|it| it.with_description("Another."))).unwrap();
     let replaced = list().await;
     futures::join!(called(&after, "x_a"), called(&replaced, "x_a"));
-    assert_eq!(began.elapsed().as_secs(), 4, "another tool of that name has another");
+    assert_eq!(started.elapsed().as_secs(), 4, "a new definition has a new limit");
 }
 
-/// Behaviour B75: adaptors and servers make their tools anew with each list.
+/// Behaviour B75: adaptors and servers recreate their tools with each list.
 #[tokio::test(start_paused = true)]
-async fn layers_stay_around_a_tool_that_is_made_anew() {
+async fn recreated_tool_keeps_its_layer() {
     let registry = ToolRegistry::new("plugins");
     registry.register(slow("a")).unwrap();
     let source = registry.clone().prefixed("x_").layered(ConcurrencyLimitLayer::new(1));
@@ -416,48 +419,49 @@ async fn layers_stay_around_a_tool_that_is_made_anew() {
     let after = list().await;
     assert_ne!(before.id(), after.id());
     let called = async |list: &ToolList| list.get("x_a").unwrap().invoke_with(json!({}), &cx).await;
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(called(&before), called(&after));
-    assert_eq!(began.elapsed().as_secs(), 2, "it keeps its limit");
+    assert_eq!(started.elapsed().as_secs(), 2, "it keeps its limit");
 }
 
-/// Two callers may be listed tools of one definition, such as by a connection of each.
+/// Two callers may have different tools with equal definitions, for example on their own
+/// connections.
 #[tokio::test]
-async fn shared_layers_call_the_tool_of_the_list() {
-    struct Own;
+async fn shared_layer_calls_the_listed_tool() {
+    struct PerRun;
     #[async_trait]
-    impl ToolSource for Own {
+    impl ToolSource for PerRun {
         fn label(&self) -> &str {
-            "own"
+            "per_run"
         }
         async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
             let run = cx.run_id.clone();
-            let tool = DynamicTool::new(named("whose"), move |_, _| {
+            let tool = DynamicTool::new(named("run_id"), move |_, _| {
                 let run = run.clone();
                 async move { run }
             });
-            Ok(ToolList::new("own", [tool]))
+            Ok(ToolList::new("per_run", [tool]))
         }
     }
-    let source = Own.layered(ConcurrencyLimitLayer::new(1));
+    let source = PerRun.layered(ConcurrencyLimitLayer::new(1));
     let mut lists = Vec::new();
     for run in ["ann's", "bob's"] {
         let cx = ListContext { run_id: run.to_owned(), ..ListContext::default() };
         lists.push((run, source.tools(&cx).await.unwrap()));
     }
     for (run, list) in &lists {
-        assert_eq!(said(list.get("whose").unwrap()).await, *run);
+        assert_eq!(call_text(list.get("run_id").unwrap()).await, *run);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_limit_for_all_tools_of_a_source() {
+async fn global_limit_applies_to_all_tools() {
     let all = Arc::new(Semaphore::new(1));
     let source = Toolset::new()
         .with_all([slow("a"), slow("b")])
         .layered(GlobalConcurrencyLimitLayer::with_semaphore(all));
     let tools = Toolset::new().with_source(source);
-    let began = Instant::now();
+    let started = Instant::now();
     futures::join!(tools.call("a", json!({})), tools.call("b", json!({})));
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
 }

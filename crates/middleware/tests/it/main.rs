@@ -1,4 +1,4 @@
-//! The middleware from outside.
+//! Integration tests of the middleware.
 
 #[cfg(test)]
 mod audit;

@@ -1,4 +1,4 @@
-//! Behaviour T5, Behaviour B19: a model reads the whole of what was too long for it.
+//! Behaviour T5, Behaviour B19: a model reads truncated results page by page.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
     tools.call(name, arguments).await.model_text().into_owned()
 }
 
-/// What is left of a long result says how to read on, and doing so gives all of it.
+/// The end of a truncated result contains the arguments for the next page.
 #[tokio::test]
-async fn reading_on_as_told_gives_the_whole() {
+async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
     let (given, wanted) = (whole.clone(), whole.chars().count());
     let tools = Toolset::new().with(flood("list", move || given.clone())).with(ReadResult::new());
@@ -49,8 +49,8 @@ async fn reading_on_as_told_gives_the_whole() {
     let (start, mark) = shown.rsplit_once('[').unwrap();
     assert!(mark.ends_with("}]"), "{mark}");
     let mut read = start.trim_end_matches('\n').to_owned();
-    let (_, told) = mark.split_once("read on with read_result ").unwrap();
-    let mut arguments: Value = serde_json::from_str(told.trim_end_matches(']')).unwrap();
+    let (_, hint) = mark.split_once("read on with read_result ").unwrap();
+    let mut arguments: Value = serde_json::from_str(hint.trim_end_matches(']')).unwrap();
     assert_eq!(arguments["handle"], json!(handle(&first)));
     loop {
         let offset = usize::try_from(arguments["offset"].as_u64().unwrap()).unwrap();
@@ -71,7 +71,7 @@ async fn reading_on_as_told_gives_the_whole() {
 }
 
 #[tokio::test]
-async fn a_part_and_where_a_text_occurs() {
+async fn offset_limit_and_find_select_a_page() {
     let tools = Toolset::new()
         .with(flood("list", || format!("{}needle in a haystack, needle", "äx ".repeat(100))))
         .with(ReadResult::new());
@@ -107,9 +107,9 @@ async fn a_part_and_where_a_text_occurs() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// What it reads is never kept once more, whatever the characters are and however little may be shown.
+/// A page is never truncated and stored again, for any characters and any output limit.
 #[tokio::test]
-async fn what_is_read_is_not_too_long_again() {
+async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
     let pipeline = Pipeline::new().with_store(Arc::clone(&store));
     let small = ReadResult::new().with_definition(|it| {
@@ -135,9 +135,9 @@ async fn what_is_read_is_not_too_long_again() {
     assert_eq!(store.handles(&ann).await.unwrap(), [handle]);
 }
 
-/// Only text is read on: of a picture that is left out there is no more to read.
+/// Omitted media cannot be read as text.
 #[tokio::test]
-async fn a_picture_that_is_left_out_is_not_read_on() {
+async fn omitted_media_has_no_hint() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
     let draw = DynamicTool::new(definition, |_, _| async {
         vec![Content::text("a cat"), Content::blob(vec![0; 17 << 20], "image/png")]
@@ -148,9 +148,9 @@ async fn a_picture_that_is_left_out_is_not_read_on() {
     assert!(!text.contains("read on"), "{text}");
 }
 
-/// Nobody reads what is another's, nor learns its name.
+/// Results and their handles are private to the principal, or else to the run.
 #[tokio::test]
-async fn a_result_is_read_by_its_owner_only() {
+async fn results_are_private_to_their_owner() {
     let tools = Toolset::new().with(flood("list", || "x".repeat(200))).with(ReadResult::new());
     let owners =
         [(Some("ann"), "run_1"), (Some("bob"), "run_1"), (None, "run_1"), (None, "run_2"), (None, "")];
@@ -173,21 +173,21 @@ async fn a_result_is_read_by_its_owner_only() {
             }
         }
     }
-    // A principal reads in a later run what an earlier one kept.
+    // A principal can read results of earlier runs.
     let later =
         tools.call_with("read_result", json!({"handle": handles[0]}), &of(Some("ann"), "run_9")).await;
     assert!(later.is_success());
-    let nobody = tools.call_with("read_result", json!({"handle": "x"}), &of(Some("eve"), "")).await;
-    assert_eq!(nobody.failure().unwrap().kind, FailureKind::Failed);
+    let other = tools.call_with("read_result", json!({"handle": "x"}), &of(Some("eve"), "")).await;
+    assert_eq!(other.failure().unwrap().kind, FailureKind::Failed);
     expect![[
         r#"no result is stored as "x", or it was forgotten; the end of a long result says how it is stored"#
     ]]
-    .assert_eq(&nobody.model_text());
+    .assert_eq(&other.model_text());
 }
 
-/// The tool is named as the caller sees it, and where it is not offered it is not named.
+/// The hint uses the listed name of the tool. Without the tool there is no hint.
 #[tokio::test]
-async fn only_a_tool_that_is_offered_is_named() {
+async fn hint_names_only_a_listed_tool() {
     let list = || flood("list", || "x".repeat(200));
     let without = Toolset::new().with(list());
     assert!(!text(&without, "list", json!({})).await.contains("read on"));
@@ -195,7 +195,7 @@ async fn only_a_tool_that_is_offered_is_named() {
     let renamed = Toolset::new().with_source(Toolset::new().with(list())).with_source(readers);
     let shown = text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
-    // For failures as well.
+    // The same for failures.
     let fails = DynamicTool::new(
         ToolDefinition::new(ToolName::new("fail").unwrap(), Schema::object()),
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
@@ -205,9 +205,9 @@ async fn only_a_tool_that_is_offered_is_named() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// Pieces are read as they are shown: one after the other, pictures by their description.
+/// Parts are read in order, media as their description.
 #[tokio::test]
-async fn pieces_are_read_in_their_order() {
+async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
         .with_policy(Policy { output_limit: 30, ..Policy::default() });
     let draw = DynamicTool::new(definition, |_, _| async {
@@ -226,7 +226,7 @@ async fn pieces_are_read_in_their_order() {
 }
 
 #[tokio::test]
-async fn without_a_store_there_is_nothing_to_read() {
+async fn without_a_store_reading_fails() {
     let result = ReadResult::new().invoke(json!({"handle": "x"})).await;
     assert_eq!(result.model_text(), "no results are stored here");
     let by_hand = ReadResult::new().call(json!({"handle": "x"}), &ToolContext::default()).await;
@@ -235,9 +235,9 @@ async fn without_a_store_there_is_nothing_to_read() {
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
-/// What is recorded of a model that reads on is the same in the next process.
+/// Numbered handles are reproducible in recorded conversations.
 #[tokio::test]
-async fn handles_may_be_the_same_in_each_process() {
+async fn numbered_handles_are_reproducible() {
     let shown = async || {
         let store = MemoryResultStore::default().with_numbered_handles();
         let tools = Toolset::new()

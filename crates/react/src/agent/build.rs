@@ -5,8 +5,8 @@ use haft_core::{
     toolset::ToolsetError,
 };
 
-use super::{Parts, ReactAgent, ReactAgentBuilder, signature};
-use crate::{QueueHandle, dialect_for};
+use super::{Parts, ReactAgent, ReactAgentBuilder, inputs::joined, signature};
+use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 
 /// The reason for which an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum BuildError {
         /// The type.
         state: &'static str,
     },
+    /// An extension without a name, or with the name of another one.
+    #[error("an extension cannot be named {0:?}: the name is empty or used by another extension")]
+    ExtensionName(String),
     /// The inputs are not an object.
     #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
@@ -62,7 +65,10 @@ impl ReactAgentBuilder {
     /// is missing, if the outputs are not an object, or if they do not allow the requested
     /// reasoning. Tools that a source lists later are withheld instead.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
-        let Self { model, tools, dialect, instructions, mut config, state, .. } = self;
+        let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
+        if let Some(name) = extensions.invalid_name() {
+            return Err(BuildError::ExtensionName(name.to_owned()));
+        }
         if let Some(error) = self.output_error {
             return Err(BuildError::Outputs(error));
         }
@@ -72,7 +78,10 @@ impl ReactAgentBuilder {
             Some(prices) => Arc::new(model.priced(prices.clone())),
             None => model,
         };
-        let model = price(model);
+        let model = extensions.adapt_model(price(model));
+        let tools = extensions.adapt_tools(tools);
+        config.limits = extensions.limits(config.limits);
+        config.check_outputs |= extensions.has_validators();
         let compactor = self.compactor.map_or_else(|| Arc::clone(&model), price);
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
@@ -85,6 +94,7 @@ impl ReactAgentBuilder {
         }
         config.outputs = outputs.map_err(BuildError::Outputs)?;
         let instructions = signature::instructions(instructions, &config);
+        let instructions = joined(instructions, &extensions.paragraphs(), None);
         tools.check()?;
         let tools = if self.traces_content {
             let pipeline = tools.pipeline().clone().with_traced_content(true);
@@ -98,12 +108,14 @@ impl ReactAgentBuilder {
             return Err(BuildError::ReservedName { name, dialect: dialect.name() });
         }
         let queue = StateType::of::<QueueHandle>();
+        let entries = (!extensions.is_empty()).then(StateType::of::<Entries>);
         let has_queue =
             self.has_queue || tools.own_tools().any(|tool| tool.definition().state().contains(&queue));
         for tool in tools.own_tools() {
             let definition = tool.definition();
-            let mut missing =
-                state.missing(definition.state()).filter(|it| **it != queue && !state_per_run.contains(it));
+            let mut missing = state
+                .missing(definition.state())
+                .filter(|it| **it != queue && Some(**it) != entries && !state_per_run.contains(it));
             if let Some(missing) = missing.next() {
                 return Err(BuildError::MissingState {
                     tool: definition.name().clone(),
@@ -119,7 +131,7 @@ impl ReactAgentBuilder {
             instructions,
             config,
             state,
-            hooks: self.hooks.into(),
+            extensions: extensions.into(),
             prices: self.prices,
             traces_content: self.traces_content,
             has_queue,

@@ -11,8 +11,7 @@ use haft_core::{
     usage::Prices,
 };
 
-use super::hook::Hooks;
-use crate::{AtLimit, ContextConfig, Dialect, OutputStrategy, RunConfig};
+use crate::{AtLimit, Dialect, OutputStrategy, RunConfig, extension::Extensions, run::ContextConfig};
 
 /// A builder for [`ReactAgent`](super::ReactAgent).
 ///
@@ -45,7 +44,7 @@ pub struct ReactAgentBuilder {
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
-    pub(super) hooks: Hooks,
+    pub(super) extensions: Extensions,
     pub(super) prices: Option<Prices>,
     pub(super) traces_content: bool,
     pub(super) has_queue: bool,
@@ -64,7 +63,7 @@ impl ReactAgentBuilder {
             output_error: None,
             chain_of_thought: false,
             compactor: None,
-            hooks: Hooks::default(),
+            extensions: Extensions::default(),
             prices: None,
             traces_content: false,
             has_queue: false,
@@ -106,7 +105,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the dialect. Default: [`dialect_for`](crate::dialect_for) the model.
+    /// Sets the dialect. Default: [`dialect_for`](crate::dialect::dialect_for) the model.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
         self.dialect = Some(Arc::new(dialect));
         self

@@ -11,8 +11,12 @@ use haft_core::{
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{ReactAgent, content, events::Events, hook::StepInputs};
-use crate::{Delta, Reply, Run, run::is_broken_reply};
+use super::{ReactAgent, content, events::Events, inputs::StepInputs};
+use crate::{
+    Run,
+    dialect::{Delta, Reply},
+    run::is_broken_reply,
+};
 
 impl ReactAgent {
     /// Sends a request, and emits the events of its reply.

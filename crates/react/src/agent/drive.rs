@@ -7,6 +7,7 @@ use haft_core::{
     RunEvent, RunOutput, Tool,
     agent::{AgentError, AgentErrorKind},
     message::View,
+    model::ModelError,
     pipeline::{Batch, CallOutcome},
     tool::RunContext,
     toolset::ToolList,
@@ -21,12 +22,14 @@ use super::{
     compact,
     deprecated::Deprecated,
     events::{Events, ProgressRelay},
-    hook::StepContext,
     mailbox::Mailbox,
 };
 use crate::{
-    CallBatch, Effect, QueueHandle, Run,
+    Effect, QueueHandle, Run,
+    dialect::Reply,
+    extension::{Entries, StepContext},
     queue::{CallQueues, Placeholders, Pushed, Quota},
+    run::CallBatch,
 };
 
 /// A condition that ends the work of an agent at a step boundary, such as a hand-off.
@@ -57,6 +60,12 @@ impl ReactAgent {
     ) -> Result<Option<RunOutput>, AgentError> {
         let cancellation = context.cancellation.clone();
         let meter = UsageMeter::default();
+        let entries = self.entries(run);
+        let context = match &entries {
+            Some(entries) => RunContext { state: context.state.with(entries.clone()), ..context },
+            None => context,
+        };
+        let entries = entries.unwrap_or_default();
         let span = tracing::info_span!(
             "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
@@ -67,7 +76,7 @@ impl ReactAgent {
             tokio::select! {
                 // A finished result is used, even if the token was cancelled meanwhile.
                 biased;
-                ended = self.advance(run, context, (events, mailbox, &meter), until) => ended,
+                ended = self.advance(run, context, (events, mailbox, &meter, &entries), until) => ended,
                 () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
@@ -75,6 +84,7 @@ impl ReactAgent {
         .await;
         // The usage of abandoned calls.
         run.on_usage(meter.take());
+        save_entries(run, &entries);
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
@@ -87,7 +97,7 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        (events, mailbox, meter): (&Events, &Mailbox, &UsageMeter),
+        (events, mailbox, meter, entries): (&Events, &Mailbox, &UsageMeter, &Entries),
         until: Until<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
@@ -104,7 +114,7 @@ impl ReactAgent {
         let clock = Clock::new();
         let context = Arc::new(self.with_queue(context));
         let placeholders = Placeholders::new();
-        let mut inputs = self.prepare_step(run, &context, None).await?;
+        let mut inputs = self.prepare_step(run, &context, entries, None).await?;
         for diagnostic in inputs.tools.diagnostics() {
             tracing::warn!("{diagnostic}");
         }
@@ -116,6 +126,7 @@ impl ReactAgent {
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
+            save_entries(run, entries);
             let effect = mailbox.next(run, &inputs.step(&placeholders, clock.now()))?;
             let rejections = run.rejections_since(mem::replace(&mut seen, run.transcript().len()));
             for problem in rejections.collect::<Vec<_>>() {
@@ -124,7 +135,7 @@ impl ReactAgent {
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
                 Effect::Prepare => {
-                    inputs = self.prepare_step(run, &context, Some(inputs)).await?;
+                    inputs = self.prepare_step(run, &context, entries, Some(inputs)).await?;
                     deprecated.warn(&inputs.tools);
                 }
                 Effect::Chat(request) => {
@@ -134,7 +145,10 @@ impl ReactAgent {
                     // list.
                     drop(request);
                     match reply {
-                        Some(reply) => Self::finish_chat(run, reply, events).await?,
+                        Some(reply) => {
+                            let reply = self.changed(reply, run, (&context, entries)).await?;
+                            Self::finish_chat(run, reply, events).await?;
+                        }
                         None => run.on_time_up(),
                     }
                 }
@@ -151,14 +165,35 @@ impl ReactAgent {
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => {
-                    let cx = StepContext::new(run, &context);
-                    let checked = self.0.hooks.validate(*output, cx).await;
+                    let cx = StepContext::new(run, &context, entries);
+                    let checked = self.0.extensions.validate(*output, &cx).await;
                     run.on_check(checked)?;
                 }
                 Effect::Wait(_) => return run.park().map(|parked| Some(RunOutput::Parked(parked))),
                 Effect::Done(answer) => return Ok(Some(RunOutput::Answer(answer))),
             }
         }
+    }
+
+    /// The reply as the extensions change it.
+    async fn changed(
+        &self,
+        reply: Result<Reply, ModelError>,
+        run: &Run,
+        (context, entries): (&Arc<RunContext>, &Entries),
+    ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
+        match reply {
+            Ok(reply) if self.0.extensions.change_replies() => {
+                let cx = StepContext::new(run, context, entries);
+                self.0.extensions.after_reply(reply, &cx).await.map(Ok)
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// The saved entries of a run, if the agent has extensions.
+    fn entries(&self, run: &Run) -> Option<Entries> {
+        (!self.0.extensions.is_empty()).then(|| Entries::new(run.entries().clone()))
     }
 
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
@@ -240,5 +275,12 @@ impl ReactAgent {
                 RunEvent::CallPending { pending: Box::new(pending) }
             }
         })
+    }
+}
+
+/// Passes changed entries of extensions to the run.
+fn save_entries(run: &mut Run, entries: &Entries) {
+    if let Some(changed) = entries.take_changed() {
+        run.set_entries(changed);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{
-    future::FutureExt as _,
+    future::{BoxFuture, FutureExt as _},
     stream::{BoxStream, Stream, StreamExt as _},
 };
 use haft_core::{
@@ -17,8 +17,6 @@ use haft_core::{
     tool::{Progress, ProgressSink},
 };
 use tokio::sync::mpsc;
-
-use super::woken::Woken;
 
 /// Maximum number of events that wait for a slow reader before the run waits too.
 const EVENT_BUFFER: usize = 64;
@@ -78,13 +76,14 @@ where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(EVENT_BUFFER);
-    let driver = Woken::new(driver(Events(Some(sender))).boxed());
-    Observed { events, driver, end: None }.boxed()
+    let driver = driver(Events(Some(sender))).boxed();
+    Observed { events, driver: Some(driver), end: None }.boxed()
 }
 
 struct Observed<'r> {
     events: mpsc::Receiver<RunEvent>,
-    driver: Woken<'r, Result<RunOutput, AgentError>>,
+    /// `None` after its end.
+    driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
 
@@ -93,8 +92,10 @@ impl Stream for Observed<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         // The driver first: deadlines and cancellation do not wait for events.
-        if let Poll::Ready(end) = self.driver.poll(cx) {
-            self.end = Some(end);
+        if let Some(driver) = &mut self.driver
+            && let Poll::Ready(end) = driver.poll_unpin(cx)
+        {
+            (self.driver, self.end) = (None, Some(end));
             // Ignore later progress of abandoned tools.
             self.events.close();
         }

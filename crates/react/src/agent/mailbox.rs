@@ -9,8 +9,8 @@ use std::{
 use haft_core::{Message, RunInput, agent::AgentErrorKind, tool::RunContext};
 
 use crate::{
-    Effect, Run, RunError, Step,
-    run::{RunState, When, check_enqueued},
+    Effect, Run, Step,
+    run::{RunError, RunState, When, check_enqueued},
 };
 
 /// Sends messages to a run of an agent while it is under way, from another task or from a tool.
@@ -25,7 +25,7 @@ use crate::{
 /// ```
 /// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{ReactAgent, RunHandle, When};
+/// use haft_react::{ReactAgent, run::When, RunHandle};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let model = ScriptedModel::new().text("A poem about the sea.").text("A poem about the sky.");

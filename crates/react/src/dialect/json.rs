@@ -16,7 +16,7 @@ use super::{
     Dialect, FINISH, Listener, Prompt,
     step::{self, Form, Step},
 };
-use crate::Reply;
+use crate::dialect::Reply;
 use listen::JsonListener;
 
 pub(super) use listen::Strings;

@@ -11,7 +11,7 @@ use haft_core::{
 };
 
 use super::{Delta, Dialect, FINISH, Listener, Prompt, take_finish};
-use crate::Reply;
+use crate::dialect::Reply;
 
 /// Function calling, for models whose API has it.
 ///

@@ -15,7 +15,7 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{FINISH, Prompt, take_finish};
-use crate::Reply;
+use crate::dialect::Reply;
 use offer::Offer;
 pub(super) use told::Told;
 

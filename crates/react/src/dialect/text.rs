@@ -18,7 +18,7 @@ use super::{
     Dialect, FINISH, Listener, Prompt,
     step::{self, Form, Step},
 };
-use crate::Reply;
+use crate::dialect::Reply;
 use listen::TextListener;
 
 /// What the model would go on with by itself: what a tool returned, which it cannot know. A thought about observations is

@@ -13,7 +13,8 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::{
-    Route, Run,
+    Run,
+    router::Route,
     run::{hint, is_hint},
 };
 

@@ -9,6 +9,7 @@ use haft_core::{Message, Timestamp, ToolCall, model::ToolChoice, usage::Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{RunConfig, context::ContextWindow, enqueue::Enqueued, limits::RunClock, state::Machine};
+use crate::extension::SavedEntries;
 
 /// The saved part of a run besides its transcript. Its size does not depend on the length of the
 /// conversation.
@@ -45,6 +46,9 @@ pub(super) struct Head {
     /// Messages that were enqueued and are not delivered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enqueued: Vec<Enqueued>,
+    /// The entries of extensions.
+    #[serde(default, skip_serializing_if = "SavedEntries::is_empty")]
+    pub(super) entries: SavedEntries,
 }
 
 /// Settings from the [`RunInput`](haft_core::RunInput) that override each configuration of a run.
@@ -91,6 +95,7 @@ impl Head {
             added_calls: Vec::new(),
             added_total: 0,
             enqueued: Vec::new(),
+            entries: SavedEntries::new(),
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     marks, outputs,
     state::{Purpose, Request, State},
 };
-use crate::{Reply, open_calls::OpenCalls};
+use crate::{dialect::Reply, open_calls::OpenCalls};
 
 impl Run {
     /// Applies a reply: its calls are opened, it is an answer, or the model is asked again.

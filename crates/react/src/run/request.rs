@@ -3,7 +3,7 @@
 use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
 
 use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::State};
-use crate::{Prompt, Reply};
+use crate::dialect::{Prompt, Reply};
 
 impl Run {
     /// Completes the step: added calls, then enqueued messages. Then the inputs of the next request

@@ -21,7 +21,7 @@ impl Run {
     ///
     /// ```
     /// use haft_core::{Message, Transcript};
-    /// use haft_react::{Run, RunConfig, RunHead};
+    /// use haft_react::{Run, run::RunHead, RunConfig};
     ///
     /// let run = Run::new(&RunConfig::default(), "What is 17 plus 25?".into())?;
     /// let head = serde_json::to_string(&run.head())?;

@@ -16,7 +16,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Output, head::is_auto};
-use crate::{Reply, open_calls::OpenCalls};
+use crate::{dialect::Reply, open_calls::OpenCalls};
 
 /// A state of a run, with the data that only this state has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

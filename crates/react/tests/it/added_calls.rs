@@ -11,8 +11,8 @@ use haft_core::{
     toolset::ToolList,
 };
 use haft_react::{
-    AtLimit, Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, Step,
-    run::{RunState, call_results},
+    AtLimit, Dialect as _, Effect, NativeCalls, Run, RunConfig, Step,
+    run::{RunError, RunState, call_results},
 };
 use serde_json::json;
 

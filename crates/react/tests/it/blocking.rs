@@ -13,7 +13,7 @@ use haft_core::{
     tool,
     tool::{DynamicTool, Policy},
 };
-use haft_react::{BlockingAgent, ReactAgent};
+use haft_react::{ReactAgent, blocking::BlockingAgent};
 use haft_testing::ScriptedModel;
 
 use crate::tools::{calculator, plain};

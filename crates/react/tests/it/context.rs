@@ -8,7 +8,7 @@ use haft_core::{
     message::AssistantMessage,
     model::{ChatResponse, FinishReason},
 };
-use haft_react::{ContextConfig, JsonReact, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact};
+use haft_react::{JsonReact, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact, run::ContextConfig};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 

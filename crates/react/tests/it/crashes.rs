@@ -11,7 +11,8 @@ use haft_core::{
     toolset::ToolList,
 };
 use haft_react::{
-    CallBatch, ContextConfig, Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step,
+    Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step,
+    run::{CallBatch, ContextConfig},
 };
 use proptest::{
     bool::weighted,

@@ -16,8 +16,10 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AtLimit, Dialect as _, Effect, Handoffs, NativeCalls, OutputError, ReactAgent, Route, RouteTable, Run,
-    RunConfig, RunError, RunHandle, Step, Trajectory, When, run::is_enqueued,
+    AtLimit, Dialect as _, Effect, Handoffs, NativeCalls, OutputError, ReactAgent, Run, RunConfig, RunHandle,
+    Step, Trajectory,
+    router::{Route, RouteTable},
+    run::{RunError, When, is_enqueued},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;

@@ -11,7 +11,9 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Carried, HandoffError, Handoffs, QueueHandle, ReactAgent, Route, RouteTable, Router, TextReact,
+    Handoffs, QueueHandle, ReactAgent, Router, TextReact,
+    handoff::{Carried, HandoffError},
+    router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;

@@ -20,8 +20,8 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AtLimit, ContextConfig, Dialect as _, Effect, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig,
-    Step,
+    AtLimit, Dialect as _, Effect, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig, Step,
+    run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
 

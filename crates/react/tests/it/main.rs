@@ -13,6 +13,7 @@ mod crashes;
 mod effects;
 mod enqueue;
 mod events;
+mod extensions;
 mod faults;
 mod handoff;
 mod json;

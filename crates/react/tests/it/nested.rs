@@ -158,7 +158,7 @@ async fn a_child_that_fails_is_a_call_that_failed() {
         .unwrap();
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("I could not.");
     let answer = parent(model, child).run("Buy a pen.").await.unwrap().into_answer().unwrap();
-    expect!["the agent came to no answer: the limit of 1 model requests is reached"]
+    expect!["the agent did not finish: the limit of 1 model requests is reached"]
         .assert_eq(&answer.steps[0].result.model_text());
 }
 

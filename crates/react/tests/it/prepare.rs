@@ -17,7 +17,10 @@ use haft_core::{
     tool::{Policy, RunContext, State},
 };
 use haft_middleware::ToolRegistry;
-use haft_react::{JsonReact, ReactAgent, StepContext, StepRequest, TextReact};
+use haft_react::{
+    JsonReact, ReactAgent, TextReact,
+    extension::{StepContext, StepRequest},
+};
 use haft_testing::ScriptedModel;
 
 use crate::{

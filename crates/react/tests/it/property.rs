@@ -10,8 +10,9 @@ use haft_core::{
     usage::Usage,
 };
 use haft_react::{
-    CallBatch, ContextConfig, Dialect, Effect, NativeCalls, OutputStrategy, QueuedResults, Run, RunConfig,
-    Step, TextReact, When, is_hint, queue::Placeholders, run::is_enqueued,
+    Dialect, Effect, NativeCalls, OutputStrategy, Run, RunConfig, Step, TextReact,
+    queue::{Placeholders, QueuedResults},
+    run::{CallBatch, ContextConfig, When, is_enqueued, is_hint},
 };
 use proptest::{
     collection::vec,

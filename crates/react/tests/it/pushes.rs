@@ -20,8 +20,10 @@ use haft_core::{
     tool::{DynamicTool, Policy, RunContext, State},
 };
 use haft_react::{
-    CallBatch, Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueError, QueueHandle,
-    QueuedResults, ReactAgent, Route, RouteTable, Run, RunConfig, RunError, Step,
+    Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueHandle, ReactAgent, Run, RunConfig, Step,
+    queue::{QueueError, QueuedResults},
+    router::{Route, RouteTable},
+    run::{CallBatch, RunError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;

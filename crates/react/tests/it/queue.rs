@@ -15,7 +15,11 @@ use haft_core::{
     tool,
     tool::{DynamicTool, Policy, RunContext, State},
 };
-use haft_react::{PendingQueue, QueueHandle, Queued, QueuedResults, ReactAgent, Trajectory, is_hint};
+use haft_react::{
+    PendingQueue, QueueHandle, ReactAgent, Trajectory,
+    queue::{Queued, QueuedResults},
+    run::is_hint,
+};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 

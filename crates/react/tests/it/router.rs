@@ -10,7 +10,10 @@ use haft_core::{
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat},
 };
-use haft_react::{Keyword, ModelClassifier, ReactAgent, Route, RouteTable, Router, RouterError};
+use haft_react::{
+    ReactAgent, Router,
+    router::{Keyword, ModelClassifier, Route, RouteTable, RouterError},
+};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 

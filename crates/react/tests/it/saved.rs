@@ -13,7 +13,10 @@ use haft_core::{
     toolset::ToolList,
     usage::{Cost, Usage},
 };
-use haft_react::{Dialect as _, Effect, NativeCalls, Run, RunConfig, RunError, RunHead, Step};
+use haft_react::{
+    Dialect as _, Effect, NativeCalls, Run, RunConfig, Step,
+    run::{RunError, RunHead},
+};
 use proptest::{
     collection::vec,
     option,

@@ -9,7 +9,9 @@ use haft_core::{
     tool::DynamicTool,
     usage::Usage,
 };
-use haft_react::{AtLimit, BuildError, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, is_hint};
+use haft_react::{
+    AtLimit, BuildError, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, run::is_hint,
+};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 

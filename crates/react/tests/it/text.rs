@@ -5,7 +5,7 @@ use haft_core::{
     agent::{AgentErrorKind, Limit},
     model::{ChatResponse, ChatSettings, FinishReason, ModelProfile},
 };
-use haft_react::{ReactAgent, Trajectory, dialect_for};
+use haft_react::{ReactAgent, Trajectory, dialect::dialect_for};
 use haft_testing::ScriptedModel;
 
 use crate::{

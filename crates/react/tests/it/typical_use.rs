@@ -11,7 +11,10 @@ use haft_core::{
     tool::{Policy, Principal},
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{BuildError, Handoffs, ReactAgent, Route, RouteTable, Router};
+use haft_react::{
+    BuildError, Handoffs, ReactAgent, Router,
+    router::{Route, RouteTable},
+};
 use haft_testing::ScriptedModel;
 use serde::Deserialize;
 use serde_json::json;

@@ -23,7 +23,8 @@ use haft_core::{
 };
 use haft_react::{
     AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputStrategy, ReactAgent,
-    ReactAgentBuilder, Run, RunConfig, Step, TextReact, is_hint, is_unusable,
+    ReactAgentBuilder, Run, RunConfig, Step, TextReact,
+    run::{is_hint, is_unusable},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;

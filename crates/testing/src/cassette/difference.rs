@@ -1,4 +1,4 @@
-//! What changed in a request, for people.
+//! Readable differences between two requests.
 
 use std::fmt::Write as _;
 
@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// How many changes are told; the others are counted.
-const TOLD: usize = 8;
+/// Maximum number of listed differences. The rest is counted.
+const MAX_DIFFERENCES: usize = 8;
 
-/// How much of a value is shown, in characters.
-const SHOWN: usize = 160;
+/// Maximum length of a value, in characters.
+const MAX_VALUE_CHARS: usize = 160;
 
-/// One place where a request is not the recorded one.
+/// A difference between the recorded request and the actual one.
 pub(super) struct Difference<'v> {
     pointer: String,
     was: Option<&'v Value>,
     now: Option<&'v Value>,
 }
 
-/// Where one value differs from another, as far down as both have it.
+/// Compares two values recursively.
 pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
     let mut found = Vec::new();
     compare(Some(was), Some(now), String::new(), &mut found);
     found
 }
 
-/// The values come from text, or are sent as such: their depth is bounded.
+/// Recursion is safe: canonical JSON of a request has a bounded depth.
 fn compare<'v>(
     was: Option<&'v Value>,
     now: Option<&'v Value>,
@@ -50,23 +50,23 @@ fn compare<'v>(
     }
 }
 
-/// One line for each, and how many there are besides.
-pub(super) fn told(differences: &[Difference<'_>]) -> String {
+/// Formats one line per difference, up to [`MAX_DIFFERENCES`].
+pub(super) fn describe(differences: &[Difference<'_>]) -> String {
     let mut text = String::new();
-    for Difference { pointer, was, now } in differences.iter().take(TOLD) {
-        // Writing to a string never fails.
-        let _ = write!(text, "\n  {pointer}: was {}, now {}", shown(*was), shown(*now));
+    for Difference { pointer, was, now } in differences.iter().take(MAX_DIFFERENCES) {
+        // Writing to a `String` never fails.
+        let _ = write!(text, "\n  {pointer}: was {}, now {}", abbreviate(*was), abbreviate(*now));
     }
-    if let Some(more @ 1..) = differences.len().checked_sub(TOLD) {
+    if let Some(more @ 1..) = differences.len().checked_sub(MAX_DIFFERENCES) {
         let _ = write!(text, "\n  and {more} more");
     }
     text
 }
 
-fn shown(value: Option<&Value>) -> String {
+fn abbreviate(value: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         None => text,
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }

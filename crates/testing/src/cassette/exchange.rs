@@ -1,40 +1,42 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::said::Said;
-use super::failure::RecordedError;
+use super::error::RecordedError;
+use crate::scripted_reply::ScriptedReply;
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 
-/// One request and what came of it.
+/// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// In text: the earlier exchange whose request this one goes on from, from 1.
+    /// In the text form: number (from 1) of an earlier exchange. `request` then contains only the
+    /// difference to its request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
-    /// The request, as [`ChatRequest::to_canonical_json`](haft_core::model::ChatRequest::to_canonical_json) writes it.
+    /// The request as
+    /// [`ChatRequest::to_canonical_json`](haft_core::model::ChatRequest::to_canonical_json).
     pub(super) request: Value,
     #[serde(flatten)]
-    pub(super) reply: Reply,
+    pub(super) reply: RecordedReply,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Reply {
-    /// The whole, where it was asked for as a whole.
+pub(super) struct RecordedReply {
+    /// The reply to `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) response: Option<ChatResponse>,
-    /// The pieces, where it was streamed.
+    /// The events of `stream`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<ChatEvent>,
-    /// How it ended, if not well.
+    /// The error, if the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<RecordedError>,
-    /// Whether the program dropped the request before its end.
+    /// Set if the program dropped the request before it ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dropped: bool,
 }
 
-impl Reply {
+impl RecordedReply {
     pub(super) fn whole(reply: &Result<ChatResponse, ModelError>) -> Self {
         match reply {
             Ok(response) => Self { response: Some(response.clone()), ..Self::default() },
@@ -42,12 +44,12 @@ impl Reply {
         }
     }
 
-    pub(super) fn said(self) -> Said {
+    pub(super) fn into_scripted(self) -> ScriptedReply {
         if let Some(response) = self.response {
-            return Said::Reply(Ok(Box::new(response)));
+            return ScriptedReply::Complete(Ok(Box::new(response)));
         }
         let error = self.error.map(|error| Err(error.into()));
         let events = self.events.into_iter().map(Ok).chain(error).collect();
-        if self.dropped { Said::Hangs(events) } else { Said::Events(events) }
+        if self.dropped { ScriptedReply::Hangs(events) } else { ScriptedReply::Events(events) }
     }
 }

@@ -1,19 +1,19 @@
-//! JSON for the eye: what is short stands on one line.
+//! Pretty-printed JSON that keeps short values on one line.
 
 use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// How long a line may be before its value is taken apart.
+/// Maximum width of a line. Longer objects and arrays are split.
 const WIDTH: usize = 110;
 
-/// Writes a value, with a line break at its end.
+/// Writes a value and a line break.
 pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     write_inside(value, 0, out)?;
     out.write_char('\n')
 }
 
-/// The depth of what is recorded is bounded.
+/// Recursion is safe: recorded values have a bounded depth.
 fn write_inside(value: &Value, depth: usize, out: &mut impl Write) -> fmt::Result {
     let line = value.to_string();
     if depth * 2 + line.len() <= WIDTH {

@@ -1,33 +1,33 @@
 use std::str::FromStr;
 
-/// Whether a real model is asked.
+/// The use of the real model: never, always, or for new requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
-    /// Never: what is not recorded is an error. For CI.
+    /// Replays only. Unrecorded requests fail. For CI.
     #[default]
     Replay,
-    /// Always: everything is recorded anew.
+    /// Records every request again.
     Record,
-    /// Where there is no recording: what is recorded is replayed, what is new is recorded, and what is no longer asked is
-    /// forgotten.
+    /// Replays recorded requests, records new ones, and removes unused exchanges.
     Auto,
 }
 
-/// A word that names no mode.
+/// A text that is not a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no mode of cassettes: `replay`, `record` and `auto` are")]
+#[error("unknown cassette mode {0:?}: expected `replay`, `record` or `auto`")]
 pub struct UnknownMode(pub String);
 
 impl CassetteMode {
-    /// The variable that chooses the mode.
+    /// Name of the environment variable with the mode.
     pub const VARIABLE: &'static str = "HAFT_CASSETTES";
 
-    /// The mode that the variable `HAFT_CASSETTES` names; [`Replay`](Self::Replay) where it is not set.
+    /// Reads the mode from the environment variable `HAFT_CASSETTES`. The default is
+    /// [`Replay`](Self::Replay).
     ///
     /// # Errors
     ///
-    /// Fails where it names none.
+    /// Returns an error for any value other than `replay`, `record` and `auto`, in any case.
     pub fn from_env() -> Result<Self, UnknownMode> {
         match std::env::var(Self::VARIABLE) {
             Ok(word) if !word.is_empty() => word.parse(),

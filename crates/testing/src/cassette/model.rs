@@ -7,24 +7,28 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::Value;
 
-use super::difference::{differences, told};
-use super::exchange::{Exchange, Reply};
+use super::difference::{describe, differences};
+use super::exchange::{Exchange, RecordedReply};
 use super::redaction::Redaction;
 use super::{Cassette, CassetteError, CassetteMode};
-use crate::said::Said;
+use crate::scripted_reply::ScriptedReply;
 use haft_core::{
     ChatModel,
     call::BoxError,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
 
-/// A model whose conversation is recorded, or replayed: the same events in the same pieces.
+/// A model that records a conversation with another model, or replays it event by event.
 ///
-/// Replaying, a request is answered by the first recorded one that is the same and was not asked for yet, so that runs may ask
-/// side by side. One that is not recorded fails with what changed since. The last clone panics when it is dropped after such
-/// a request, or with recorded ones that nobody asked for: a test that passes has asked what was recorded and no more. Where the last
-/// clone is not the test's, as in a spawned task, whose panic may be seen by nobody, the test [verifies](Self::verify) it. Clones share
-/// the cassette.
+/// # Replay
+///
+/// A request gets the reply of the first equal and unused recorded request. The order of requests
+/// does not matter, so concurrent runs can be replayed. An unrecorded request fails with its
+/// differences to the most similar recorded one.
+///
+/// Clones share the cassette. When the last clone is dropped, it panics if a request was not
+/// recorded, or if recorded exchanges were not requested. A panic in a spawned task can go
+/// unnoticed: if the last clone may be dropped there, call [`verify`](Self::verify) in the test.
 ///
 /// # Examples
 ///
@@ -48,7 +52,7 @@ use haft_core::{
 /// ```
 #[derive(Clone)]
 pub struct CassetteModel {
-    /// Who is asked what is not recorded.
+    /// The model for unrecorded requests.
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
     redaction: Redaction,
@@ -57,64 +61,64 @@ pub struct CassetteModel {
 
 struct Tape {
     mode: CassetteMode,
-    state: Mutex<State>,
+    state: Mutex<TapeState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// What was recorded before and was not asked for yet, each with its number.
-    left: Vec<(usize, Exchange)>,
-    /// What was asked, in order; a reply that is under way is empty.
-    asked: Vec<Exchange>,
-    is_changed: bool,
-    /// Requests that are not recorded.
+struct TapeState {
+    /// Unused recorded exchanges, with their numbers.
+    remaining: Vec<(usize, Exchange)>,
+    /// Exchanges of this run, in order. The reply is empty while it is in progress.
+    exchanges: Vec<Exchange>,
+    has_new: bool,
+    /// Error messages of unrecorded requests.
     unexpected: Vec<String>,
-    /// Whether what is wrong was told.
-    is_told: bool,
+    /// Set by `verify`: the panic on drop would repeat its error.
+    is_reported: bool,
 }
 
-impl State {
-    /// What was asked and is not recorded, or was not asked and is.
+impl TapeState {
+    /// The mismatch between the requests and the cassette, if there is one.
     fn problem(&self) -> Option<CassetteMismatch> {
-        let left: Vec<_> = self.left.iter().map(|(number, _)| number.to_string()).collect();
+        let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
             return Some(CassetteMismatch(self.unexpected.join("\n")));
         }
-        let left = (!left.is_empty()).then(|| left.join(", "));
-        left.map(|left| {
-            CassetteMismatch(format!("nobody asked what exchange {left} of the cassette is about"))
-        })
+        let unused = (!unused.is_empty()).then(|| unused.join(", "));
+        unused.map(|unused| CassetteMismatch(format!("exchange {unused} of the cassette was not requested")))
     }
 }
 
-/// What a program asked is not what was recorded.
+/// The requests of a program differ from the recorded ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CassetteMismatch(String);
 
 impl CassetteModel {
-    /// Asks a model, and records it.
+    /// Records all requests to a model.
     pub fn record(model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Record, Cassette::new(), Some(Arc::new(model)))
     }
 
-    /// Asks no model.
+    /// Replays a cassette without a model.
     pub fn replay(cassette: Cassette) -> Self {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Asks a model what is not recorded, and records that.
+    /// Replays recorded requests, and records other requests to a model.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
 
-    /// Does what the mode says with the text of a cassette, if there is one. The model is made only where it may be asked.
+    /// Records or replays, according to the mode. `model` is called only if the mode needs a model.
     ///
-    /// This crate opens no file: the program reads the text, and writes [what was recorded](Self::recording).
+    /// This crate opens no files: the program reads the text of the cassette and writes
+    /// [`recording`](Self::recording).
     ///
     /// # Errors
     ///
-    /// Fails when the text cannot be read, there is none to replay, or the model cannot be made.
+    /// Returns an error if the text is not a valid cassette, if the mode is `replay` and there is
+    /// no text, or if the model cannot be created.
     ///
     /// # Examples
     ///
@@ -127,7 +131,7 @@ impl CassetteModel {
     /// let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes/sum.json");
     /// let recorded = fs::read_to_string(&path).ok();
     /// let model = CassetteModel::open(CassetteMode::from_env()?, recorded.as_deref(), || real_model())?;
-    /// // The test, with a clone of the model; then:
+    /// // Run the test with a clone of the model. Then:
     /// if let Some(text) = model.recording() {
     ///     fs::write(&path, text)?;
     /// }
@@ -150,16 +154,18 @@ impl CassetteModel {
     fn new(mode: CassetteMode, cassette: Cassette, model: Option<Arc<dyn ChatModel>>) -> Self {
         let recorded = cassette.profile.map(ModelProfile::from);
         let profile = model.as_ref().map(|model| model.profile().clone()).or(recorded);
-        let left = (1..).zip(cassette.exchanges).collect();
-        let state = Mutex::new(State { left, ..State::default() });
+        let remaining = (1..).zip(cassette.exchanges).collect();
+        let state = Mutex::new(TapeState { remaining, ..TapeState::default() });
         let profile = profile.unwrap_or_else(|| ModelProfile::new("cassette"));
         Self { model, profile, redaction: Redaction::default(), tape: Arc::new(Tape { mode, state }) }
     }
 
-    /// Changes every text of requests and replies before it is written down or compared: names, paths, the day of today.
+    /// Applies a function to all texts of requests and replies before they are recorded or
+    /// compared.
     ///
-    /// A text that comes in pieces is written down as one where the change concerns it: the pieces are not replayed as
-    /// they came then. Set it before the first request, and the same when it is replayed.
+    /// Use it to remove secrets, paths and dates. If it changes a text that spans several events,
+    /// the text is recorded as one event. Add the functions before the first request, and use the
+    /// same functions for the replay.
     ///
     /// # Examples
     ///
@@ -175,20 +181,23 @@ impl CassetteModel {
         self
     }
 
-    /// The text of the cassette, where there is something new to write.
+    /// Returns the text of the cassette if it has changed, otherwise `None`.
     pub fn recording(&self) -> Option<String> {
         let state = self.tape.lock();
-        let is_new = state.is_changed || self.tape.mode == CassetteMode::Auto && !state.left.is_empty();
-        let cassette = Cassette { profile: Some((&self.profile).into()), exchanges: state.asked.clone() };
+        let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
+        let cassette = Cassette { profile: Some((&self.profile).into()), exchanges: state.exchanges.clone() };
         is_new.then(|| cassette.to_string())
     }
 
-    /// Says whether all that is recorded was asked for, and nothing else; always well where a model is asked what is not recorded. Then no
-    /// clone panics when it is dropped, unless it is asked for something else.
+    /// Checks that the requests match the cassette: all exchanges are used, and no request was
+    /// unrecorded.
+    ///
+    /// Always succeeds in the modes `record` and `auto`. After a check, dropping the model panics
+    /// only for later unrecorded requests.
     ///
     /// # Errors
     ///
-    /// Fails with what changed since, or with what nobody asked for.
+    /// Returns the unrecorded requests with their differences, or else the unused exchanges.
     ///
     /// # Examples
     ///
@@ -214,74 +223,77 @@ impl CassetteModel {
             return Ok(());
         }
         let mut state = self.tape.lock();
-        state.is_told = true;
+        state.is_reported = true;
         state.problem().map_or(Ok(()), Err)
     }
 
-    /// What is done with a request: a recorded reply, or a model that is to be asked.
-    fn plan(&self, request: &ChatRequest) -> Plan<'_> {
-        let mut asked = request.to_canonical_json();
-        self.redaction.value(&mut asked);
+    /// Finds a recorded reply, or starts to record a reply of the model.
+    fn reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
+        let mut body = request.to_canonical_json();
+        self.redaction.value(&mut body);
         let mut state = self.tape.lock();
-        let same = state.left.iter().position(|(_, exchange)| exchange.request == asked);
+        let same = state.remaining.iter().position(|(_, exchange)| exchange.request == body);
         match (same, &self.model) {
             (Some(at), _) => {
-                let (_, exchange) = state.left.remove(at);
-                state.asked.push(exchange.clone());
-                Plan::Say(exchange.reply.said())
+                let (_, exchange) = state.remaining.remove(at);
+                state.exchanges.push(exchange.clone());
+                ReplySource::Tape(exchange.reply.into_scripted())
             }
             (None, Some(model)) => {
-                state.is_changed = true;
-                state.asked.push(Exchange { follows: None, request: asked, reply: Reply::default() });
-                let at = state.asked.len() - 1;
-                Plan::Ask(&**model, Box::new(Recording::new(&self.tape, &self.redaction, at)))
+                state.has_new = true;
+                state.exchanges.push(Exchange {
+                    follows: None,
+                    request: body,
+                    reply: RecordedReply::default(),
+                });
+                let at = state.exchanges.len() - 1;
+                ReplySource::Model(&**model, Box::new(ReplyRecording::new(&self.tape, &self.redaction, at)))
             }
             (None, None) => {
-                let problem = unexpected(&state, &asked);
+                let problem = unexpected(&state, &body);
                 state.unexpected.push(problem.clone());
-                state.is_told = false;
-                Plan::Say(Said::Reply(Err(ModelError::failed(problem))))
+                state.is_reported = false;
+                ReplySource::Tape(ScriptedReply::Complete(Err(ModelError::failed(problem))))
             }
         }
     }
 }
 
-enum Plan<'m> {
-    Say(Said),
-    Ask(&'m dyn ChatModel, Box<Recording>),
+enum ReplySource<'m> {
+    Tape(ScriptedReply),
+    Model(&'m dyn ChatModel, Box<ReplyRecording>),
 }
 
-/// Says what changed since the recording, by the recorded request that is most like this one.
-fn unexpected(state: &State, asked: &Value) -> String {
-    let number = state.asked.len() + state.unexpected.len() + 1;
-    let near = state.left.iter().map(|(of, exchange)| (of, differences(&exchange.request, asked)));
-    let remedy = format!("\nif that is meant, record it anew with {}=record", CassetteMode::VARIABLE);
+/// Describes the differences to the most similar recorded request.
+fn unexpected(state: &TapeState, request: &Value) -> String {
+    let number = state.exchanges.len() + state.unexpected.len() + 1;
+    let near = state.remaining.iter().map(|(of, exchange)| (of, differences(&exchange.request, request)));
+    let remedy =
+        format!("\nif this is intended, record the cassette again with {}=record", CassetteMode::VARIABLE);
     match near.min_by_key(|(_, differences)| differences.len()) {
-        None => format!("request {number} is not recorded: all that is was asked for{remedy}"),
+        None => format!("request {number} is not recorded, and all recorded exchanges were replayed{remedy}"),
         Some((of, differences)) => {
-            let told = told(&differences);
-            format!(
-                "request {number} is not the recorded one; what changed since exchange {of} of the cassette:{told}{remedy}"
-            )
+            let changes = describe(&differences);
+            format!("request {number} differs from exchange {of} of the cassette:{changes}{remedy}")
         }
     }
 }
 
-/// Writes down a reply as it comes, also where it is dropped before its end.
-struct Recording {
+/// A reply in progress. It is recorded on drop, so a dropped request is recorded too.
+struct ReplyRecording {
     tape: Arc<Tape>,
     redaction: Redaction,
     at: usize,
-    reply: Reply,
+    reply: RecordedReply,
 }
 
-impl Recording {
+impl ReplyRecording {
     fn new(tape: &Arc<Tape>, redaction: &Redaction, at: usize) -> Self {
-        let reply = Reply { dropped: true, ..Reply::default() };
+        let reply = RecordedReply { dropped: true, ..RecordedReply::default() };
         Self { tape: Arc::clone(tape), redaction: redaction.clone(), at, reply }
     }
 
-    fn hear(&mut self, event: &Result<ChatEvent, ModelError>) {
+    fn push(&mut self, event: &Result<ChatEvent, ModelError>) {
         match event {
             Ok(event) => {
                 self.reply.dropped &= !matches!(event, ChatEvent::Finished(_));
@@ -292,10 +304,10 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for ReplyRecording {
     fn drop(&mut self) {
         let reply = self.redaction.reply(std::mem::take(&mut self.reply));
-        if let Some(exchange) = self.tape.lock().asked.get_mut(self.at) {
+        if let Some(exchange) = self.tape.lock().exchanges.get_mut(self.at) {
             exchange.reply = reply;
         }
     }
@@ -304,34 +316,34 @@ impl Drop for Recording {
 #[async_trait]
 impl ChatModel for CassetteModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.plan(request) {
-            Plan::Say(said) => said.whole().await,
-            Plan::Ask(model, mut recording) => {
+        match self.reply_source(request) {
+            ReplySource::Tape(reply) => reply.into_response().await,
+            ReplySource::Model(model, mut recording) => {
                 let reply = model.chat(request).await;
-                recording.reply = Reply::whole(&reply);
+                recording.reply = RecordedReply::whole(&reply);
                 reply
             }
         }
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        let asked = stream::once(async move {
-            match self.plan(request) {
-                Plan::Say(said) => said.stream(),
-                Plan::Ask(model, mut recording) => {
+        let events = stream::once(async move {
+            match self.reply_source(request) {
+                ReplySource::Tape(reply) => reply.into_stream(),
+                ReplySource::Model(model, mut recording) => {
                     let events = model.stream(request).map(Some).chain(stream::once(async { None }));
-                    let heard = events.filter_map(move |event| {
+                    let recorded = events.filter_map(move |event| {
                         match &event {
-                            Some(event) => recording.hear(event),
+                            Some(event) => recording.push(event),
                             None => recording.reply.dropped = false,
                         }
                         async { event }
                     });
-                    heard.boxed()
+                    recorded.boxed()
                 }
             }
         });
-        asked.flatten().boxed()
+        events.flatten().boxed()
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -340,7 +352,7 @@ impl ChatModel for CassetteModel {
 }
 
 impl Tape {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TapeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -348,7 +360,7 @@ impl Tape {
 impl Drop for Tape {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if self.mode != CassetteMode::Replay || state.is_told || std::thread::panicking() {
+        if self.mode != CassetteMode::Replay || state.is_reported || std::thread::panicking() {
             return;
         }
         let problem = state.problem();
@@ -361,10 +373,10 @@ impl fmt::Debug for CassetteModel {
         let state = self.tape.lock();
         write!(
             f,
-            "CassetteModel({:?}, {} asked, {} left)",
+            "CassetteModel({:?}, {} requests, {} left)",
             self.tape.mode,
-            state.asked.len(),
-            state.left.len()
+            state.exchanges.len(),
+            state.remaining.len()
         )
     }
 }

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::model::ModelProfile;
 
-/// What the recorded model could do: a program asks another one otherwise.
+/// The profile of the recorded model. Requests depend on it, so a replay must report the same one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedProfile {
     name: String,
@@ -18,7 +18,7 @@ pub(super) struct RecordedProfile {
     context_window: Option<u64>,
 }
 
-// Both name every part, so that one that is new is not forgotten here.
+// Both conversions list every field, so that a new field fails to compile.
 impl From<&ModelProfile> for RecordedProfile {
     fn from(profile: &ModelProfile) -> Self {
         let ModelProfile { name, native_tools, json_schema, images, audio, files, context_window } =

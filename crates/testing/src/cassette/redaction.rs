@@ -1,14 +1,14 @@
-//! What must not be written down.
+//! Removal of secrets from recorded requests and replies.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::exchange::Reply;
-use super::failure::RecordedError;
+use super::error::RecordedError;
+use super::exchange::RecordedReply;
 use haft_core::model::ChatEvent;
 
-/// Changes texts before they are written down or compared.
+/// Functions that replace text before it is recorded or compared.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<Change>);
 
@@ -23,7 +23,7 @@ impl Redaction {
         self.0.iter().fold(text.to_owned(), |text, change| change(&text))
     }
 
-    /// Changes every text in a value but the names of its members.
+    /// Applies the functions to all strings in a value, except the names of members.
     pub(super) fn value(&self, value: &mut Value) {
         match value {
             _ if self.0.is_empty() => {}
@@ -34,13 +34,13 @@ impl Redaction {
         }
     }
 
-    pub(super) fn reply(&self, mut reply: Reply) -> Reply {
+    pub(super) fn reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
         }
         let joined = joined(&reply.events);
         let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.text(text) != text);
-        // What is found only in the whole came in pieces: then they are put together.
+        // A secret may be split between events. In that case, join the events first.
         if joined.iter().any(is_split) {
             reply.events = joined;
         }
@@ -49,7 +49,7 @@ impl Redaction {
         let mut value = serde_json::to_value(reply).unwrap_or_default();
         self.value(&mut value);
         serde_json::from_value(value)
-            .unwrap_or_else(|_| Reply { error: Some(unreadable()), ..Reply::default() })
+            .unwrap_or_else(|_| RecordedReply { error: Some(unreadable()), ..RecordedReply::default() })
     }
 }
 
@@ -61,7 +61,7 @@ fn text_of(event: &ChatEvent) -> Option<&str> {
     }
 }
 
-/// The same events with all pieces of one text in one.
+/// The events with all deltas of one text or call joined.
 fn joined(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let mut joined: Vec<ChatEvent> = Vec::new();
     for event in events {

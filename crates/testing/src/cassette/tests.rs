@@ -32,7 +32,7 @@ fn first() -> ChatRequest {
     ChatRequest::new([Message::user(QUESTION)]).with_tools(tools())
 }
 
-/// What is asked after the call, by a program whose ids and times are those of today.
+/// The request after the call. Ids and times differ from the recorded ones.
 fn second(id: &str, sum: &str) -> ChatRequest {
     let call = ToolCall::new(id, "add", r#"{"x":17,"y":25}"#);
     let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
@@ -49,24 +49,24 @@ async fn events(model: &CassetteModel, request: &ChatRequest) -> Vec<Result<Chat
     model.stream(request).collect().await
 }
 
-/// A cassette of two requests, and the events of the second.
+/// A cassette of two requests, and the events of the second reply.
 async fn recorded() -> (String, Vec<ChatEvent>) {
     let model = CassetteModel::record(scripted());
     model.chat(&first()).await.unwrap();
-    let said = events(&model, &second("call_1", "42")).await.into_iter().map(Result::unwrap).collect();
-    (model.recording().unwrap(), said)
+    let events = events(&model, &second("call_1", "42")).await.into_iter().map(Result::unwrap).collect();
+    (model.recording().unwrap(), events)
 }
 
-/// What a program asks goes by what the model can do, and that is recorded.
+/// Requests depend on the profile, so the cassette records it.
 #[test]
-fn what_the_model_can_do_is_replayed() {
+fn profile_is_replayed() {
     let profile = ModelProfile {
         json_schema: false,
         images: true,
         audio: true,
         files: true,
         context_window: Some(8_000),
-        ..ModelProfile::new("hears")
+        ..ModelProfile::new("audio-model")
     };
     let model = CassetteModel::record(ScriptedModel::new().with_profile(profile.clone()));
     let cassette = Cassette { profile: Some(model.profile().into()), ..Cassette::default() };
@@ -75,7 +75,7 @@ fn what_the_model_can_do_is_replayed() {
 }
 
 #[tokio::test]
-async fn a_cassette_is_text_that_a_person_can_read() {
+async fn cassette_text_is_readable_json() {
     let (text, _) = recorded().await;
     expect![[r##"
         {
@@ -129,19 +129,19 @@ async fn a_cassette_is_text_that_a_person_can_read() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_replayed_in_the_same_pieces_whatever_ids_and_times_are_today() {
-    let (text, said) = recorded().await;
+async fn replay_yields_the_same_events_for_other_ids_and_times() {
+    let (text, original) = recorded().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     assert_eq!(model.chat(&first()).await.unwrap().message.tool_calls[0].id, "call_1");
     let replayed: Vec<_> =
         events(&model, &second("other", "42")).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(replayed, said);
+    assert_eq!(replayed, original);
     assert_eq!(model.profile().name, "scripted");
     assert_eq!(model.recording(), None);
 }
 
 #[tokio::test]
-async fn requests_may_come_in_any_order_and_whole_or_streamed() {
+async fn replay_accepts_any_order_and_either_mode() {
     let (text, _) = recorded().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     assert_eq!(model.chat(&second("call_1", "42")).await.unwrap().message.text(), "It is 42.");
@@ -149,58 +149,58 @@ async fn requests_may_come_in_any_order_and_whole_or_streamed() {
     assert!(matches!(&events[0], Ok(ChatEvent::ToolCallStarted { name, .. }) if name == "add"));
 }
 
-/// What dropping the model says.
-fn told_at_the_end(model: CassetteModel) -> String {
+/// The panic message of dropping the model.
+fn drop_panic(model: CassetteModel) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(model))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn a_request_that_changed_is_told_with_what_was_and_what_is() {
+async fn changed_request_fails_with_its_differences() {
     let (text, _) = recorded().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     model.chat(&first()).await.unwrap();
     let error = model.chat(&second("call_1", "43")).await.unwrap_err();
     expect![[r#"
-        the model failed: request 2 is not the recorded one; what changed since exchange 2 of the cassette:
+        the model failed: request 2 differs from exchange 2 of the cassette:
           /messages/2/content: was "42", now "43"
-        if that is meant, record it anew with HAFT_CASSETTES=record
+        if this is intended, record the cassette again with HAFT_CASSETTES=record
     "#]]
     .assert_eq(&format!("{error}\n"));
-    assert!(error.to_string().ends_with(&told_at_the_end(model)));
+    assert!(error.to_string().ends_with(&drop_panic(model)));
 
     let model = CassetteModel::replay(text.parse().unwrap());
     let other = ChatRequest::new([Message::user("What is 17 plus 26?")]);
     let error = model.chat(&other).await.unwrap_err();
     expect![[r#"
-        the model failed: request 1 is not the recorded one; what changed since exchange 1 of the cassette:
+        the model failed: request 1 differs from exchange 1 of the cassette:
           /messages/0/content: was "What is 17 plus 25?", now "What is 17 plus 26?"
           /tools: was [{"name":"add","description":"Adds two integers.","input_schema":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}}}}], now nothing
-        if that is meant, record it anew with HAFT_CASSETTES=record
+        if this is intended, record the cassette again with HAFT_CASSETTES=record
     "#]]
     .assert_eq(&format!("{error}\n"));
-    drop(told_at_the_end(model));
+    drop(drop_panic(model));
 }
 
 #[tokio::test]
-async fn what_nobody_asked_for_is_told_at_the_end() {
+async fn unused_exchanges_panic_on_drop() {
     let (text, _) = recorded().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     model.chat(&first()).await.unwrap();
-    assert_eq!(told_at_the_end(model), "nobody asked what exchange 2 of the cassette is about");
+    assert_eq!(drop_panic(model), "exchange 2 of the cassette was not requested");
 }
 
-/// The panic of a spawned task is nobody's.
+/// A panic in a spawned task is not seen by the test.
 #[tokio::test]
-async fn a_test_may_verify_what_was_asked_and_then_no_clone_panics() {
+async fn verify_reports_mismatches_and_prevents_the_panic() {
     let (text, _) = recorded().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     let worker = model.clone();
-    let asked = async move {
+    let requests = async move {
         worker.chat(&first()).await.unwrap();
         worker.chat(&second("call_1", "43")).await.unwrap_err();
     };
-    tokio::spawn(asked).await.unwrap();
+    tokio::spawn(requests).await.unwrap();
     let problem = model.verify().unwrap_err().to_string();
     assert!(problem.contains(r#"/messages/2/content: was "42", now "43""#), "{problem}");
     drop(model);
@@ -209,35 +209,35 @@ async fn a_test_may_verify_what_was_asked_and_then_no_clone_panics() {
     let worker = model.clone();
     tokio::spawn(async move { worker.chat(&first()).await }).await.unwrap().unwrap();
     let problem = model.verify().unwrap_err();
-    assert_eq!(problem.to_string(), "nobody asked what exchange 2 of the cassette is about");
+    assert_eq!(problem.to_string(), "exchange 2 of the cassette was not requested");
     model.chat(&second("call_1", "42")).await.unwrap();
     assert_eq!(model.verify(), Ok(()));
-    // What is asked afterwards is told again.
+    // A later unrecorded request is reported again.
     model.chat(&first()).await.unwrap_err();
-    assert!(told_at_the_end(model).starts_with("request 3 is not recorded"));
+    assert!(drop_panic(model).starts_with("request 3 is not recorded"));
     assert_eq!(CassetteModel::record(TestModel::new()).verify(), Ok(()));
 }
 
-/// Any wrapper is recorded as any model is.
+/// A wrapper is recorded like any other model.
 #[tokio::test]
-async fn what_each_of_several_models_said_is_recorded() {
+async fn fallback_model_is_recorded_and_replayed() {
     let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };
     let one = ScriptedModel::new().fail(busy()).fail(busy());
     let other = ScriptedModel::new().chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
     let model = CassetteModel::record(one.with_fallback(other));
-    let said: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    let original: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
     let error = model.chat(&first()).await.unwrap_err();
 
     let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
     let again: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(again, said);
+    assert_eq!(again, original);
     let replayed = model.chat(&first()).await.unwrap_err();
     assert_eq!(format!("{replayed:?}"), format!("{error:?}"));
     assert!(matches!(replayed, ModelError::NoneReplied { failures } if failures.len() == 2));
 }
 
 #[tokio::test]
-async fn a_replayed_model_keeps_the_promises_of_one() {
+async fn cassette_model_conforms() {
     let model = CassetteModel::record(TestModel::new());
     conformance::model(model.clone()).deterministic().await.assert();
     let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
@@ -246,7 +246,7 @@ async fn a_replayed_model_keeps_the_promises_of_one() {
 }
 
 #[tokio::test]
-async fn errors_are_recorded_and_replayed_as_errors() {
+async fn errors_are_replayed() {
     let cut = ModelError::Truncated { reason: "gone".to_owned(), partial: Box::new("It".into()) };
     let script = ScriptedModel::new()
         .events([Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(cut)])
@@ -263,7 +263,7 @@ async fn errors_are_recorded_and_replayed_as_errors() {
 }
 
 #[tokio::test]
-async fn a_reply_that_the_program_dropped_is_dropped_again() {
+async fn dropped_stream_hangs_in_the_replay() {
     let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
     let request = first();
     let mut stream = model.stream(&request);
@@ -276,31 +276,31 @@ async fn a_reply_that_the_program_dropped_is_dropped_again() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_written_down_is_not_also_where_it_comes_in_pieces() {
-    let hide = |text: &str| text.replace("hunter2", "…").replace("/home/ada", "~");
+async fn redaction_covers_text_that_is_split_between_events() {
+    let redact = |text: &str| text.replace("hunter2", "…").replace("/home/ada", "~");
     let request = ChatRequest::new([Message::user("Read /home/ada/secret.")]);
     let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(hide);
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(redact);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "It is hunter2.");
     let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(hide);
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(redact);
     events(&model, &request).await;
     let text = model.recording().unwrap();
     assert!(!text.contains("hun") && !text.contains("ada"), "{text}");
 
-    let model = CassetteModel::replay(text.parse().unwrap()).redacting(hide);
+    let model = CassetteModel::replay(text.parse().unwrap()).redacting(redact);
     let other = ChatRequest::new([Message::user("Read ~/secret.")]);
     assert_eq!(model.chat(&other).await.unwrap().message.text(), "It is ….");
 }
 
 #[tokio::test]
-async fn by_itself_a_cassette_records_what_is_new_and_forgets_what_is_no_longer_asked() {
+async fn auto_mode_records_new_requests_and_removes_unused_ones() {
     let (text, _) = recorded().await;
-    let asked = ScriptedModel::new().text("It is 43.");
-    let model = CassetteModel::auto(text.parse().unwrap(), asked.clone());
+    let scripted = ScriptedModel::new().text("It is 43.");
+    let model = CassetteModel::auto(text.parse().unwrap(), scripted.clone());
     model.chat(&first()).await.unwrap();
     model.chat(&second("call_1", "43")).await.unwrap();
-    assert_eq!(asked.requests().len(), 1);
+    assert_eq!(scripted.requests().len(), 1);
     let text = model.recording().unwrap();
     let model = CassetteModel::replay(text.parse().unwrap());
     model.chat(&first()).await.unwrap();
@@ -313,41 +313,41 @@ async fn by_itself_a_cassette_records_what_is_new_and_forgets_what_is_no_longer_
 }
 
 #[tokio::test]
-async fn the_mode_decides_whether_a_model_is_made() {
+async fn only_recording_modes_create_the_model() {
     let (text, _) = recorded().await;
     let none = || Err::<TestModel, _>("there is no key");
     let open = |mode, text| CassetteModel::open(mode, text, none).map_err(|error| error.to_string());
     assert_eq!(
         open(CassetteMode::Replay, None).unwrap_err(),
-        "nothing is recorded yet: record it with HAFT_CASSETTES=record"
+        "there is no recording: create it with HAFT_CASSETTES=record"
     );
-    assert_eq!(open(CassetteMode::Auto, Some(&text)).unwrap_err(), "the model cannot be made");
-    assert_eq!(open(CassetteMode::Record, None).unwrap_err(), "the model cannot be made");
+    assert_eq!(open(CassetteMode::Auto, Some(&text)).unwrap_err(), "cannot create the model");
+    assert_eq!(open(CassetteMode::Record, None).unwrap_err(), "cannot create the model");
     let model = open(CassetteMode::Replay, Some(&text)).unwrap();
     model.chat(&first()).await.unwrap();
     model.chat(&second("call_1", "42")).await.unwrap();
     assert_eq!("Auto".parse(), Ok(CassetteMode::Auto));
     assert_eq!(
         "once".parse::<CassetteMode>().unwrap_err().to_string(),
-        "\"once\" is no mode of cassettes: `replay`, `record` and `auto` are"
+        "unknown cassette mode \"once\": expected `replay`, `record` or `auto`"
     );
 }
 
 #[test]
-fn a_newer_form_is_refused_before_it_is_read() {
+fn newer_version_and_invalid_order_are_rejected() {
     let newer = json!({"haft_cassette": 9, "exchanges": [{"anything": 1}]}).to_string();
     let error = newer.parse::<Cassette>().unwrap_err();
     assert!(error.to_string().starts_with("cassette format 9 is newer than 1,"), "{error}");
     let nowhere = json!({"haft_cassette": 1, "exchanges": [{"follows": 2, "request": {}}]}).to_string();
     assert_eq!(
         nowhere.parse::<Cassette>().unwrap_err().to_string(),
-        "exchange 1 goes on from exchange 2, which is not before it"
+        "exchange 1 follows exchange 2, which is not an earlier one"
     );
     assert!("{}".parse::<Cassette>().is_err());
 }
 
 #[tokio::test]
-async fn usage_and_ids_of_the_provider_are_replayed() {
+async fn usage_and_response_id_are_replayed() {
     let response = ChatResponse {
         usage: Usage::of_request(10, 5),
         id: Some("chatcmpl-1".to_owned()),

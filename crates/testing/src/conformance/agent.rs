@@ -6,8 +6,8 @@ use futures::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::events::{self, Ended};
-use super::{PATIENCE, Promise, Report, comes_true, pairing, within};
+use super::events::{self, RunEnd};
+use super::{DEFAULT_TIMEOUT, Report, Rule, pairing, wait_until, with_timeout};
 use haft_core::{
     Agent, RunInput, RunOutput, Transcript,
     agent::{AgentErrorKind, Parked},
@@ -15,68 +15,79 @@ use haft_core::{
     tool::{Progress, ProgressSink, RunContext},
 };
 
-const ENDS: Promise = Promise {
-    what: "a run comes to an end",
-    remedy: "put a limit on what it may do and a deadline on what it waits for; give the check more time by `within`",
+const ENDS: Rule = Rule {
+    text: "every run ends",
+    remedy: "limit the requests of a run and put a deadline on each wait; allow the check more time with `timeout`",
 };
-const PAIRED: Promise = Promise {
-    what: "every call in a transcript has exactly one result, in call order",
-    remedy: "close what is open with a result before the run ends, however it ends",
+const PAIRED: Rule = Rule {
+    text: "every call in a transcript has exactly one result, in call order",
+    remedy: "add a result for each open call before the run ends, also after an error",
 };
-const ALIKE: Promise = Promise {
-    what: "run and stream come to the same kind of end",
-    remedy: "leave `run` as the trait has it, or make both of one loop",
+const CONSISTENT: Rule = Rule {
+    text: "`run` and `stream` end in the same way",
+    remedy: "keep the default implementation of `run`, or share one loop",
 };
-const FOLLOWS: Promise = Promise {
-    what: "a conversation can be gone on with",
-    remedy: "take the transcript of `RunStart::New` as what was said before",
+const FOLLOWS: Rule = Rule {
+    text: "a conversation can be continued",
+    remedy: "treat the transcript of `RunStart::New` as the earlier conversation",
 };
-const SAVED: Promise = Promise {
-    what: "a run that waits is the same after a round trip through JSON",
-    remedy: "keep in `Parked::state` what JSON holds, and no handles",
+const SAVED: Rule = Rule {
+    text: "a suspended run is unchanged by a round trip through JSON",
+    remedy: "keep only JSON data in `Parked::state`, and no handles",
 };
-const RESUMES: Promise = Promise {
-    what: "a run that waits goes on with an answer",
-    remedy: "read `RunStart::Resume`: the state that was parked, and answers by the ids of the calls that wait",
+const RESUMES: Rule = Rule {
+    text: "a suspended run continues after a decision",
+    remedy: "read `RunStart::Resume`: the saved state, and the decisions by call id",
 };
-const CANCELLED: Promise = Promise {
-    what: "cancelling ends a run",
+const CANCELLED: Rule = Rule {
+    text: "cancelling ends a run",
     remedy: "watch the token of `RunInput::context`, close the open calls, and end with `AgentErrorKind::Cancelled`",
 };
-const DROPPED: Promise = Promise {
-    what: "dropping the stream ends the run with all that is in it",
-    remedy: "own what is spawned: abort it when the stream is dropped",
+const DROPPED: Rule = Rule {
+    text: "dropping the stream ends the run and its tasks",
+    remedy: "own spawned tasks: abort them when the stream is dropped",
 };
 
 type MakeInput = dyn Fn() -> RunInput + Send + Sync;
 
-/// Checks an agent: see [`agent`].
-#[must_use = "a check does nothing until it is awaited"]
+/// A check of an agent, created by [`agent`]. Await it to run it.
+#[must_use = "a check does nothing unless awaited"]
 pub struct AgentCheck {
     agent: Arc<dyn Agent>,
     input: Box<MakeInput>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// Checks what [`Agent`] promises: events in order and one end; a transcript in which every call has its result; conversations that go on; runs that
-/// wait, are saved and resumed; runs that end when they are cancelled or dropped, and do not disturb one another.
+/// Checks the contract of [`Agent`]:
 ///
-/// The agent runs about eight times, each time with the same [input](AgentCheck::input). Of one that is over before anybody can cancel it, only a
-/// token that is cancelled from the beginning is held against it: give it an input that takes a while.
+/// - events are in order, and a run ends exactly once
+/// - every call in a transcript has exactly one result
+/// - conversations can be continued
+/// - suspended runs can be saved and resumed
+/// - runs end when they are cancelled or dropped, and concurrent runs end
+///
+/// The agent runs about eight times, each time with the same [input](AgentCheck::input). Use an
+/// input that takes some time: a run may finish before the check cancels it, and then only a token
+/// that is cancelled from the start is checked.
 pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
-    AgentCheck { agent: Arc::new(agent), input: Box::new(|| RunInput::new("Hello.")), patience: PATIENCE }
+    AgentCheck {
+        agent: Arc::new(agent),
+        input: Box::new(|| RunInput::new("Hello.")),
+        timeout: DEFAULT_TIMEOUT,
+    }
 }
 
 impl AgentCheck {
-    /// Sets what each run begins with; its token and its progress sink are not used. Default: the message `Hello.`
+    /// Sets the input of each run. Its cancellation token and progress sink are replaced. Default:
+    /// the message `Hello.`
     pub fn input(mut self, input: impl Fn() -> RunInput + Send + Sync + 'static) -> Self {
         self.input = Box::new(input);
         self
     }
 
-    /// Sets how long each run may take. Default: five seconds.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout of each run. Default: 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -90,55 +101,56 @@ impl AgentCheck {
             Ok(RunOutput::Parked(parked)) => self.resume(parked, requests, &mut report).await,
             Err(_) => {}
         }
-        let again = within(self.patience, self.agent.run((self.input)())).await;
+        let again = with_timeout(self.timeout, self.agent.run((self.input)())).await;
         match again {
-            None => report.add(ENDS, format!("`run` does not in {:?}", self.patience)),
+            None => report.add(ENDS, format!("`run` does not in {:?}", self.timeout)),
             Some(again) => {
                 let kinds = (kind(&first), kind(&again));
-                report.hold(ALIKE, kinds.0 == kinds.1, || {
+                report.require(CONSISTENT, kinds.0 == kinds.1, || {
                     format!("`stream` ends with {}, `run` with {}", kinds.0, kinds.1)
                 });
             }
         }
         self.cancel(&mut report).await;
         self.drop_early(&mut report).await;
-        let many = join_all((0..2).map(|_| within(self.patience, self.agent.run((self.input)())))).await;
-        report.hold(ENDS, many.iter().all(Option::is_some), || "two runs side by side do not".to_owned());
+        let many = join_all((0..2).map(|_| with_timeout(self.timeout, self.agent.run((self.input)())))).await;
+        report.require(ENDS, many.iter().all(Option::is_some), || "two concurrent runs do not".to_owned());
         report
     }
 
-    /// Runs to the end, and judges events and transcript.
+    /// Runs to the end, and checks the events and the transcript.
     async fn stream(
         &self,
         input: RunInput,
         requests: &mut u32,
-        promise: Promise,
+        rule: Rule,
         report: &mut Report,
-    ) -> Option<Ended> {
-        let Some(told) = within(self.patience, self.agent.stream(input).collect::<Vec<_>>()).await else {
-            report.add(promise, format!("it does not in {:?}", self.patience));
+    ) -> Option<RunEnd> {
+        let Some(events) = with_timeout(self.timeout, self.agent.stream(input).collect::<Vec<_>>()).await
+        else {
+            report.add(rule, format!("no end in {:?}", self.timeout));
             return None;
         };
-        let ended = events::check(told, requests, report)?;
-        let transcript = match &ended {
+        let end = events::check(events, requests, report)?;
+        let transcript = match &end {
             Ok(RunOutput::Answer(answer)) => Some(&answer.transcript),
             Ok(RunOutput::Parked(_)) => None,
             Err(error) => Some(&error.transcript),
         };
-        if let Some(problem) = transcript.and_then(pairing::broken) {
+        if let Some(problem) = transcript.and_then(pairing::find_problem) {
             report.add(PAIRED, problem);
         }
-        Some(ended)
+        Some(end)
     }
 
-    async fn follow(&self, said: &Transcript, report: &mut Report) {
+    async fn follow(&self, earlier: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
-        let input = RunInput::new("And then?").with_history(said.clone()).with_context(context);
+        let input = RunInput::new("And then?").with_history(earlier.clone()).with_context(context);
         match self.stream(input, &mut 0, FOLLOWS, report).await {
             Some(Ok(RunOutput::Answer(answer))) => {
-                let begins = answer.transcript.messages().starts_with(said.messages());
-                report.hold(FOLLOWS, begins, || {
-                    "the new transcript does not begin with the old one".to_owned()
+                let is_continued = answer.transcript.messages().starts_with(earlier.messages());
+                report.require(FOLLOWS, is_continued, || {
+                    "the new transcript does not start with the old one".to_owned()
                 });
             }
             Some(Err(error)) if matches!(*error.kind, AgentErrorKind::InvalidInput(_)) => {
@@ -148,7 +160,8 @@ impl AgentCheck {
         }
     }
 
-    /// Saves a run that waits, and lets it go on with a denial of all, after so many requests.
+    /// Saves and loads a suspended run, then resumes it with all calls denied. `requests` is the
+    /// number of requests so far.
     async fn resume(&self, parked: &Parked, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(parked).map_err(|error| error.to_string());
         let loaded =
@@ -157,15 +170,16 @@ impl AgentCheck {
             Ok(loaded) => loaded,
             Err(problem) => return report.add(SAVED, problem),
         };
-        report.hold(SAVED, loaded == *parked, || "it is another one".to_owned());
-        report.hold(RESUMES, !parked.pending.is_empty(), || "it waits for nothing".to_owned());
+        report.require(SAVED, loaded == *parked, || "it differs after loading".to_owned());
+        report.require(RESUMES, !parked.pending.is_empty(), || "it has no pending calls".to_owned());
         let leaves = loaded.pending.iter().flat_map(PendingCall::leaves);
-        let answers = leaves.map(|leaf| (leaf.call.id.clone(), Decision::denied("not now"))).collect();
-        let input = RunInput::resume(loaded.clone(), answers).with_context((self.input)().context);
+        let decisions = leaves.map(|leaf| (leaf.call.id.clone(), Decision::denied("not now"))).collect();
+        let input = RunInput::resume(loaded.clone(), decisions).with_context((self.input)().context);
         match self.stream(input, &mut requests, RESUMES, report).await {
             Some(Ok(RunOutput::Parked(again))) => {
-                report
-                    .hold(RESUMES, again != *parked, || "all is answered, and it waits as before".to_owned());
+                report.require(RESUMES, again != *parked, || {
+                    "with all decisions given, it is suspended as before".to_owned()
+                });
             }
             Some(Err(error))
                 if matches!(*error.kind, AgentErrorKind::InvalidInput(_) | AgentErrorKind::OutOfTurn(_)) =>
@@ -176,50 +190,50 @@ impl AgentCheck {
         }
     }
 
-    /// Runs that are cancelled before they begin, and at their first event.
+    /// Cancels runs before the start and after the first event.
     async fn cancel(&self, report: &mut Report) {
         for at_once in [true, false] {
             let cancellation = CancellationToken::new();
             let input = (self.input)();
             let context = RunContext { cancellation: cancellation.clone(), ..input.context.clone() };
             let mut stream = self.agent.stream(input.with_context(context));
-            let mut told = Vec::new();
+            let mut events = Vec::new();
             if !at_once {
-                told.extend(within(self.patience, stream.next()).await.flatten());
+                events.extend(with_timeout(self.timeout, stream.next()).await.flatten());
             }
             cancellation.cancel();
-            let Some(rest) = within(self.patience, stream.collect::<Vec<_>>()).await else {
-                report.add(CANCELLED, format!("it goes on for {:?}", self.patience));
+            let Some(rest) = with_timeout(self.timeout, stream.collect::<Vec<_>>()).await else {
+                report.add(CANCELLED, format!("it still runs after {:?}", self.timeout));
                 continue;
             };
-            told.extend(rest);
-            match events::check(told, &mut 0, report) {
+            events.extend(rest);
+            match events::check(events, &mut 0, report) {
                 Some(Err(error)) => {
                     let is_cancelled = matches!(*error.kind, AgentErrorKind::Cancelled);
-                    report.hold(CANCELLED, is_cancelled, || format!("it ends with: {error}"));
-                    if let Some(problem) = pairing::broken(&error.transcript) {
-                        report.add(PAIRED, format!("cancelled, {problem}"));
+                    report.require(CANCELLED, is_cancelled, || format!("it ends with: {error}"));
+                    if let Some(problem) = pairing::find_problem(&error.transcript) {
+                        report.add(PAIRED, format!("after a cancellation, {problem}"));
                     }
                 }
-                // It was over by then.
+                // The run finished before it was cancelled.
                 Some(Ok(_)) if !at_once => {}
-                Some(Ok(_)) => report.add(CANCELLED, "cancelled before it began, it comes to an answer"),
+                Some(Ok(_)) => report.add(CANCELLED, "a run that was cancelled before its start answers"),
                 None => {}
             }
         }
     }
 
-    /// What is left of a run holds its context.
+    /// Drops a stream and waits until the context of the run is dropped too.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
         let probe: Arc<dyn ProgressSink> = Arc::new(Probe);
-        let watch = Arc::downgrade(&probe);
+        let weak = Arc::downgrade(&probe);
         let context = RunContext { progress: Some(probe), ..input.context.clone() };
         let mut stream = self.agent.stream(input.with_context(context));
-        drop(within(self.patience, stream.next()).await);
+        drop(with_timeout(self.timeout, stream.next()).await);
         drop(stream);
-        let ended = comes_true(self.patience, || watch.strong_count() == 0).await;
-        report.hold(DROPPED, ended, || format!("something of it is left after {:?}", self.patience));
+        let ended = wait_until(self.timeout, || weak.strong_count() == 0).await;
+        report.require(DROPPED, ended, || format!("its context is still in use after {:?}", self.timeout));
     }
 }
 
@@ -232,15 +246,15 @@ impl IntoFuture for AgentCheck {
     }
 }
 
-fn kind(ended: &Ended) -> &'static str {
+fn kind(ended: &RunEnd) -> &'static str {
     match ended {
         Ok(RunOutput::Answer(_)) => "an answer",
-        Ok(RunOutput::Parked(_)) => "a run that waits",
+        Ok(RunOutput::Parked(_)) => "a suspended run",
         Err(_) => "an error",
     }
 }
 
-/// Lives as long as whoever holds the context of a run.
+/// A part of the run's context. Its reference count tells whether the run is gone.
 struct Probe;
 
 impl ProgressSink for Probe {

@@ -11,7 +11,7 @@ use futures::{
 };
 use serde_json::json;
 
-use super::{PATIENCE, Promise, Report, reply, within};
+use super::{DEFAULT_TIMEOUT, Report, Rule, reply, with_timeout};
 use haft_core::{
     ChatModel, Message, Schema, ToolDefinition, ToolError, ToolName, ToolOutput,
     model::{ChatRequest, ChatResponse, ChatSettings, ModelError, ResponseFormat},
@@ -19,76 +19,89 @@ use haft_core::{
     toolset::ToolList,
 };
 
-const PROFILE: Promise = Promise {
-    what: "the profile stays and has a name",
-    remedy: "make the profile once, with the name by which the provider knows the model",
+const PROFILE: Rule = Rule {
+    text: "the profile is constant and has a name",
+    remedy: "create the profile once, with the provider's name of the model",
 };
-const ANSWERS: Promise = Promise {
-    what: "a request comes to an end",
-    remedy: "put a deadline on each wait, and end with `ModelError::TimedOut`; give the check more time by `within`",
+const ENDS: Rule = Rule {
+    text: "every request ends",
+    remedy: "put a deadline on each wait and return `ModelError::TimedOut`; allow the check more time with `timeout`",
 };
-const REPLIES: Promise = Promise {
-    what: "a request gets a reply",
-    remedy: "start what the model needs, and give it its key; where it may be down, say so by `may_fail`",
+const REPLIES: Rule = Rule {
+    text: "a request gets a reply",
+    remedy: "start the server of the model and set its key; if it may be down, allow failures with `may_fail`",
 };
-const BOTH: Promise = Promise {
-    what: "whole or streamed, the reply is the same",
-    remedy: "send the same request either way, and read both replies by the same rules",
+const SAME: Rule = Rule {
+    text: "`chat` and `stream` give the same reply",
+    remedy: "send the same request in both, and parse both replies with the same rules",
 };
-const SCHEMA: Promise = Promise {
-    what: "a model that takes a schema answers by it",
-    remedy: "send the schema on, or say `json_schema: false` in the profile",
+const SCHEMA: Rule = Rule {
+    text: "a reply matches the requested schema",
+    remedy: "send the schema to the server, or set `json_schema: false` in the profile",
 };
-const DROPPED: Promise = Promise {
-    what: "a request that is dropped costs the next one nothing",
+const DROPPED: Rule = Rule {
+    text: "a dropped request does not affect the next one",
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 
-/// The most tokens of a reply: a model without sense must end too.
+/// Maximum tokens of a reply. It also ends models that would never stop.
 const TOKENS: u32 = 200;
 
-/// Checks a model: see [`model`].
-#[must_use = "a check does nothing until it is awaited"]
+/// A check of a model, created by [`model`]. Await it to run it.
+#[must_use = "a check does nothing unless awaited"]
 pub struct ModelCheck {
     model: Arc<dyn ChatModel>,
-    patience: Duration,
+    timeout: Duration,
     is_deterministic: bool,
     may_fail: bool,
-    heard: Mutex<Heard>,
+    outcomes: Mutex<Outcomes>,
 }
 
-/// What came of the requests so far.
+/// The outcomes of the requests so far.
 #[derive(Default)]
-struct Heard {
+struct Outcomes {
     replies: usize,
     failure: Option<String>,
 }
 
-/// Checks what [`ChatModel`] promises: replies that say something, are counted, and have whole calls with ids; streams that end once, with the whole of
-/// what came in pieces; the same reply whole or streamed; requests side by side, and after one that was dropped.
+/// Checks the contract of [`ChatModel`]:
 ///
-/// The model is asked a dozen times: for a greeting, for a call where its profile has tools, for JSON where it has schemas. One that fails each
-/// time is told as such, unless it [may](ModelCheck::may_fail).
+/// - the profile is constant and has a name
+/// - replies are not empty, count as a request, and have complete calls with unique ids
+/// - streams end exactly once, and their deltas add up to the reply
+/// - `chat` and `stream` give the same reply (see [`deterministic`](ModelCheck::deterministic))
+/// - concurrent requests end, and dropped requests do not affect later ones
+///
+/// The check sends about twelve requests: greetings, a request for a tool call if the profile has
+/// native tools, and one for JSON if the profile has JSON schemas. A model whose requests all fail
+/// is reported unless it [may fail](ModelCheck::may_fail).
 pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
-    let heard = Mutex::default();
-    ModelCheck { model: Arc::new(model), patience: PATIENCE, is_deterministic: false, may_fail: false, heard }
+    let outcomes = Mutex::default();
+    ModelCheck {
+        model: Arc::new(model),
+        timeout: DEFAULT_TIMEOUT,
+        is_deterministic: false,
+        may_fail: false,
+        outcomes,
+    }
 }
 
 impl ModelCheck {
-    /// Sets how long each request may take. Default: five seconds.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout of each request. Default: 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Says that the model may fail each time, such as one that is not there: it is judged by how it does.
+    /// Allows all requests to fail, for example if the server is down. The errors are still
+    /// checked.
     pub fn may_fail(mut self) -> Self {
         self.may_fail = true;
         self
     }
 
-    /// Says that the same request gets the same reply, so that a whole one and a streamed one are compared: by what they say and ask for,
-    /// not by the ids of calls or what only the provider understands.
+    /// Declares that equal requests get equal replies, and compares `chat` with `stream`. Call ids
+    /// and provider data are not compared.
     pub fn deterministic(mut self) -> Self {
         self.is_deterministic = true;
         self
@@ -97,66 +110,73 @@ impl ModelCheck {
     async fn run(self) -> Report {
         let profile = self.model.profile().clone();
         let mut report = Report::new(format!("model {:?}", profile.name));
-        report.hold(PROFILE, !profile.name.is_empty(), || "the name is empty".to_owned());
-        self.ask_both(&greeting(), &mut report).await;
+        report.require(PROFILE, !profile.name.is_empty(), || "the name is empty".to_owned());
+        self.compare(&greeting(), &mut report).await;
         if profile.native_tools {
-            self.ask_both(&with_tool(), &mut report).await;
+            self.compare(&with_tool(), &mut report).await;
         }
         if profile.json_schema {
             self.ask_for_json(&mut report).await;
         }
         self.drop_requests(&mut report).await;
         let request = greeting();
-        let many = join_all((0..4).map(|_| within(self.patience, self.model.chat(&request)))).await;
-        let ended = many.iter().flatten().count();
-        report.hold(ANSWERS, ended == many.len(), || format!("side by side, {ended} of {} do", many.len()));
+        let many = join_all((0..4).map(|_| with_timeout(self.timeout, self.model.chat(&request)))).await;
+        let finished = many.iter().flatten().count();
+        report.require(ENDS, finished == many.len(), || {
+            format!("{finished} of {} concurrent requests do", many.len())
+        });
         for response in many.into_iter().flatten() {
-            self.hear(response.as_ref().err());
+            self.record(response.as_ref().err());
             response.iter().for_each(|response| reply::check(response, &mut report));
         }
-        self.hold_replies(&mut report);
-        report.hold(PROFILE, *self.model.profile() == profile, || "it is another one later".to_owned());
+        self.require_reply(&mut report);
+        report
+            .require(PROFILE, *self.model.profile() == profile, || "it changed between requests".to_owned());
         report
     }
 
-    fn hear(&self, failure: Option<&ModelError>) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+    fn record(&self, failure: Option<&ModelError>) {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         match failure {
-            None => heard.replies += 1,
-            Some(error) => drop(heard.failure.get_or_insert_with(|| error.to_string())),
+            None => outcomes.replies += 1,
+            Some(error) => drop(outcomes.failure.get_or_insert_with(|| error.to_string())),
         }
     }
 
-    /// What fails each time was not looked at.
-    fn hold_replies(&self, report: &mut Report) {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(failure) = heard.failure.as_ref().filter(|_| heard.replies == 0 && !self.may_fail) {
-            report.add(REPLIES, format!("every one fails: {failure}"));
+    /// Reports a model without any reply: its replies could not be checked.
+    fn require_reply(&self, report: &mut Report) {
+        let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = outcomes.failure.as_ref().filter(|_| outcomes.replies == 0 && !self.may_fail) {
+            report.add(REPLIES, format!("every request fails: {failure}"));
         }
     }
 
-    /// Asks the same, whole and streamed.
-    async fn ask_both(&self, request: &ChatRequest, report: &mut Report) {
+    /// Sends a request with `chat` and with `stream`, and compares the replies.
+    async fn compare(&self, request: &ChatRequest, report: &mut Report) {
         let whole = self.chat(request, report).await;
         let events = self.model.stream(request).collect::<Vec<_>>();
-        let Some(events) = within(self.patience, events).await else {
-            return report.add(ANSWERS, format!("a stream does not end in {:?}", self.patience));
+        let Some(events) = with_timeout(self.timeout, events).await else {
+            return report.add(ENDS, format!("a stream does not end in {:?}", self.timeout));
         };
         let streamed = reply::check_stream(&events, report);
         if let Some(last) = events.last() {
-            self.hear(last.as_ref().err());
+            self.record(last.as_ref().err());
         }
         match (&whole, streamed, events.last()) {
             (Some(Ok(whole)), Some(streamed), _) if self.is_deterministic => {
-                report.hold(BOTH, reply::says_same(&whole.message, &streamed.message), || {
-                    format!("whole it is {}, streamed {}", json!(whole.message), json!(streamed.message))
+                report.require(SAME, reply::is_same_reply(&whole.message, &streamed.message), || {
+                    format!(
+                        "`chat` gives {}, `stream` gives {}",
+                        json!(whole.message),
+                        json!(streamed.message)
+                    )
                 });
             }
-            (Some(Ok(_)), None, Some(Err(error))) => report.add(BOTH, format!("streamed it fails: {error}")),
-            (Some(Err(error)), Some(_), _) => report.add(BOTH, format!("whole it fails: {error}")),
+            (Some(Ok(_)), None, Some(Err(error))) => report.add(SAME, format!("`stream` fails: {error}")),
+            (Some(Err(error)), Some(_), _) => report.add(SAME, format!("`chat` fails: {error}")),
             (Some(Err(one)), None, Some(Err(other))) => {
-                report.hold(BOTH, discriminant(one) == discriminant(other), || {
-                    format!("whole it fails with {one}, streamed with {other}")
+                report.require(SAME, discriminant(one) == discriminant(other), || {
+                    format!("`chat` fails with {one}, `stream` with {other}")
                 });
             }
             _ => {}
@@ -168,12 +188,12 @@ impl ModelCheck {
         request: &ChatRequest,
         report: &mut Report,
     ) -> Option<Result<ChatResponse, ModelError>> {
-        let whole = within(self.patience, self.model.chat(request)).await;
+        let whole = with_timeout(self.timeout, self.model.chat(request)).await;
         if let Some(reply) = &whole {
-            self.hear(reply.as_ref().err());
+            self.record(reply.as_ref().err());
         }
         match &whole {
-            None => report.add(ANSWERS, format!("it does not in {:?}", self.patience)),
+            None => report.add(ENDS, format!("no reply in {:?}", self.timeout)),
             Some(Ok(response)) => reply::check(response, report),
             Some(Err(_)) => {}
         }
@@ -190,22 +210,22 @@ impl ModelCheck {
             ChatRequest { response_format, messages: [question].into_iter().collect(), ..greeting() };
         if let Some(Ok(response)) = self.chat(&request, report).await {
             let text = response.message.text();
-            let fits = serde_json::from_str(&text).is_ok_and(|value| schema.is_valid(&value));
-            report.hold(SCHEMA, fits, || format!("asked for {{\"city\": …}}, it answers {text:?}"));
+            let is_valid = serde_json::from_str(&text).is_ok_and(|value| schema.is_valid(&value));
+            report.require(SCHEMA, is_valid, || format!("for {{\"city\": …}} the reply is {text:?}"));
         }
     }
 
-    /// Gives up requests that have begun, and asks again.
+    /// Drops requests in progress and then sends another one.
     async fn drop_requests(&self, report: &mut Report) {
         let request = greeting();
         let before = self.chat(&request, report).await;
         drop(self.model.chat(&request).now_or_never());
         let mut stream = self.model.stream(&request);
-        drop(within(self.patience, stream.next()).await);
+        drop(with_timeout(self.timeout, stream.next()).await);
         drop(stream);
         let after = self.chat(&request, report).await;
         if let (Some(Ok(_)), Some(Err(error))) = (before, after) {
-            report.add(DROPPED, format!("then it fails: {error}"));
+            report.add(DROPPED, format!("the next one fails: {error}"));
         }
     }
 }
@@ -233,7 +253,7 @@ fn with_tool() -> ChatRequest {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     let schema = Schema::new(schema).unwrap_or_else(|_| Schema::object());
     let definition = ToolDefinition::new(ToolName::from_foreign("get_weather"), schema)
-        .with_description("Tells the weather in a city.");
+        .with_description("Returns the weather in a city.");
     let tool = DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("sunny".into()) });
     let mut request = greeting().with_tools(ToolList::new("check", [tool]));
     request.messages = [Message::user("What is the weather in Paris? Call the tool.")].into_iter().collect();

@@ -1,11 +1,12 @@
-//! Calls and results of a transcript, pair by pair.
+//! Pairs of calls and results in a transcript.
 
 use std::collections::HashSet;
 
 use haft_core::{Transcript, message::MessageBody};
 
-/// What is wrong with the pairs: every call has exactly one result, in the order of the calls, before anything else is said.
-pub(super) fn broken(transcript: &Transcript) -> Option<String> {
+/// Returns the first violation of this rule: every call has exactly one result, in call order,
+/// before any other message.
+pub(super) fn find_problem(transcript: &Transcript) -> Option<String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&String> = Vec::new();
     for message in transcript.messages() {
@@ -14,7 +15,7 @@ pub(super) fn broken(transcript: &Transcript) -> Option<String> {
                 Some(id) if **id == result.call_id => drop(open.remove(0)),
                 Some(id) => {
                     return Some(format!(
-                        "the result of {:?} comes where that of {id:?} should be",
+                        "the result of {:?} is in the place of the result of {id:?}",
                         result.call_id
                     ));
                 }

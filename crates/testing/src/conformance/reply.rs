@@ -1,60 +1,61 @@
-//! What any reply of a model must be, whole or in pieces.
+//! Checks of replies, complete or streamed.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{Promise, Report};
+use super::{Report, Rule};
 use haft_core::{
     content::Content,
     message::AssistantMessage,
     model::{ChatEvent, ChatResponse, FinishReason, ModelError},
 };
 
-const SAYS: Promise = Promise {
-    what: "a reply says something",
-    remedy: "return `ModelError::EmptyResponse` for one with neither text nor calls",
+const NOT_EMPTY: Rule = Rule {
+    text: "a reply has text or calls",
+    remedy: "return `ModelError::EmptyResponse` for a reply with neither",
 };
-const COUNTED: Promise = Promise {
-    what: "a reply counts as a request",
-    remedy: "set `usage`, with `Usage::of_request` where no tokens are known: the limits of a run go by it",
+const COUNTED: Rule = Rule {
+    text: "a reply counts as a request",
+    remedy: "set `usage`, with `Usage::of_request` if the tokens are unknown: the limits of a run depend on it",
 };
-const NAMED: Promise = Promise {
-    what: "each call has an id of its own and a name",
-    remedy: "make ids where the server sends none, or the same twice",
+const IDENTIFIED: Rule = Rule {
+    text: "each call has a unique id and a name",
+    remedy: "generate ids if the server sends none or duplicates",
 };
-const WHOLE: Promise = Promise {
-    what: "a call of which only a part arrived is never returned",
-    remedy: "return `ModelError::Truncated` with what had come",
+const COMPLETE: Rule = Rule {
+    text: "an incomplete call is never returned",
+    remedy: "return `ModelError::Truncated` with the partial reply",
 };
-const ENDS: Promise = Promise {
-    what: "a stream ends with the whole reply or an error, once",
-    remedy: "yield `ChatEvent::Finished` last and once; end one that was cut with `ModelError::Truncated`",
+const ENDS: Rule = Rule {
+    text: "a stream ends exactly once, with the whole reply or an error",
+    remedy: "yield `ChatEvent::Finished` last and once; end a broken stream with `ModelError::Truncated`",
 };
-const FOLDS: Promise = Promise {
-    what: "the pieces of a stream put together are the whole reply",
-    remedy: "yield each piece as a delta, and make `ChatEvent::Finished` of the same pieces",
+const ADDS_UP: Rule = Rule {
+    text: "the deltas of a stream add up to the whole reply",
+    remedy: "yield each piece as a delta, and build `ChatEvent::Finished` from the same pieces",
 };
 
-/// Judges a whole reply.
+/// Checks a complete reply.
 pub(super) fn check(response: &ChatResponse, report: &mut Report) {
-    // One that was stopped says so.
+    // A reply that was stopped early may be empty: its finish reason says so.
     let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
-    report.hold(SAYS, !(is_done && response.message.is_empty()), || "it is empty".to_owned());
-    report.hold(COUNTED, response.usage.requests > 0, || "its usage has no request".to_owned());
+    report.require(NOT_EMPTY, !(is_done && response.message.is_empty()), || "it is empty".to_owned());
+    report.require(COUNTED, response.usage.requests > 0, || "`usage.requests` is 0".to_owned());
     let mut ids = HashSet::new();
     for call in &response.message.tool_calls {
         let is_named = !call.name.is_empty() && !call.id.is_empty() && ids.insert(&call.id);
-        report.hold(NAMED, is_named, || {
-            format!("there is a call of {:?} with the id {:?}", call.name, call.id)
-        });
-        let is_cut = response.finish_reason == FinishReason::Length && call.arguments.value().is_err();
-        report.hold(WHOLE, !is_cut, || format!("the arguments of {:?} are cut", call.name));
+        report
+            .require(IDENTIFIED, is_named, || format!("a call of {:?} has the id {:?}", call.name, call.id));
+        let is_truncated = response.finish_reason == FinishReason::Length
+            && call.arguments.value().is_err();
+        report.require(COMPLETE, !is_truncated, || format!("the arguments of {:?} are truncated", call.name));
     }
 }
 
-/// Whether two replies say and ask for the same. A server makes ids anew, and what only it understands.
-pub(super) fn says_same(one: &AssistantMessage, other: &AssistantMessage) -> bool {
+/// Compares the content and the calls of two replies. Call ids and provider data are ignored, since
+/// servers generate new ones for each reply.
+pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) -> bool {
     let plain = |message: &AssistantMessage| {
         let calls = message.tool_calls.iter().map(|call| (call.name.clone(), arguments(&call.arguments)));
         let AssistantMessage { content, reasoning, refusal, .. } = message;
@@ -63,19 +64,19 @@ pub(super) fn says_same(one: &AssistantMessage, other: &AssistantMessage) -> boo
     plain(one) == plain(other)
 }
 
-/// No text, as a stream of no pieces has it, is no arguments.
+/// Parses arguments. Empty text, the sum of no deltas, equals `{}`.
 fn arguments(text: &str) -> Value {
-    if are_none(text) {
+    if is_empty_object(text) {
         return json!({});
     }
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-fn are_none(arguments: &str) -> bool {
+fn is_empty_object(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "{}")
 }
 
-/// Judges a stream to its end, and gives the whole reply.
+/// Checks the events of a stream and returns the final response.
 pub(super) fn check_stream<'e>(
     events: &'e [Result<ChatEvent, ModelError>],
     report: &mut Report,
@@ -85,7 +86,7 @@ pub(super) fn check_stream<'e>(
         None => report.add(ENDS, format!("it ends after {} events with neither", events.len())),
         Some(end) => {
             let more = events.len() - end - 1;
-            report.hold(ENDS, more == 0, || format!("{more} events come after the end"));
+            report.require(ENDS, more == 0, || format!("{more} events follow the end"));
         }
     }
     let whole = events.iter().find_map(|event| match event {
@@ -106,11 +107,11 @@ fn check_pieces<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatRes
             ChatEvent::ReasoningDelta { text: more } => reasoning.push_str(more),
             ChatEvent::ToolCallStarted { index, id, name } => {
                 let is_new = calls.insert(*index, (id, name, String::new())).is_none();
-                report.hold(FOLDS, is_new, || format!("call {index} begins twice"));
+                report.require(ADDS_UP, is_new, || format!("call {index} starts twice"));
             }
             ChatEvent::ToolCallDelta { index, arguments } => match calls.get_mut(index) {
                 Some((.., text)) => text.push_str(arguments),
-                None => report.add(FOLDS, format!("arguments of call {index} come before it begins")),
+                None => report.add(ADDS_UP, format!("arguments of call {index} precede its start")),
             },
             _ => {}
         }
@@ -118,17 +119,21 @@ fn check_pieces<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatRes
     let message = &whole.message;
     let pieces: String = message.content.iter().map(Content::as_text).collect();
     let is_same = text == message.text() || text == pieces;
-    report.hold(FOLDS, is_same, || format!("the text is {:?}, and came as {text:?}", message.text()));
-    let thought = message.reasoning.as_deref().unwrap_or_default();
-    report.hold(FOLDS, reasoning == thought, || {
-        format!("the reasoning is {thought:?}, and came as {reasoning:?}")
+    report.require(ADDS_UP, is_same, || {
+        format!("the text is {:?}, but the deltas are {text:?}", message.text())
     });
-    let came: Vec<_> = calls.values().map(|(id, name, text)| (*id, *name, text.as_str())).collect();
-    let said = message.tool_calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments));
-    let said: Vec<_> = said.collect();
-    let is_same = came.len() == said.len()
-        && came.iter().zip(&said).all(|(came, said)| {
-            (came.0, came.1) == (said.0, said.1) && (came.2 == said.2 || are_none(came.2) && are_none(said.2))
+    let expected = message.reasoning.as_deref().unwrap_or_default();
+    report.require(ADDS_UP, reasoning == expected, || {
+        format!("the reasoning is {expected:?}, but the deltas are {reasoning:?}")
+    });
+    let streamed: Vec<_> = calls.values().map(|(id, name, text)| (*id, *name, text.as_str())).collect();
+    let expected = message.tool_calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments));
+    let expected: Vec<_> = expected.collect();
+    let is_same = streamed.len() == expected.len()
+        && streamed.iter().zip(&expected).all(|(one, other)| {
+            (one.0, one.1) == (other.0, other.1)
+                && (one.2 == other.2 || is_empty_object(one.2) && is_empty_object(other.2))
         });
-    report.hold(FOLDS, is_same, || format!("the calls are {said:?}, and came as {came:?}"));
+    report
+        .require(ADDS_UP, is_same, || format!("the calls are {expected:?}, but the deltas are {streamed:?}"));
 }

@@ -5,118 +5,125 @@ use futures::{
     future::{BoxFuture, join_all},
 };
 
-use super::{PATIENCE, Promise, Report, within};
+use super::{DEFAULT_TIMEOUT, Report, Rule, with_timeout};
 use haft_core::{
     ToolDefinition, ToolName, ToolSource,
     toolset::{ListContext, ToolList},
 };
 
-const LABEL: Promise = Promise {
-    what: "the label names the source",
-    remedy: "return one text that stays, such as `mcp:files`, and put it into errors",
+const LABEL: Rule = Rule {
+    text: "the label names the source",
+    remedy: "return a constant text, such as `mcp:files`, and use it in errors",
 };
-const LISTS: Promise = Promise {
-    what: "the source lists its tools in time",
-    remedy: "connect before it is listed, and put a deadline on what it waits for; check a source that can list",
+const LISTS: Rule = Rule {
+    text: "the source lists its tools in time",
+    remedy: "connect before listing, and put a deadline on each wait; check a source that is able to list",
 };
-const SAME: Promise = Promise {
-    what: "when nothing changed, the same snapshot comes back",
-    remedy: "keep the `ToolList` and return a clone of it until something changes: an agent asks before each request",
+const SAME: Rule = Rule {
+    text: "an unchanged source returns the same snapshot",
+    remedy: "store the `ToolList` and return clones until something changes: an agent lists before each request",
 };
-const ALIKE: Promise = Promise {
-    what: "listing changes nothing",
-    remedy: "tell the same tools, with the same definitions, until something changes",
+const CONSISTENT: Rule = Rule {
+    text: "listing does not change the tools",
+    remedy: "return the same tools with the same definitions until something changes",
 };
-const TOGETHER: Promise = Promise {
-    what: "listings side by side all get the tools",
-    remedy: "let those who come later wait for the listing that is under way",
+const CONCURRENT: Rule = Rule {
+    text: "concurrent listings all return the tools",
+    remedy: "let later callers wait for the listing in progress",
 };
-const DROPPED: Promise = Promise {
-    what: "a listing that is dropped costs the next one nothing",
-    remedy: "do not leave a lock or a half-read answer behind when the future is dropped",
+const DROPPED: Rule = Rule {
+    text: "a dropped listing does not affect the next one",
+    remedy: "leave no lock and no half-read answer behind when the future is dropped",
 };
-const FINDS: Promise = Promise {
-    what: "each tool is found by the name in its definition, which stays",
-    remedy: "make the definition once and keep it in the tool",
+const FOUND: Rule = Rule {
+    text: "each tool is found by the name in its definition, which is constant",
+    remedy: "create the definition once and store it in the tool",
 };
 
-/// Checks a source: see [`source`].
-#[must_use = "a check does nothing until it is awaited"]
+/// A check of a source, created by [`source`]. Await it to run it.
+#[must_use = "a check does nothing unless awaited"]
 pub struct SourceCheck {
     source: Arc<dyn ToolSource>,
     context: ListContext,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// Checks what [`ToolSource`] promises: a label; tools in time; the same snapshot while nothing changes, whoever asks, side by side or
-/// after somebody gave up. Its tools are not called: for that, see [`tool`](super::tool).
+/// Checks the contract of [`ToolSource`]:
 ///
-/// The source must not change meanwhile.
+/// - the label is constant and not empty
+/// - tools are listed within the timeout
+/// - listings of an unchanged source return the same snapshot, also concurrently and after a
+///   dropped listing
+///
+/// The source must not change during the check. The tools are not called; see
+/// [`tool`](super::tool).
 pub fn source(source: impl ToolSource + 'static) -> SourceCheck {
-    SourceCheck { source: Arc::new(source), context: ListContext::default(), patience: PATIENCE }
+    SourceCheck { source: Arc::new(source), context: ListContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl SourceCheck {
-    /// Lists the tools for this context.
+    /// Sets the context of the listings. Default: no run and no principal.
     pub fn context(mut self, context: ListContext) -> Self {
         self.context = context;
         self
     }
 
-    /// Sets how long each listing may take. Default: five seconds.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout of each listing. Default: 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
     async fn run(self) -> Report {
         let label = self.source.label().to_owned();
         let mut report = Report::new(format!("tool source {label:?}"));
-        report.hold(LABEL, !label.trim().is_empty(), || "it is empty".to_owned());
+        report.require(LABEL, !label.trim().is_empty(), || "it is empty".to_owned());
         let Some(first) = self.list(&mut report, LISTS).await else { return report };
-        report.hold(LABEL, self.source.label() == label, || format!("it is {:?} later", self.source.label()));
+        report.require(LABEL, self.source.label() == label, || {
+            format!("it changed to {:?}", self.source.label())
+        });
         for tool in first.tools() {
             let definition = tool.definition();
             let found = first.get(definition.name().as_str()).map(|tool| tool.definition().clone());
-            report.hold(FINDS, found.as_ref() == Some(definition), || {
-                format!("\"{}\" is not", definition.name())
+            report.require(FOUND, found.as_ref() == Some(definition), || {
+                format!("\"{}\" is not found", definition.name())
             });
         }
         if let Some(again) = self.list(&mut report, LISTS).await {
             if definitions(&again) != definitions(&first) {
-                report
-                    .add(ALIKE, format!("listed again, it has {} and not {}", names(&again), names(&first)));
+                report.add(CONSISTENT, format!("it has {} instead of {}", names(&again), names(&first)));
             } else {
-                report.hold(SAME, again.id() == first.id(), || {
-                    format!("listed twice, {} is another one", names(&again))
+                report.require(SAME, again.id() == first.id(), || {
+                    format!("the second listing is another snapshot of {}", names(&again))
                 });
             }
         }
-        let many = join_all((0..8).map(|_| within(self.patience, self.source.tools(&self.context)))).await;
+        let many =
+            join_all((0..8).map(|_| with_timeout(self.timeout, self.source.tools(&self.context)))).await;
         let got =
             many.iter().filter(|it| matches!(it, Some(Ok(list)) if definitions(list) == definitions(&first)));
         let got = got.count();
-        report.hold(TOGETHER, got == many.len(), || format!("{got} of {} do", many.len()));
+        report.require(CONCURRENT, got == many.len(), || format!("{got} of {} do", many.len()));
         drop(self.source.tools(&self.context).now_or_never());
         if let Some(after) = self.list(&mut report, DROPPED).await {
-            report.hold(DROPPED, definitions(&after) == definitions(&first), || {
-                format!("then it has {}", names(&after))
+            report.require(DROPPED, definitions(&after) == definitions(&first), || {
+                format!("the next one returns {}", names(&after))
             });
         }
         report
     }
 
-    /// The tools, unless that fails, which is reported.
-    async fn list(&self, report: &mut Report, promise: Promise) -> Option<ToolList> {
-        match within(self.patience, self.source.tools(&self.context)).await {
+    /// Lists the tools. Reports a failure under `rule`.
+    async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
+        match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),
             Some(Err(error)) => {
-                report.hold(LABEL, error.label == self.source.label(), || {
-                    format!("an error names {:?}", error.label)
+                report.require(LABEL, error.label == self.source.label(), || {
+                    format!("an error has the label {:?}", error.label)
                 });
-                report.add(promise, error.to_string());
+                report.add(rule, error.to_string());
             }
-            None => report.add(promise, format!("it does not answer in {:?}", self.patience)),
+            None => report.add(rule, format!("no list in {:?}", self.timeout)),
         }
         None
     }

@@ -1,4 +1,4 @@
-//! What keeps its promises has no findings, and each broken promise is found.
+//! Conforming implementations have no findings, and each violation is found.
 
 mod agents;
 mod models;
@@ -7,12 +7,12 @@ mod tools;
 
 use super::Report;
 
-/// The promises that are broken, each once, with the first problem.
+/// The violated rules, each once, with the first problem.
 fn broken(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {
-        if !lines.iter().any(|line| line.starts_with(finding.promise)) {
-            lines.push(format!("{}: {}", finding.promise, finding.problem));
+        if !lines.iter().any(|line| line.starts_with(finding.rule)) {
+            lines.push(format!("{}: {}", finding.rule, finding.problem));
         }
     }
     lines.join("\n")

@@ -14,103 +14,110 @@ use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{GLANCE, PATIENCE, Promise, Report, comes_true, within};
+use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Report, Rule, wait_until, with_timeout};
 use crate::example;
 use haft_core::{
     Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, pipeline::Batch,
     tool::RunContext, toolset::ToolList,
 };
 
-const STABLE: Promise = Promise {
-    what: "the definition is the same at every call",
-    remedy: "make the definition once and keep it in the tool",
+const STABLE: Rule = Rule {
+    text: "the definition is constant",
+    remedy: "create the definition once and store it in the tool",
 };
-const USABLE: Promise = Promise {
-    what: "the definition can be used",
-    remedy: "mend what it says: `Toolset::check` tells the same before a program starts",
+const USABLE: Rule = Rule {
+    text: "the definition is valid",
+    remedy: "correct the definition: `Toolset::check` reports the same defect at startup",
 };
-const ACCEPTS: Promise = Promise {
-    what: "arguments that fit the schema are taken",
-    remedy: "say in the schema what the tool really takes; or, where the made-up arguments mean nothing, give some by `arguments`",
+const ACCEPTS: Rule = Rule {
+    text: "arguments that match the schema are accepted",
+    remedy: "describe the accepted arguments in the schema; if generated arguments make no sense, set some with `arguments`",
 };
-const SUCCEEDS: Promise = Promise {
-    what: "a call with arguments that were given for it goes well",
-    remedy: "give the check arguments and a context with which the tool works: what fails is not looked at further",
+const SUCCEEDS: Rule = Rule {
+    text: "a call with the given arguments succeeds",
+    remedy: "set arguments and a context with which the tool succeeds: the check does not look into failed calls",
 };
-const CALM: Promise = Promise {
-    what: "a call does not panic",
+const NO_PANIC: Rule = Rule {
+    text: "a call does not panic",
     remedy: "return an error: `ToolError::Failed` says what the model reads",
 };
-const GOES_ON: Promise = Promise {
-    what: "a call that goes wrong costs itself",
-    remedy: "give the check what the tool needs by `context`; keep `ToolError::Fatal` for what must stop the run",
+const RECOVERS: Rule = Rule {
+    text: "a failed call does not stop the run",
+    remedy: "set the state that the tool needs with `context`; return `ToolError::Fatal` only for errors that must stop the run",
 };
-const RESULT: Promise = Promise {
-    what: "a result fits the output schema",
-    remedy: "return `ToolOutput::structured` of a value that fits, or declare what is returned",
+const RESULT: Rule = Rule {
+    text: "a result matches the output schema",
+    remedy: "return `ToolOutput::structured` with a matching value, or correct the output schema",
 };
-const CANCELLED: Promise = Promise {
-    what: "a call that is cancelled ends",
-    remedy: "do not block in `call`: await, or move the work to `spawn_blocking` and let it end when the context's token is cancelled",
+const CANCELLED: Rule = Rule {
+    text: "a cancelled call ends",
+    remedy: "do not block in `call`: await, or move the work to `spawn_blocking` and end it when the context's token is cancelled",
 };
-const DROPPED: Promise = Promise {
-    what: "dropping a call ends it",
-    remedy: "own what is spawned: abort it when the future of the call is dropped",
+const DROPPED: Rule = Rule {
+    text: "dropping a call ends it",
+    remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// What came of a call, or of the task that it ran on.
-type Called = Result<Result<ToolOutcome, ToolError>, JoinError>;
+/// The outcome of a call, or a panic of its task.
+type TaskResult = Result<Result<ToolOutcome, ToolError>, JoinError>;
 
-/// For how many glances it is waited that a call begins.
-const GLANCES: usize = 1_000;
+/// Maximum polls of [`POLL_INTERVAL`] while a call starts.
+const MAX_POLLS: usize = 1_000;
 
-/// Checks a tool: see [`tool`].
-#[must_use = "a check does nothing until it is awaited"]
+/// A check of a tool, created by [`tool`]. Await it to run it.
+#[must_use = "a check does nothing unless awaited"]
 pub struct ToolCheck {
     tool: Arc<dyn Tool>,
     arguments: Option<Value>,
     run: RunContext,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// Checks what [`Tool`] promises: a definition that stays and can be used; arguments that fit the schema are taken; no panic, also with
-/// arguments that do not fit, which a pipeline keeps from it and another caller may not; results that fit their schema; calls that end when they are cancelled or dropped.
+/// Checks the contract of [`Tool`]:
 ///
-/// The tool is called some times, with arguments made from its schema unless some are [given](ToolCheck::arguments). Where it fails with those that
-/// were made, which need not mean anything, its results are not looked at: give it some with which it goes well.
+/// - the definition is constant and valid
+/// - arguments that match the schema are accepted
+/// - no call panics, not even with invalid arguments (callers other than a pipeline may pass them)
+/// - results match the output schema
+/// - calls end when they are cancelled or dropped
+///
+/// The check calls the tool several times, with arguments generated from its schema unless some are
+/// [set](ToolCheck::arguments). Generated arguments are valid but meaningless, so the tool may fail
+/// with them. In that case its results are not checked.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
-    ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), patience: PATIENCE }
+    ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl ToolCheck {
-    /// Calls the tool with these arguments, with which it must go well.
+    /// Sets the arguments. The call must succeed with them.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments);
         self
     }
 
-    /// Calls the tool in this context: state, principal. Its token is not used.
+    /// Sets the context, such as state and principal. Its cancellation token is replaced.
     pub fn context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
     }
 
-    /// Sets how long each call may take to end. Default: five seconds.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout for the end of each call. Default: 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
     async fn run(self) -> Report {
         let Ok(definition) = catch_unwind(AssertUnwindSafe(|| self.tool.definition().clone())) else {
             let mut report = Report::new("the tool");
-            report.add(CALM, "asking for the definition panics");
+            report.add(NO_PANIC, "`definition` panics");
             return report;
         };
         let mut report = Report::new(format!("tool \"{}\"", definition.name()));
         let again = (0..3).map(|_| self.tool.definition().clone());
-        report
-            .hold(STABLE, again.into_iter().all(|it| it == definition), || "it changes by itself".to_owned());
+        report.require(STABLE, again.into_iter().all(|it| it == definition), || {
+            "it changes between calls".to_owned()
+        });
         if let Some(defect) = definition.defect() {
             report.add(USABLE, defect);
             return report;
@@ -127,8 +134,8 @@ impl ToolCheck {
             }
         };
         self.call(&definition, &arguments, &mut report).await;
-        if report.findings.iter().all(|finding| finding.promise != CALM.what) {
-            self.call_wrongly(&definition, &arguments, &mut report).await;
+        if report.findings.iter().all(|finding| finding.rule != NO_PANIC.text) {
+            self.call_with_invalid_arguments(&definition, &arguments, &mut report).await;
         }
         self.interrupt(&definition, &arguments, &mut report).await;
         report
@@ -138,20 +145,20 @@ impl ToolCheck {
         Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run.clone() })
     }
 
-    /// One call, without the pipeline around it, which would catch what goes wrong.
+    /// Calls the tool without a pipeline. A pipeline would catch panics and check the result.
     async fn call(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         let output = match self.call_directly(arguments).await {
-            // A call may take longer than anybody waits here.
+            // A slow call is no violation.
             None => return,
             Some(Err(_panic)) => {
-                return report.add(CALM, format!("it panics when it is called with {arguments}"));
+                return report.add(NO_PANIC, format!("it panics when it is called with {arguments}"));
             }
             Some(Ok(Err(ToolError::InvalidArguments(reason)))) => {
-                return report.add(ACCEPTS, format!("{arguments} is refused: {reason}"));
+                return report.add(ACCEPTS, format!("{arguments} is rejected: {reason}"));
             }
-            Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add(GOES_ON, reason),
+            Some(Ok(Err(ToolError::Fatal(reason)))) => return report.add(RECOVERS, reason),
             Some(Ok(Err(error))) => {
-                return report.hold(SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
+                return report.require(SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
             }
             Some(Ok(Ok(ToolOutcome::Pending(_)))) => return,
             Some(Ok(Ok(ToolOutcome::Done(output)))) => output,
@@ -159,7 +166,7 @@ impl ToolCheck {
         match (definition.output_schema(), &output.structured) {
             (None, _) => {}
             (Some(_), None) => {
-                report.add(RESULT, "there is an output schema, and the result has no structured content");
+                report.add(RESULT, "there is an output schema, but the result has no structured content");
             }
             (Some(schema), Some(value)) => {
                 if let Err(violations) = schema.validate(value) {
@@ -169,50 +176,55 @@ impl ToolCheck {
         }
     }
 
-    /// Calls that a pipeline would refuse. What they come to is the tool's affair, as long as it comes to something.
-    async fn call_wrongly(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        for wrong in misfits(definition, arguments) {
-            match self.call_directly(&wrong).await {
+    /// Calls the tool with invalid arguments. Any outcome except a panic is accepted.
+    async fn call_with_invalid_arguments(
+        &self,
+        definition: &ToolDefinition,
+        arguments: &Value,
+        report: &mut Report,
+    ) {
+        for invalid in invalid_arguments(definition, arguments) {
+            match self.call_directly(&invalid).await {
                 Some(Ok(_)) => {}
-                // One tells what is wrong with it.
+                // One panic is enough for the report.
                 Some(Err(_panic)) => {
-                    return report.add(CALM, format!("it panics when it is called with {wrong}"));
+                    return report.add(NO_PANIC, format!("it panics when it is called with {invalid}"));
                 }
-                // The next one would take as long.
+                // The next call would time out too.
                 None => return,
             }
         }
     }
 
-    /// A call without a pipeline, which would catch what goes wrong; `None` for one that takes too long.
-    async fn call_directly(&self, arguments: &Value) -> Option<Called> {
+    /// Calls the tool without a pipeline. Returns `None` after the timeout.
+    async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // On a task of its own: code that blocks must not hold up who waits here.
+        // Spawned, so that a blocking tool does not block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
-        within(self.patience, call.join_next()).await.flatten()
+        with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// A call that is cancelled under way, and one that is dropped.
+    /// Cancels a call in progress, and drops another one.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
-        for (promise, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
+        for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
-            let begun = Arc::new(AtomicBool::new(false));
-            let watched = Watched { tool: Arc::clone(&self.tool), begun: Arc::clone(&begun) };
+            let started = Arc::new(AtomicBool::new(false));
+            let probe = StartProbe { tool: Arc::clone(&self.tool), started: Arc::clone(&started) };
             let cancellation = CancellationToken::new();
             let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
             let mut calls = Box::pin(pipeline.batch(Batch {
-                tools: ToolList::new("check", [watched]),
+                tools: ToolList::new("check", [probe]),
                 calls: vec![call],
                 run: self.context_of(&cancellation),
                 ..Batch::default()
             }));
-            // It begins on a task of its own.
+            // The call starts on a task of its own.
             let mut is_over = false;
-            for _ in 0..GLANCES {
-                is_over = within(GLANCE, calls.next()).await.is_some();
-                if is_over || begun.load(Ordering::Relaxed) {
+            for _ in 0..MAX_POLLS {
+                is_over = with_timeout(POLL_INTERVAL, calls.next()).await.is_some();
+                if is_over || started.load(Ordering::Relaxed) {
                     break;
                 }
             }
@@ -221,29 +233,29 @@ impl ToolCheck {
             }
             if is_cancelled {
                 cancellation.cancel();
-                drop(within(self.patience, calls.next()).await);
+                drop(with_timeout(self.timeout, calls.next()).await);
             }
             drop(calls);
-            let ended = comes_true(self.patience, || pipeline.abandoned_calls() == 0).await;
-            report.hold(promise, ended, || format!("it still runs after {:?}", self.patience));
+            let ended = wait_until(self.timeout, || pipeline.abandoned_calls() == 0).await;
+            report.require(rule, ended, || format!("it still runs after {:?}", self.timeout));
         }
     }
 }
 
-/// A tool that notes when it is called.
-struct Watched {
+/// Wraps a tool and records the start of a call.
+struct StartProbe {
     tool: Arc<dyn Tool>,
-    begun: Arc<AtomicBool>,
+    started: Arc<AtomicBool>,
 }
 
 #[async_trait]
-impl Tool for Watched {
+impl Tool for StartProbe {
     fn definition(&self) -> &ToolDefinition {
         self.tool.definition()
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        self.begun.store(true, Ordering::Relaxed);
+        self.started.store(true, Ordering::Relaxed);
         self.tool.call(arguments, cx).await
     }
 }
@@ -257,9 +269,9 @@ impl IntoFuture for ToolCheck {
     }
 }
 
-/// Arguments that do not fit: no object, and each member in turn left out or of another kind.
-fn misfits(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
-    let mut wrong = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
+/// Invalid arguments: values that are no object, and each member removed or of another type.
+fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
+    let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {
         for other in [None, Some(Value::Array(vec![Value::Null])), Some(Value::from("\u{0}"))] {
             let mut changed = arguments.clone();
@@ -267,11 +279,11 @@ fn misfits(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
                 drop(members.remove(name));
                 members.extend(other.map(|other| (name.clone(), other)));
             }
-            wrong.push(changed);
+            invalid.push(changed);
         }
     }
-    wrong.retain(|value| !definition.input_schema().is_valid(value));
-    wrong
+    invalid.retain(|value| !definition.input_schema().is_valid(value));
+    invalid
 }
 
 impl std::fmt::Debug for ToolCheck {

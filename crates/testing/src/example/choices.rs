@@ -1,92 +1,99 @@
 use std::collections::HashMap;
 
-/// How many of the ways inside a part that does not fit are gone through before those around it.
-const INSIDE: usize = 4;
+/// Maximum number of choices to vary inside an invalid part, before the enclosing choices.
+const MAX_NESTED: usize = 4;
 
-/// The ways that a schema leaves open, and which of each is taken.
+/// The open choices of a schema and the selected options.
 ///
-/// What does not fit says where, and there the next way is taken: the nearest choice first, like the digits of a number.
+/// After a validation error, [`advance`](Self::advance) selects the next option of the choice
+/// nearest to the error. The choices carry over like the digits of a number.
 #[derive(Default)]
 pub(super) struct Choices {
-    taken: HashMap<Choice, usize>,
-    /// Those of this attempt, in order.
-    met: Vec<(Choice, usize)>,
-    /// Shifts the choices, as the digits of a number whose bases are how many ways each has.
+    selected: HashMap<Choice, usize>,
+    /// Choices of the current attempt, in order, with their number of options.
+    visited: Vec<(Choice, usize)>,
+    /// Offset of the selected options: a mixed-radix number with one digit per choice.
     shift: usize,
 }
 
-/// Where in the value a choice is, and what in the schema leaves it open.
+/// A choice: its position in the value, and the keyword and schema that leave it open.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Choice {
-    place: String,
+    pointer: String,
     keyword: &'static str,
     schema: usize,
 }
 
 impl Choices {
-    /// Begins an attempt.
+    /// Starts an attempt.
     pub(super) fn begin(&mut self, shift: usize) {
-        self.met.clear();
+        self.visited.clear();
         self.shift = shift;
     }
 
-    /// Takes one of several ways.
-    pub(super) fn choose(&mut self, place: &str, keyword: &'static str, schema: usize, ways: usize) -> usize {
-        if ways < 2 {
+    /// Returns the index of the selected option, below `options`.
+    pub(super) fn choose(
+        &mut self,
+        pointer: &str,
+        keyword: &'static str,
+        schema: usize,
+        options: usize,
+    ) -> usize {
+        if options < 2 {
             return 0;
         }
-        let choice = Choice { place: place.to_owned(), keyword, schema };
-        let taken = self.taken.get(&choice).copied().unwrap_or(0);
-        let digit = self.shift % ways;
-        self.shift /= ways;
-        self.met.push((choice, ways));
-        (taken + digit) % ways
+        let choice = Choice { pointer: pointer.to_owned(), keyword, schema };
+        let selected = self.selected.get(&choice).copied().unwrap_or(0);
+        let digit = self.shift % options;
+        self.shift /= options;
+        self.visited.push((choice, options));
+        (selected + digit) % options
     }
 
-    /// Shifts the choices from here on, and gives what was left of the shift before.
+    /// Sets the offset of the following choices. Returns the rest of the previous offset.
     pub(super) fn shift_by(&mut self, shift: usize) -> usize {
         std::mem::replace(&mut self.shift, shift)
     }
 
-    /// How many choices were met so far.
-    pub(super) fn met(&self) -> usize {
-        self.met.len()
+    /// Number of choices so far in this attempt.
+    pub(super) fn visited(&self) -> usize {
+        self.visited.len()
     }
 
-    /// Forgets those that were met for a value that is given up.
-    pub(super) fn forget_after(&mut self, met: usize) {
-        self.met.truncate(met);
+    /// Removes the choices of a discarded value.
+    pub(super) fn truncate(&mut self, visited: usize) {
+        self.visited.truncate(visited);
     }
 
-    /// Takes other ways at these places, and tells whether there are any.
-    pub(super) fn advance<'p>(&mut self, places: impl Iterator<Item = &'p str>) -> bool {
+    /// Selects other options near the given pointers. Returns `false` if all were tried.
+    pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
-        let mut goes_on = false;
-        for place in places {
-            for at in self.near(place) {
+        let mut has_next = false;
+        for pointer in pointers {
+            for at in self.near(pointer) {
                 if moved.contains(&at) {
-                    goes_on = true;
+                    has_next = true;
                     break;
                 }
                 moved.push(at);
-                let Some((choice, ways)) = self.met.get(at) else { continue };
-                let taken = self.taken.entry(choice.clone()).or_default();
-                *taken = (*taken + 1) % ways;
-                if *taken > 0 {
-                    goes_on = true;
+                let Some((choice, options)) = self.visited.get(at) else { continue };
+                let selected = self.selected.entry(choice.clone()).or_default();
+                *selected = (*selected + 1) % options;
+                if *selected > 0 {
+                    has_next = true;
                     break;
                 }
             }
         }
-        goes_on
+        has_next
     }
 
-    /// The choices that may matter for a place: there, a few inside it, and around it from near to far.
-    fn near(&self, place: &str) -> Vec<usize> {
-        let places = || self.met.iter().map(|(choice, _)| choice.place.as_str()).enumerate();
-        let here = places().filter(|(_, it)| *it == place).map(|(at, _)| at);
-        let inside = places().filter(|(_, it)| is_inside(it, place)).map(|(at, _)| at).take(INSIDE);
-        let around = places().filter(|(_, it)| is_inside(place, it)).map(|(at, _)| at);
+    /// Choices that affect a pointer: at it, a few inside it, then outwards through its parents.
+    fn near(&self, pointer: &str) -> Vec<usize> {
+        let places = || self.visited.iter().map(|(choice, _)| choice.pointer.as_str()).enumerate();
+        let here = places().filter(|(_, it)| *it == pointer).map(|(at, _)| at);
+        let inside = places().filter(|(_, it)| is_inside(it, pointer)).map(|(at, _)| at).take(MAX_NESTED);
+        let around = places().filter(|(_, it)| is_inside(pointer, it)).map(|(at, _)| at);
         let mut around: Vec<_> = around.collect();
         around.reverse();
         here.chain(inside).chain(around).collect()

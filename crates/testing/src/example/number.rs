@@ -1,56 +1,61 @@
 use serde_json::{Map, Number, Value, json};
 
-use super::flat::Flat;
-use super::{Maker, NoExample, misfit_at};
+use super::merged::MergedSchema;
+use super::{Generator, NoExample, no_example};
 use haft_core::Schema;
 
 const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
-/// How many numbers are tried that follow one another.
-const NEXT: usize = 4;
+/// Number of multiples to try on each side of the bounds.
+const MULTIPLES: usize = 4;
 
-impl<'s> Maker<'s> {
+impl<'s> Generator<'s> {
     pub(super) fn number(
         &mut self,
-        flat: &Flat<'s>,
-        place: &str,
+        merged: &MergedSchema<'s>,
+        pointer: &str,
         is_integer: bool,
     ) -> Result<Value, NoExample> {
-        let candidates = candidates(flat, is_integer);
+        let candidates = candidates(merged, is_integer);
         let Some(first) = candidates.first() else {
-            return Err(misfit_at(place, "no number was found that the schema allows"));
+            return Err(no_example(pointer, "no number was found that the schema allows"));
         };
-        let ways = if self.unlimited { super::text::UNLIMITED } else { candidates.len() };
-        let chosen = self.choices.choose(place, "number", 0, ways);
+        let ways = if self.needs_distinct { super::text::DISTINCT } else { candidates.len() };
+        let chosen = self.choices.choose(pointer, "number", 0, ways);
         Ok(candidates.get(chosen).cloned().unwrap_or_else(|| {
-            let step = step(flat);
-            #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+            let step = step(merged);
+            #[expect(clippy::cast_precision_loss, reason = "at most 5,000")]
             let next = first.as_f64().unwrap_or(0.0) + step * chosen as f64;
             value_of(next, is_integer).unwrap_or(Value::Null)
         }))
     }
 }
 
-/// Numbers that fit, the plainest first.
-fn candidates(flat: &Flat<'_>, is_integer: bool) -> Vec<Value> {
-    let numbers = |keyword| flat.rules(keyword).filter_map(Value::as_f64);
-    let step = step(flat);
+/// Valid numbers, simple ones first.
+fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
+    let numbers = |keyword| merged.rules(keyword).filter_map(Value::as_f64);
+    let step = step(merged);
     let least = numbers("minimum").chain(numbers("exclusiveMinimum")).fold(f64::NEG_INFINITY, f64::max);
     let most = numbers("maximum").chain(numbers("exclusiveMaximum")).fold(f64::INFINITY, f64::min);
     let up = (least / step).ceil() * step;
     let down = (most / step).floor() * step;
     let mut tried: Vec<Value> = Vec::new();
     let mut plain = vec![0.0, 1.0];
-    #[expect(clippy::cast_precision_loss, reason = "a few")]
-    plain.extend((0..NEXT).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
+    #[expect(clippy::cast_precision_loss, reason = "at most 4")]
+    plain.extend((0..MULTIPLES).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
     tried.extend(plain.into_iter().filter_map(|number| value_of(number, is_integer)));
-    // As they are written: they may be larger than a float tells apart.
-    tried.extend(["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| flat.rules(it)).cloned());
+    // The literal bounds: integers above 2^53 are not exact as a float.
+    tried.extend(["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.rules(it)).cloned());
     tried.extend(
-        flat.rules("examples").filter_map(Value::as_array).flatten().chain(flat.rules("default")).cloned(),
+        merged
+            .rules("examples")
+            .filter_map(Value::as_array)
+            .flatten()
+            .chain(merged.rules("default"))
+            .cloned(),
     );
-    let rules = flat.parts.iter().map(|part| {
+    let rules = merged.parts.iter().map(|part| {
         let rules = RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone())));
         Value::Object(rules.collect::<Map<_, _>>())
     });
@@ -67,8 +72,8 @@ fn candidates(flat: &Flat<'_>, is_integer: bool) -> Vec<Value> {
     fitting
 }
 
-fn step(flat: &Flat<'_>) -> f64 {
-    let largest = flat.rules("multipleOf").filter_map(Value::as_f64).fold(0.0, f64::max);
+fn step(merged: &MergedSchema<'_>) -> f64 {
+    let largest = merged.rules("multipleOf").filter_map(Value::as_f64).fold(0.0, f64::max);
     if largest > 0.0 { largest } else { 1.0 }
 }
 

@@ -1,128 +1,134 @@
 use serde_json::{Map, Value};
 
-use super::flat::Flat;
-use super::{Maker, NoExample, misfit_at};
+use super::merged::MergedSchema;
+use super::{Generator, NoExample, no_example};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// How deep what is optional is ever written.
+/// Maximum depth of generated optional members.
 const OPTIONAL_DEPTH: usize = 2;
 
-/// How many members are made up at most, where a schema wants some and names none.
-const MADE_UP: usize = 1_000;
+/// Maximum number of generated names, for `minProperties` without enough declared properties.
+const MAX_GENERATED_NAMES: usize = 1_000;
 
-impl<'s> Maker<'s> {
+impl<'s> Generator<'s> {
     pub(super) fn object(
         &mut self,
-        mut flat: Flat<'s>,
-        place: &str,
+        mut merged: MergedSchema<'s>,
+        pointer: &str,
         depth: usize,
     ) -> Result<Value, NoExample> {
-        let optional = flat.declared().any(|name| !flat.requires(name)) && depth <= OPTIONAL_DEPTH;
-        let with_optional = optional && self.choices.choose(place, "optional", 0, 2) == 1;
+        let optional = merged.declared().any(|name| !merged.requires(name)) && depth <= OPTIONAL_DEPTH;
+        let with_optional = optional && self.choices.choose(pointer, "optional", 0, 2) == 1;
         let mut names = Vec::new();
         loop {
             let known = names.len();
-            self.name_members(&mut flat, &mut names, with_optional, place)?;
+            self.add_required(&mut merged, &mut names, with_optional, pointer)?;
             if names.len() == known {
                 break;
             }
         }
-        self.fill_up(&flat, &mut names, place)?;
+        self.add_up_to_minimum(&merged, &mut names, pointer)?;
         let mut members = Map::new();
         for name in names {
-            let schemas = flat.schemas_of(&name);
-            let member = self.value(&schemas, &join(place, &name), depth + 1)?;
+            let schemas = merged.schemas_of(&name);
+            let member = self.value(&schemas, &join(pointer, &name), depth + 1)?;
             members.insert(name, member);
         }
         Ok(Value::Object(members))
     }
 
-    /// Names what must be there, in the order of the properties, and what follows from that.
-    fn name_members(
+    /// Adds the required names in the order of the properties, and then their dependencies.
+    fn add_required(
         &mut self,
-        flat: &mut Flat<'s>,
+        merged: &mut MergedSchema<'s>,
         names: &mut Vec<String>,
         with_optional: bool,
-        place: &str,
+        pointer: &str,
     ) -> Result<(), NoExample> {
         let declared =
-            flat.declared().filter(|name| flat.requires(name) || with_optional && flat.allows(name));
-        let others = flat.rules("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+            merged.declared().filter(|name| merged.requires(name) || with_optional && merged.allows(name));
+        let others = merged.rules("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str);
         for name in declared.chain(others).map(str::to_owned).collect::<Vec<_>>() {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        let followed = flat.parts.len();
+        let followed = merged.parts.len();
         for part in 0..followed {
-            for (name, follows) in flat.dependencies(part) {
+            for (name, follows) in merged.dependencies(part) {
                 if !names.iter().any(|known| known == name)
-                    || flat.followed.contains(&super::address(follows))
+                    || merged.followed.contains(&super::address(follows))
                 {
                     continue;
                 }
-                flat.followed.push(super::address(follows));
+                merged.followed.push(super::address(follows));
                 match follows.as_array() {
                     Some(more) => {
                         let more = more.iter().filter_map(Value::as_str).map(str::to_owned);
                         names.extend(more.filter(|name| !names.contains(name)).collect::<Vec<_>>());
                     }
-                    None => self.gather(flat, follows, place)?,
+                    None => self.merge(merged, follows, pointer)?,
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds members until there are enough: optional ones, then such as nobody named.
-    fn fill_up(&mut self, flat: &Flat<'s>, names: &mut Vec<String>, place: &str) -> Result<(), NoExample> {
-        let least = flat.least("minProperties");
-        let optional: Vec<_> = flat.declared().filter(|name| flat.allows(name)).map(str::to_owned).collect();
+    /// Adds names until `minProperties` is met: optional properties first, then generated names.
+    fn add_up_to_minimum(
+        &mut self,
+        merged: &MergedSchema<'s>,
+        names: &mut Vec<String>,
+        pointer: &str,
+    ) -> Result<(), NoExample> {
+        let least = merged.lower_bound("minProperties");
+        let optional: Vec<_> =
+            merged.declared().filter(|name| merged.allows(name)).map(str::to_owned).collect();
         for name in optional {
             if names.len() < least && !names.contains(&name) {
                 names.push(name);
             }
         }
-        let rules: Vec<_> = flat.rules("propertyNames").collect();
-        for number in 0..MADE_UP {
+        let rules: Vec<_> = merged.rules("propertyNames").collect();
+        for number in 0..MAX_GENERATED_NAMES {
             if names.len() >= least {
                 return Ok(());
             }
-            let outer = self.unlimited;
-            self.unlimited = true;
-            let made = self.name(&rules, place, number);
-            self.unlimited = outer;
-            if let Value::String(name) = made?
+            let outer = self.needs_distinct;
+            self.needs_distinct = true;
+            let generated = self.name(&rules, pointer, number);
+            self.needs_distinct = outer;
+            if let Value::String(name) = generated?
                 && !names.contains(&name)
-                && flat.allows(&name)
+                && merged.allows(&name)
             {
                 names.push(name);
             }
         }
-        Err(misfit_at(
-            place,
-            format!("the schema asks for {least} members, and not enough names are allowed"),
+        Err(no_example(
+            pointer,
+            format!("the schema requires {least} members but does not allow that many names"),
         ))
     }
 
-    fn name(&mut self, rules: &[&'s Value], place: &str, number: usize) -> Result<Value, NoExample> {
+    fn name(&mut self, rules: &[&'s Value], pointer: &str, number: usize) -> Result<Value, NoExample> {
         let outer = self.choices.shift_by(number);
-        let flat = self.flat(rules, place);
-        let name = flat.and_then(|flat| match flat.options() {
+        let merged = self.merged(rules, pointer);
+        let name = merged.and_then(|merged| match merged.allowed_values() {
             Some(options) if !options.is_empty() => {
-                let chosen = self.choices.choose(place, "name", 0, options.len());
+                let chosen = self.choices.choose(pointer, "name", 0, options.len());
                 Ok(options.get(chosen).map_or(Value::Null, |name| (*name).clone()))
             }
-            _ => self.text(&flat, place),
+            _ => self.text(&merged, pointer),
         });
         self.choices.shift_by(outer);
         name
     }
 }
 
-impl<'s> Flat<'s> {
-    /// The names of the properties, each once.
+impl<'s> MergedSchema<'s> {
+    /// The names in `properties`, without duplicates.
     pub(super) fn declared(&self) -> impl Iterator<Item = &'s str> {
         let mut names: Vec<&str> = Vec::new();
         for properties in self.rules("properties").filter_map(Value::as_object) {
@@ -143,7 +149,7 @@ impl<'s> Flat<'s> {
         self.schemas_of(name).iter().all(|schema| schema.as_bool() != Some(false))
     }
 
-    /// What each part says of the member of that name.
+    /// The schemas that apply to the member `name`.
     fn schemas_of(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();
         for part in &self.parts {
@@ -161,7 +167,7 @@ impl<'s> Flat<'s> {
         schemas
     }
 
-    /// What must be where a member is: names, or a schema.
+    /// Names of members, with the names or the schema that each of them requires.
     fn dependencies(&self, part: usize) -> Vec<(&'s str, &'s Value)> {
         let part = self.parts.get(part);
         ["dependentRequired", "dependentSchemas", "dependencies"]

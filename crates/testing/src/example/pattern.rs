@@ -1,47 +1,47 @@
-//! Texts that match a regular expression.
+//! Texts for regular expressions.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// How often more than it must what may be repeated is written.
-const MORE: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
+/// Numbers of extra repetitions for `*`, `+` and `{n,}`.
+const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
-/// How many of the ways of alternatives and classes are taken.
-const WAYS: usize = 6;
+/// Number of variants: each variant takes another branch of alternations and classes.
+const VARIANTS: usize = 6;
 
-/// The longest text that is made.
-const LONGEST: usize = 10_000;
+/// Maximum length of a text, in bytes.
+const MAX_LENGTH: usize = 10_000;
 
-/// Characters that are taken first of those that a class has.
-const LIKED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
+/// Preferred characters of a class.
+const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Texts that may match, the shortest first: whether they do is for the validator to say.
+/// Candidates for a text that matches, short ones first. The caller must validate them.
 pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
-    // What looks around matches nothing by itself; a text is held against the whole expression afterwards.
+    // `regex-syntax` has no lookaround: drop these groups and let the validator check the texts.
     let Some(parsed) = parse(pattern).or_else(|| parse(&without_lookaround(pattern))) else {
         return Vec::new();
     };
     let length = u32::try_from(least).unwrap_or(u32::MAX);
     let mut texts = Vec::new();
-    for more in MORE.into_iter().chain([length]) {
-        for way in 0..WAYS {
+    for more in EXTRA_REPEATS.into_iter().chain([length]) {
+        for way in 0..VARIANTS {
             let mut text = String::new();
             write(&parsed, way, more, &mut text);
             texts.push(text);
         }
     }
-    // An expression without anchors may stand in a longer text.
+    // An expression without anchors also matches inside a longer text.
     let padded = texts
         .iter()
-        .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(LONGEST))));
+        .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_LENGTH))));
     let padded: Vec<_> = padded.collect();
     texts.extend(padded);
     texts
 }
 
 fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LENGTH {
         return;
     }
     match part.kind() {
@@ -52,7 +52,7 @@ fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
             let most = repetition.max.unwrap_or(u32::MAX);
             for _ in 0..repetition.min.saturating_add(more).min(most) {
                 write(&repetition.sub, way, more, text);
-                if text.len() > LONGEST {
+                if text.len() > MAX_LENGTH {
                     return;
                 }
             }
@@ -67,7 +67,7 @@ fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
     }
 }
 
-/// One of the characters of a class.
+/// Selects a character of a class.
 fn character(class: &Class, way: usize) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
@@ -76,13 +76,13 @@ fn character(class: &Class, way: usize) -> Option<char> {
         }
     };
     let has = |it: char| ranges.iter().any(|(start, end)| (*start..=*end).contains(&it));
-    let liked: Vec<_> = LIKED.into_iter().filter(|it| has(*it)).collect();
+    let preferred: Vec<_> = PREFERRED.into_iter().filter(|it| has(*it)).collect();
     let first =
         ranges.iter().map(|(start, end)| if *start < ' ' && *end > ' ' { '!' } else { *start }).next();
-    liked.get(way % liked.len().max(1)).copied().or(first)
+    preferred.get(way % preferred.len().max(1)).copied().or(first)
 }
 
-/// The expression without its groups that look ahead or behind.
+/// The expression without its lookahead and lookbehind groups.
 fn without_lookaround(pattern: &str) -> String {
     let mut text = String::new();
     let mut rest = pattern;
@@ -100,7 +100,7 @@ fn without_lookaround(pattern: &str) -> String {
     text
 }
 
-/// What follows the group that a text begins with.
+/// The rest of `text` after its first group.
 fn after_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;

@@ -8,19 +8,19 @@ use haft_core::Schema;
 
 fn check(schema: Value, expected: &Expect) {
     let schema = Schema::new(schema).unwrap();
-    let made = match example(&schema) {
+    let text = match example(&schema) {
         Ok(value) => {
             assert!(schema.is_valid(&value));
             value.to_string()
         }
         Err(error) => error.to_string(),
     };
-    expected.assert_eq(&made);
+    expected.assert_eq(&text);
     assert_eq!(example(&schema), example(&schema));
 }
 
 #[test]
-fn what_is_required_is_there_and_no_more() {
+fn object_has_exactly_the_required_members() {
     check(
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["null", "integer"]}, "c": {}}, "required": ["b", "a"]}),
         &expect![[r#"{"a":"a","b":0}"#]],
@@ -45,7 +45,7 @@ fn what_is_required_is_there_and_no_more() {
 }
 
 #[test]
-fn what_follows_from_a_member_is_there_too() {
+fn dependencies_and_conditions_are_applied() {
     let properties = json!({"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}});
     check(
         json!({"properties": properties, "required": ["a"], "dependentRequired": {"a": ["b"], "b": ["c"]}}),
@@ -67,7 +67,7 @@ fn what_follows_from_a_member_is_there_too() {
 }
 
 #[test]
-fn numbers_are_in_their_bounds() {
+fn numbers_are_within_their_bounds() {
     check(json!({"type": "integer", "minimum": 3}), &expect!["3"]);
     check(json!({"type": "integer", "exclusiveMinimum": 3, "multipleOf": 5}), &expect!["5"]);
     check(json!({"type": "integer", "maximum": -4, "multipleOf": 3}), &expect!["-6"]);
@@ -77,7 +77,7 @@ fn numbers_are_in_their_bounds() {
 }
 
 #[test]
-fn texts_have_their_form() {
+fn texts_match_pattern_and_format() {
     check(json!({"type": "string", "minLength": 3, "maxLength": 4}), &expect![[r#""aaa""#]]);
     check(json!({"type": "string", "maxLength": 0}), &expect![[r#""""#]]);
     check(json!({"type": "string", "pattern": "^[A-Z]{2}-\\d{4}$"}), &expect![[r#""AA-0000""#]]);
@@ -96,7 +96,7 @@ fn texts_have_their_form() {
 }
 
 #[test]
-fn lists_have_what_they_must() {
+fn lists_satisfy_size_uniqueness_and_contains() {
     check(
         json!({"type": "array", "items": {"type": "string"}, "minItems": 3, "uniqueItems": true}),
         &expect![[r#"["a","b","c"]"#]],
@@ -116,7 +116,7 @@ fn lists_have_what_they_must() {
 }
 
 #[test]
-fn each_way_is_tried_until_the_whole_fits() {
+fn alternatives_are_tried_until_the_value_is_valid() {
     check(json!({"anyOf": [{"type": "string", "pattern": "^(?=a)b$"}, {"type": "integer"}]}), &expect!["0"]);
     check(
         json!({"oneOf": [{"type": "number"}, {"type": "integer"}, {"type": "string"}]}),
@@ -134,28 +134,26 @@ fn each_way_is_tried_until_the_whole_fits() {
 }
 
 #[test]
-fn what_refers_to_itself_comes_to_an_end() {
+fn recursive_schemas_terminate() {
     let node = json!({"type": "object", "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"]});
     check(json!({"$ref": "#/$defs/node", "$defs": {"node": node}}), &expect![[r#"{"value":0,"next":null}"#]]);
     check(
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}}),
         &expect![
-            "no example of the schema could be made, at /a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a: the schema asks for values without an end"
+            "no example of the schema could be made, at /a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a: the schema requires infinitely nested values"
         ],
     );
 }
 
 #[test]
-fn what_nothing_fits_is_told_with_its_place() {
+fn unsatisfiable_schema_is_reported_with_its_pointer() {
     check(
         json!({"type": "object", "properties": {"x": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["x"]}),
         &expect!["no example of the schema could be made, at /x: no number was found that the schema allows"],
     );
     check(
         json!({"allOf": [{"const": 1}, {"const": 2}]}),
-        &expect![
-            "no example of the schema could be made, at /: no value is allowed by all that the schema lists"
-        ],
+        &expect!["no example of the schema could be made, at /: no value satisfies every `enum` and `const`"],
     );
     check(
         json!({"type": "string", "pattern": "^(?=a)b$"}),
@@ -165,46 +163,46 @@ fn what_nothing_fits_is_told_with_its_place() {
     );
     check(
         json!({"type": "array", "items": {"type": "boolean"}, "minItems": 3, "uniqueItems": true}),
-        &expect!["no example of the schema could be made, at /2: there are not enough different items"],
+        &expect!["no example of the schema could be made, at /2: not enough distinct items"],
     );
 }
 
-/// A schema comes from anywhere: what it asks for may be more than there is memory.
+/// A schema may come from an untrusted server and require more than fits into memory.
 #[test]
-fn a_schema_that_asks_for_too_much_gets_no_example() {
+fn oversized_examples_are_rejected() {
     let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});
     let text = json!({"type": "string", "minLength": 100_000});
     let reason = |schema: Value| example(&Schema::new(schema).unwrap()).unwrap_err().to_string();
-    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+    expect!["no example of the schema could be made, at /: the schema requires more than 10000 items"]
         .assert_eq(&reason(json!({"type": "array", "minItems": 1_000_000_000})));
-    expect!["no example of the schema could be made, at /: a list of so many items is too long to be made"]
+    expect!["no example of the schema could be made, at /: the schema requires more than 10000 items"]
         .assert_eq(&reason(
             json!({"type": "array", "contains": {"const": 1}, "minContains": 1_000_000_000_000_000_000_u64}),
         ));
-    let much = "the schema asks for more than an example may hold";
+    let too_large = "the example would be too large";
     for schema in [list(list(list(json!({"type": "null"})))), list(text.clone())] {
         let reason = reason(schema);
-        assert!(reason.ends_with(much), "{reason}");
+        assert!(reason.ends_with(too_large), "{reason}");
     }
-    // As much as a large schema may really ask for is made.
+    // A large but realistic schema still gets an example.
     let value = example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
     assert_eq!(value.as_array().map(Vec::len), Some(1_000));
     assert!(example(&Schema::new(text).unwrap()).is_ok());
 }
 
 #[test]
-fn other_numbers_give_other_examples() {
+fn each_number_gives_another_example() {
     let schema =
         Schema::new(json!({"oneOf": [{"const": "x"}, {"type": "integer"}, {"type": "null"}]})).unwrap();
-    let made: Vec<_> = (0..3).map(|number| nth_example(&schema, number).unwrap()).collect();
-    assert_eq!(made, [json!("x"), json!(0), json!(null)]);
+    let values: Vec<_> = (0..3).map(|number| nth_example(&schema, number).unwrap()).collect();
+    assert_eq!(values, [json!("x"), json!(0), json!(null)]);
 }
 
-/// What the official suite knows a valid value for, and no example is found for: all else gets one.
+/// Every schema of the official suite with a valid test value gets an example, except those listed.
 #[test]
-fn the_schemas_of_the_official_suite_get_an_example() {
+fn schemas_of_the_official_suite_get_an_example() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/tests/json-schema-test-suite");
-    let mut made = 0;
+    let mut found = 0;
     let mut missing = BTreeSet::new();
     let mut open = vec![folder];
     while let Some(path) = open.pop() {
@@ -225,7 +223,7 @@ fn the_schemas_of_the_official_suite_get_an_example() {
                 continue;
             }
             match example(&schema) {
-                Ok(_) => made += 1,
+                Ok(_) => found += 1,
                 Err(_) => drop(missing.insert(case["description"].as_str().unwrap().to_owned())),
             }
         }
@@ -238,5 +236,5 @@ fn the_schemas_of_the_official_suite_get_an_example() {
         collect annotations inside a 'not', even if collection is disabled
         unevaluatedItems with oneOf
     "#]]
-    .assert_eq(&format!("{made} examples; none for:\n{}\n", missing.join("\n")));
+    .assert_eq(&format!("{found} examples; none for:\n{}\n", missing.join("\n")));
 }

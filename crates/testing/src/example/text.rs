@@ -2,29 +2,29 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::flat::Flat;
-use super::{Maker, NoExample, misfit_at, pattern};
+use super::merged::MergedSchema;
+use super::{Generator, NoExample, no_example, pattern};
 use haft_core::Schema;
 
-/// The texts that fit some rules, by these rules.
+/// Valid texts by their rules, as JSON.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// How many texts and numbers there are where items must differ.
-pub(super) const UNLIMITED: usize = 5_000;
+/// Number of texts or numbers to select from if values must be distinct.
+pub(super) const DISTINCT: usize = 5_000;
 
-/// How many plain texts are told apart elsewhere.
-const PLAIN: usize = 3;
+/// Number of plain texts to select from otherwise.
+const PLAIN_TEXTS: usize = 3;
 
-/// The longest text that is made.
-const LONGEST: usize = 100_000;
+/// Maximum length of a text, in characters.
+const MAX_LENGTH: usize = 100_000;
 
-/// How many characters cost as much as a value.
-const SHORT: usize = 64;
+/// Characters per unit of the budget.
+const CHARS_PER_UNIT: usize = 64;
 
 const RULES: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
-/// A text of each format that is enforced, and some of forms that patterns often ask for.
-const FORMS: [&str; 27] = [
+/// A valid text for each enforced format, and texts that common patterns accept.
+const SAMPLES: [&str; 27] = [
     "2026-11-22T05:30:00Z",
     "2026-11-22",
     "05:30:00Z",
@@ -54,46 +54,51 @@ const FORMS: [&str; 27] = [
     "EUR",
 ];
 
-impl<'s> Maker<'s> {
-    pub(super) fn text(&mut self, flat: &Flat<'s>, place: &str) -> Result<Value, NoExample> {
-        let least = flat.least("minLength");
-        if least > LONGEST {
-            return Err(misfit_at(place, format!("a text of {least} characters is too long to be made")));
+impl<'s> Generator<'s> {
+    pub(super) fn text(&mut self, merged: &MergedSchema<'s>, pointer: &str) -> Result<Value, NoExample> {
+        let least = merged.lower_bound("minLength");
+        if least > MAX_LENGTH {
+            return Err(no_example(
+                pointer,
+                format!("the schema requires {least} characters, above the limit of {MAX_LENGTH}"),
+            ));
         }
-        self.spend(least / SHORT, place)?;
-        if flat.rules("pattern").chain(flat.rules("format")).next().is_none() {
-            let ways = if self.unlimited { UNLIMITED } else { PLAIN };
-            let chosen = self.choices.choose(place, "text", 0, ways);
-            let text = if flat.most("maxLength") == Some(0) { String::new() } else { plain(chosen, least) };
+        self.spend(least / CHARS_PER_UNIT, pointer)?;
+        if merged.rules("pattern").chain(merged.rules("format")).next().is_none() {
+            let ways = if self.needs_distinct { DISTINCT } else { PLAIN_TEXTS };
+            let chosen = self.choices.choose(pointer, "text", 0, ways);
+            let text =
+                if merged.upper_bound("maxLength") == Some(0) { String::new() } else { plain(chosen, least) };
             return Ok(Value::String(text));
         }
         let rules: Vec<_> =
-            flat.parts.iter().map(|part| of_text(part)).filter(|it| *it != json!({})).collect();
-        let given = flat.rules("examples").filter_map(Value::as_array).flatten().chain(flat.rules("default"));
+            merged.parts.iter().map(|part| text_rules(part)).filter(|it| *it != json!({})).collect();
+        let given =
+            merged.rules("examples").filter_map(Value::as_array).flatten().chain(merged.rules("default"));
         let given: Vec<_> = given.filter_map(Value::as_str).collect();
         let key = json!([rules, given]).to_string();
-        let fitting = self.texts.entry(key).or_insert_with(|| fitting(flat, &rules, &given, least));
+        let fitting = self.texts.entry(key).or_insert_with(|| fitting(merged, &rules, &given, least));
         if fitting.is_empty() {
             let rules: Vec<_> = rules.iter().map(Value::to_string).collect();
-            return Err(misfit_at(place, format!("no text was found for {}", rules.join(" and "))));
+            return Err(no_example(pointer, format!("no text was found for {}", rules.join(" and "))));
         }
-        let chosen = self.choices.choose(place, "text", 0, fitting.len());
+        let chosen = self.choices.choose(pointer, "text", 0, fitting.len());
         Ok(fitting.get(chosen).map_or(Value::Null, |text| Value::from(text.as_str())))
     }
 }
 
-fn of_text(part: &Map<String, Value>) -> Value {
+fn text_rules(part: &Map<String, Value>) -> Value {
     RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Texts that fit all rules, those of the rules' own making first.
-fn fitting(flat: &Flat<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
+/// Valid texts: samples, texts for the patterns, the schema's own examples, and longer samples.
+fn fitting(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
-    let patterns = flat.rules("pattern").filter_map(Value::as_str);
+    let patterns = merged.rules("pattern").filter_map(Value::as_str);
     let made = patterns.flat_map(|pattern| pattern::texts(pattern, least));
-    let forms = FORMS.iter().map(|form| (*form).to_owned());
-    // Format by format it is known what may follow without an end.
-    let long = FORMS.iter().map(|form| format!("{form}{}", "a".repeat(least.saturating_sub(form.len()))));
+    let forms = SAMPLES.iter().map(|form| (*form).to_owned());
+    // Some formats allow a longer text, for example URIs.
+    let long = SAMPLES.iter().map(|form| format!("{form}{}", "a".repeat(least.saturating_sub(form.len()))));
     let given = given.iter().map(|text| (*text).to_owned());
     let mut fitting: Vec<String> = Vec::new();
     for text in forms.chain(made).chain(given).chain(long) {
@@ -104,7 +109,7 @@ fn fitting(flat: &Flat<'_>, rules: &[Value], given: &[&str], least: usize) -> Ve
     fitting
 }
 
-/// A text of letters: `a`, `b` and so on, as long as it must be.
+/// Letters in the order `a`, `b`, …, `z`, `ba`, padded with `a` to the minimum length.
 fn plain(mut number: usize, least: usize) -> String {
     let mut letters = Vec::new();
     loop {

@@ -7,7 +7,7 @@ use haft_core::{
 };
 
 #[tokio::test]
-async fn text_comes_in_the_chunks_that_were_given_and_is_one_request() {
+async fn chunks_are_streamed_as_given_and_count_as_one_request() {
     let model = ScriptedModel::new().chunks(["It ", "is 42."]).chunks(["Yes."]);
     let request = ChatRequest::new([Message::user("?")]);
     let events: Vec<_> = model.stream(&request).map(Result::unwrap).collect().await;
@@ -25,9 +25,9 @@ async fn text_comes_in_the_chunks_that_were_given_and_is_one_request() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_cut_is_an_error_either_way() {
-    let cut = || [Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(ModelError::EmptyResponse)];
-    let model = ScriptedModel::new().events(cut()).events(cut());
+async fn truncated_reply_is_an_error_whole_and_streamed() {
+    let truncated = || [Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(ModelError::EmptyResponse)];
+    let model = ScriptedModel::new().events(truncated()).events(truncated());
     let request = ChatRequest::new([Message::user("?")]);
     let events: Vec<_> = model.stream(&request).collect().await;
     assert!(matches!(events.as_slice(), [Ok(_), Err(ModelError::EmptyResponse)]));
@@ -35,7 +35,7 @@ async fn a_reply_that_is_cut_is_an_error_either_way() {
 }
 
 #[tokio::test]
-async fn a_model_that_hangs_says_nothing_until_it_is_dropped() {
+async fn hanging_step_never_replies() {
     let model = ScriptedModel::new().hang().hang().text("There.");
     let request = ChatRequest::new([Message::user("?")]);
     assert!(model.chat(&request).now_or_never().is_none());

@@ -2,57 +2,59 @@ use nanoexpr::ErrorKind;
 
 use super::{MAX_ARGUMENTS, MAX_LENGTH, names::NAMES};
 
-/// Why an expression has no result. The text tells a model what to write instead.
+/// The error of [`calculator`](super::calculator()).
+///
+/// The messages are written for a model, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
-    /// It is not an expression.
+    /// The text is not a valid expression.
     #[error(
         "{problem} at character {position}: write numbers, + - * / % ^ !, parentheses and functions such as sqrt(2)"
     )]
     Syntax {
-        /// What is wrong.
+        /// A description of the problem.
         problem: &'static str,
-        /// Where, in characters from 1.
+        /// The position of the problem, in characters from 1.
         position: usize,
     },
-    /// It has a name that means nothing here.
+    /// The expression has an unknown variable or function.
     #[error("unknown name `{name}`: known are {}", NAMES.join(", "))]
     UnknownName {
         /// The name.
         name: String,
     },
-    /// A `%` stands where it would have to mean a hundredth.
+    /// A `%` is used as percent.
     #[error("`%` is the remainder of a division: write 15/100 for 15 percent")]
     Percentage,
-    /// A function has too many arguments, or too few.
+    /// A function has the wrong number of arguments.
     #[error("wrong number of arguments in `{part}`")]
     ArgumentCount {
         /// The call.
         part: String,
     },
-    /// A function has more arguments than any can have.
+    /// A function has more than 64 arguments.
     #[error("too many arguments: a function takes at most {MAX_ARGUMENTS}; work it out in parts")]
     TooManyArguments,
-    /// Something is divided by zero.
+    /// A division by zero.
     #[error("division by zero in `{part}`")]
     DivisionByZero {
         /// The division.
         part: String,
     },
-    /// There is no real number that would be the result.
+    /// The result is not a real number, such as `sqrt(-4)`.
     #[error("`{part}` has no real value")]
     NoRealValue {
         /// The operation.
         part: String,
     },
-    /// A number or a result has more than 9999 digits before the point.
+    /// A number or a result has more than 9,999 digits before the decimal point.
     #[error("`{part}` is too large: numbers end at 10^9999")]
     TooLarge {
         /// The number or the operation.
         part: String,
     },
-    /// The expression is too long, or too deeply nested.
+    /// The expression has more than 1,000 characters, or is nested deeper than 32.
     #[error(
         "the expression is too long: at most {MAX_LENGTH} characters, nested at most 32 deep; work it out in parts"
     )]
@@ -60,8 +62,10 @@ pub enum CalculatorError {
 }
 
 impl CalculatorError {
-    /// Says what an error of the evaluator means for `expression`. What was written begins to be wrong at `position`.
-    pub(super) fn of(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
+    /// Converts an error of the evaluator.
+    ///
+    /// `position` is the start of the problem in the text of the model, in characters from 1.
+    pub(super) fn from_evaluator(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {
             ErrorKind::UnknownVariable | ErrorKind::UnknownFunction => {
@@ -71,7 +75,7 @@ impl CalculatorError {
             ErrorKind::TooManyArguments => Self::TooManyArguments,
             ErrorKind::DivisionByZero => Self::DivisionByZero { part },
             ErrorKind::Domain => Self::NoRealValue { part },
-            // The number is well formed, or there would be another error.
+            // An invalid number with correct syntax is out of range.
             ErrorKind::Overflow | ErrorKind::InvalidNumber => Self::TooLarge { part },
             ErrorKind::TooDeep | ErrorKind::TooLong => Self::TooLong,
             kind => Self::Syntax { problem: kind.description(), position },

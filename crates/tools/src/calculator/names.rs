@@ -1,20 +1,20 @@
-//! What an expression may name.
+//! Variables and functions of an expression.
 
 use nanoexpr::{Context, ErrorKind, Math};
 
 use super::Number;
 
-/// What there is, as the errors tell it.
+/// All names, as listed in error messages.
 pub(super) const NAMES: [&str; 35] = [
     "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// What is named by [`NAMES`], and by words that models write in their place.
-pub(super) struct Names;
+/// A context with [`NAMES`], and the aliases `factorial` and `power` that models use.
+pub(super) struct CalculatorContext;
 
-impl Context<Number> for Names {
+impl Context<Number> for CalculatorContext {
     fn variable(&self, name: &str) -> Option<Number> {
         Math.variable(name)
     }

@@ -1,18 +1,18 @@
-//! How models write: the signs of print, and a `%` that they mean in another way than it is read.
+//! Typographic notation of models: symbols such as `×`, and `%` as percent.
 
-/// Writes what the evaluator reads in place of the signs of print.
-pub(super) fn plain(expression: &str) -> String {
+/// Replaces typographic symbols with ASCII operators and names.
+pub(super) fn to_ascii(expression: &str) -> String {
     let mut plain = String::with_capacity(expression.len());
     for sign in expression.chars() {
-        match in_letters(sign) {
-            Some(letters) => plain.push_str(letters),
+        match ascii(sign) {
+            Some(replacement) => plain.push_str(replacement),
             None => plain.push(sign),
         }
     }
     plain
 }
 
-fn in_letters(sign: char) -> Option<&'static str> {
+fn ascii(sign: char) -> Option<&'static str> {
     Some(match sign {
         '×' | '·' | '⋅' | '∗' => "*",
         '÷' | '∕' => "/",
@@ -25,18 +25,20 @@ fn in_letters(sign: char) -> Option<&'static str> {
     })
 }
 
-/// Which character of an expression, counted from 1, became byte `offset` of its plain form.
+/// Returns the character position in `expression`, from 1, of the byte `offset` in its ASCII form.
 pub(super) fn position(expression: &str, offset: usize) -> usize {
     let mut end = 0;
     let before = expression.chars().take_while(|sign| {
-        end += in_letters(*sign).map_or(sign.len_utf8(), str::len);
+        end += ascii(*sign).map_or(sign.len_utf8(), str::len);
         end <= offset
     });
     before.count() + 1
 }
 
-/// Whether a `%` stands for a hundredth: nothing follows that could be divided by, or what follows is an operator and
-/// the sign is close to its number, as in `50% + 10`.
+/// Returns `true` if a `%` means percent, not remainder.
+///
+/// This is the case if no divisor follows, as in `15%`, or if an operator follows and there is no
+/// space before the `%`, as in `50% + 10`.
 pub(super) fn has_percentage(plain: &str) -> bool {
     plain.match_indices('%').any(|(index, sign)| {
         let (before, after) = plain.split_at(index);

@@ -7,7 +7,7 @@ fn check(expression: &str, result: &str, exact: bool) {
     assert_eq!(calculation, Ok(Calculation { result: result.to_owned(), exact }), "{expression}");
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value")]
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_error(expression: &str, expected: Expect) {
     let message =
         calculator(expression.to_owned()).map_or_else(|error| error.to_string(), |json| json.0.result);
@@ -24,7 +24,7 @@ fn decimals_are_exact() {
 }
 
 #[test]
-fn whole_numbers_keep_every_digit() {
+fn integers_are_exact_within_128_bits() {
     check("2^64", "18446744073709551616", true);
     check("10^20", "100000000000000000000", true);
     check("-123456789123456789 * 987654321987654321", "-121932631356500531347203169112635269", true);
@@ -37,7 +37,7 @@ fn whole_numbers_keep_every_digit() {
 }
 
 #[test]
-fn what_is_rounded_says_so() {
+fn rounded_results_are_marked_inexact() {
     check("1/3", "0.333333333333333333", false);
     check("sqrt(2)", "1.41421356237309505", false);
     check("2^64 + 0.5", "1.84467440737095516e19", false);
@@ -46,7 +46,7 @@ fn what_is_rounded_says_so() {
 }
 
 #[test]
-fn precedence_is_that_of_mathematics() {
+fn operators_have_mathematical_precedence() {
     check("2 * (3 + 4)", "14", true);
     check("-2^2", "-4", true);
     check("2^3^2", "512", true);
@@ -55,7 +55,7 @@ fn precedence_is_that_of_mathematics() {
 }
 
 #[test]
-fn the_signs_of_print_are_read() {
+fn typographic_symbols_are_accepted() {
     check("6 × 7 ÷ 2 − 1", "20", true);
     check("2 ⋅ 3 ∗ 8 ∕ 4", "12", true);
     check("√(3² + 2³ - 1)", "4", true);
@@ -69,7 +69,7 @@ fn the_signs_of_print_are_read() {
 }
 
 #[test]
-fn errors_say_what_is_wrong_and_where() {
+fn errors_have_a_reason_and_a_position() {
     check_error("1 / (2 - 2)", expect!["division by zero in `1 / (2 - 2)`"]);
     check_error(
         "2 +",
@@ -113,7 +113,7 @@ fn errors_say_what_is_wrong_and_where() {
         ],
     );
     check_error(
-        // A thousand of these would take a second.
+        // 1,000 factorials would take a second.
         &"3248!+".repeat(1000),
         expect![
             "the expression is too long: at most 1000 characters, nested at most 32 deep; work it out in parts"
@@ -122,7 +122,7 @@ fn errors_say_what_is_wrong_and_where() {
 }
 
 #[test]
-fn every_name_that_is_listed_is_known() {
+fn every_listed_name_is_supported() {
     for name in NAMES {
         let zero_or_one = ["0", "1"].map(|number| format!("{name}({number})"));
         let known = [name.to_owned(), format!("{name}(1, 2)"), format!("{name}(1, 2, 3)")];
@@ -131,9 +131,9 @@ fn every_name_that_is_listed_is_known() {
     }
 }
 
-/// What the evaluator documents, and no more: a model that asks for something else is told all there is.
+/// The list in the error for an unknown name has every name that `nanoexpr` documents.
 #[test]
-fn every_name_that_is_known_is_listed() {
+fn every_supported_name_is_listed() {
     let documented = "pi tau e sqrt cbrt abs sign exp ln log2 log10 log sin cos tan asin acos atan atan2 sinh cosh \
         tanh asinh acosh atanh floor ceil round trunc pow hypot min max clamp fact";
     let mut documented: Vec<_> = documented.split_whitespace().collect();
@@ -145,7 +145,7 @@ fn every_name_that_is_known_is_listed() {
 }
 
 #[test]
-fn a_percent_sign_that_cannot_be_a_remainder_says_what_to_write() {
+fn percent_is_rejected_with_the_alternative() {
     for expression in [
         "50% + 10",
         "100 + 10% - 5",
@@ -178,7 +178,7 @@ fn functions_take_many_arguments() {
     let call = |count| format!("max({})", vec!["1"; count].join(","));
     check(&call(64), "1", true);
     check_error(&call(65), expect!["too many arguments: a function takes at most 64; work it out in parts"]);
-    // The arguments lie on the stack, as often as calls are nested.
+    // Each nesting level has its arguments on the stack.
     let nested = "max(1,".repeat(31) + "1" + &")".repeat(31);
     check(&nested, "1", true);
 }

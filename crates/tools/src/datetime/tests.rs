@@ -6,19 +6,19 @@ use crate::Clock;
 /// 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_unix_millis(1_795_253_400_000);
 
-fn tell(format: DatetimeFormat, timezone: &str) -> Result<CurrentDatetime, String> {
+fn get(format: DatetimeFormat, timezone: &str) -> Result<CurrentDatetime, String> {
     let cx = ToolContext::default().with_state(Clock::fixed(NOW));
-    let told = get_current_datetime(format, timezone.to_owned(), &cx);
-    told.map(|Json(datetime)| datetime).map_err(|error| error.to_string())
+    let result = get_current_datetime(format, timezone.to_owned(), &cx);
+    result.map(|Json(datetime)| datetime).map_err(|error| error.to_string())
 }
 
 fn check(format: DatetimeFormat, timezone: &str, datetime: &str) {
     let expected = CurrentDatetime { datetime: datetime.to_owned(), format, timezone: timezone.to_owned() };
-    assert_eq!(tell(format, timezone), Ok(expected));
+    assert_eq!(get(format, timezone), Ok(expected));
 }
 
 #[test]
-fn each_format_is_written_as_documented() {
+fn formats_match_their_documentation() {
     check(DatetimeFormat::Iso, "UTC", "2026-11-21T09:30:00+00:00");
     check(DatetimeFormat::Iso, "Asia/Tokyo", "2026-11-21T18:30:00+09:00");
     check(DatetimeFormat::Rfc2822, "Asia/Tokyo", "Sat, 21 Nov 2026 18:30:00 +0900");
@@ -28,17 +28,17 @@ fn each_format_is_written_as_documented() {
 }
 
 #[test]
-fn a_zone_is_found_in_any_case_and_named_as_the_database_does() {
-    let told = tell(DatetimeFormat::Date, "europe/paris").map(|told| told.timezone);
-    assert_eq!(told.as_deref(), Ok("Europe/Paris"));
+fn zone_name_is_case_insensitive_and_returned_in_canonical_case() {
+    let timezone = get(DatetimeFormat::Date, "europe/paris").map(|result| result.timezone);
+    assert_eq!(timezone.as_deref(), Ok("Europe/Paris"));
 }
 
 fn check_unknown(timezone: &str, message: &str) {
-    assert_eq!(tell(DatetimeFormat::Iso, timezone), Err(message.to_owned()));
+    assert_eq!(get(DatetimeFormat::Iso, timezone), Err(message.to_owned()));
 }
 
 #[test]
-fn an_unknown_zone_suggests_the_closest() {
+fn unknown_zone_suggests_the_closest() {
     let advice = "(names are those of the IANA database, such as \"Europe/Paris\" or \"UTC\")";
     for (wrong, right) in [
         ("Tokyo", "Asia/Tokyo"),
@@ -48,21 +48,21 @@ fn an_unknown_zone_suggests_the_closest() {
     ] {
         check_unknown(wrong, &format!("unknown timezone \"{wrong}\", did you mean \"{right}\"? {advice}"));
     }
-    // Looking for a name that is like a long one would take minutes, and reading it as long.
+    // Long names get no suggestion: the comparison with every zone would take minutes.
     for length in [65, 1 << 20] {
         let name = "Asia/Tokyo".repeat(length / 10 + 1);
         check_unknown(&name, &format!("unknown timezone \"{}…\" {advice}", &name[..64]));
     }
-    // A suggestion that is wrong is worse than none.
+    // A wrong suggestion is worse than no suggestion.
     for wrong in ["PST", "CEST", "UTC+9", "the moon", ""] {
         check_unknown(wrong, &format!("unknown timezone \"{wrong}\" {advice}"));
     }
 }
 
 #[test]
-fn a_clock_that_gives_no_date_says_so() {
+fn out_of_range_clock_is_an_error() {
     let clock = Clock::fixed(Timestamp::from_unix_millis(i64::MAX));
     let cx = ToolContext::default().with_state(clock);
-    let told = get_current_datetime(DatetimeFormat::Iso, "UTC".to_owned(), &cx);
-    assert!(matches!(told, Err(DatetimeError::Clock(_))));
+    let result = get_current_datetime(DatetimeFormat::Iso, "UTC".to_owned(), &cx);
+    assert!(matches!(result, Err(DatetimeError::Clock(_))));
 }

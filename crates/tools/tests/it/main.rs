@@ -1,4 +1,4 @@
-//! The built-in tools, called as an agent calls them.
+//! The built-in tools, called through the pipeline as an agent does.
 
 use expect_test::expect;
 use haft_core::{Timestamp, ToolContext, call::FailureKind};
@@ -12,17 +12,17 @@ async fn call(tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_date_and_time_is_told_in_utc_and_iso_unless_asked_otherwise() {
+async fn datetime_defaults_to_utc_and_iso() {
     let expected = json!({ "datetime": "2026-11-21T09:30:00+00:00", "format": "iso", "timezone": "UTC" });
     assert_eq!(call("get_current_datetime", json!({})).await["result"], expected);
     let expected = json!({ "datetime": "18:30:00", "format": "time", "timezone": "Asia/Tokyo" });
-    let asked = json!({ "format": "time", "timezone": "Asia/Tokyo" });
-    assert_eq!(call("get_current_datetime", asked).await["result"], expected);
+    let arguments = json!({ "format": "time", "timezone": "Asia/Tokyo" });
+    assert_eq!(call("get_current_datetime", arguments).await["result"], expected);
 }
 
-/// Behaviour A6: a bad value of an enum lists the allowed ones.
+/// Behaviour A6: the error for an invalid enum value lists the valid values.
 #[tokio::test]
-async fn an_unknown_format_lists_the_formats() {
+async fn unknown_format_lists_the_formats() {
     let result =
         builtin(&BuiltinConfig::default()).call("get_current_datetime", json!({ "format": "epoch" })).await;
     let failure = result.into_output().expect_err("the format is unknown");
@@ -33,7 +33,7 @@ async fn an_unknown_format_lists_the_formats() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_to_the_model_with_what_would_be_right() {
+async fn errors_contain_a_remedy() {
     let failed = call("get_current_datetime", json!({ "timezone": "Asia/Tokio" })).await;
     assert_eq!(failed["success"], false);
     assert!(failed["error"].as_str().is_some_and(|error| error.contains("Asia/Tokyo")), "{failed}");
@@ -42,17 +42,17 @@ async fn a_failure_is_told_to_the_model_with_what_would_be_right() {
 }
 
 #[tokio::test]
-async fn what_is_disabled_is_not_offered() {
+async fn disabled_tool_is_omitted() {
     assert_eq!(builtin(&BuiltinConfig::default()).names().await, ["get_current_datetime", "calculator"]);
     let config: BuiltinConfig =
         serde_json::from_value(json!({ "datetime": false })).expect("a configuration");
     assert_eq!(builtin(&config).names().await, ["calculator"]);
     let unknown = serde_json::from_value::<BuiltinConfig>(json!({ "shell": true }));
-    assert!(unknown.is_err(), "a name that is not known is a mistake");
+    assert!(unknown.is_err(), "unknown keys are rejected");
 }
 
 #[tokio::test]
-async fn models_are_shown_names_descriptions_and_schemas() {
+async fn definitions_of_the_tools() {
     let mut lines = String::new();
     for name in ["get_current_datetime", "calculator"] {
         let tool = builtin(&BuiltinConfig::default()).get(name).await.expect("a tool");
@@ -66,7 +66,7 @@ async fn models_are_shown_names_descriptions_and_schemas() {
             "type": "object",
             "properties": {
               "format": {
-                "description": "How to write it: in full by ISO 8601, as in mail, in seconds since 1970, or the date or the time alone.",
+                "description": "Format: in full by ISO 8601, as in mail, seconds since 1970, or the date or the time alone.",
                 "type": "string",
                 "enum": [
                   "iso",
@@ -93,7 +93,7 @@ async fn models_are_shown_names_descriptions_and_schemas() {
                 "description": "The date and time."
               },
               "format": {
-                "description": "How it is written.",
+                "description": "The format of `datetime`.",
                 "type": "string",
                 "enum": [
                   "iso",
@@ -105,7 +105,7 @@ async fn models_are_shown_names_descriptions_and_schemas() {
               },
               "timezone": {
                 "type": "string",
-                "description": "In which zone it is, as the IANA database names it."
+                "description": "The name of the time zone in the IANA database."
               }
             },
             "required": [
@@ -113,7 +113,7 @@ async fn models_are_shown_names_descriptions_and_schemas() {
               "format",
               "timezone"
             ],
-            "description": "A date and time, and how to read it."
+            "description": "A date and time with its format and time zone."
           }
         }
         {
@@ -137,18 +137,18 @@ async fn models_are_shown_names_descriptions_and_schemas() {
             "properties": {
               "result": {
                 "type": "string",
-                "description": "The number as text, so that no digit is lost. One that is rounded and very large or small has an exponent."
+                "description": "The number as text, so that no digit is lost. Rounded numbers may have an exponent."
               },
               "exact": {
                 "type": "boolean",
-                "description": "Whether that is the exact value, or rounded to 18 digits."
+                "description": "`true` if the value is exact, `false` if it is rounded to 18 digits."
               }
             },
             "required": [
               "result",
               "exact"
             ],
-            "description": "What an expression comes to."
+            "description": "The result of an expression."
           },
           "annotations": {
             "idempotent": true

@@ -1,18 +1,18 @@
 use std::time::Duration;
 
-use super::{Backoff, Lived};
+use super::{Attempt, Backoff};
 
-/// Behaviour F50: the first restart is immediate, later ones wait longer and longer.
+/// Behaviour F50: the first restart is immediate, later delays double up to 30 s.
 #[test]
-fn waits_grow_until_the_server_has_settled() {
+fn delays_double_until_a_long_session_resets_them() {
     let mut backoff = Backoff::default();
-    let mut wait = |lived, age| backoff.after(lived, Duration::from_secs(age)).as_millis();
-    assert_eq!(wait(Lived::Yes, 1), 0);
-    assert_eq!(wait(Lived::Yes, 1), 500);
-    assert_eq!(wait(Lived::No, 0), 1000);
-    assert_eq!(wait(Lived::Yes, 60), 0, "it had settled");
+    let mut delay = |attempt, seconds| backoff.next_delay(attempt, Duration::from_secs(seconds)).as_millis();
+    assert_eq!(delay(Attempt::Succeeded, 1), 0);
+    assert_eq!(delay(Attempt::Succeeded, 1), 500);
+    assert_eq!(delay(Attempt::Failed, 0), 1000);
+    assert_eq!(delay(Attempt::Succeeded, 60), 0, "a session of 60 s resets the backoff");
     for _ in 0..40 {
-        wait(Lived::No, 0);
+        delay(Attempt::Failed, 0);
     }
-    assert_eq!(wait(Lived::No, 0), 30_000);
+    assert_eq!(delay(Attempt::Failed, 0), 30_000);
 }

@@ -17,9 +17,9 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent that does one thing wrong, or none.
+/// An agent with one fault, or none.
 #[derive(Clone)]
-struct Broken {
+struct FaultyAgent {
     fault: &'static str,
     runs: Arc<AtomicUsize>,
 }
@@ -38,7 +38,7 @@ fn result() -> ToolResult {
     ToolResult::done("call_1", "add", ToolOutput::from("42"))
 }
 
-fn answered(transcript: Transcript) -> RunEvent {
+fn answer(transcript: Transcript) -> RunEvent {
     let answer = json!({
         "type": "answer",
         "text": "42",
@@ -50,85 +50,85 @@ fn answered(transcript: Transcript) -> RunEvent {
     RunEvent::Done { output: serde_json::from_value(answer).unwrap() }
 }
 
-fn parked(state: u32) -> RunEvent {
+fn suspended(state: u32) -> RunEvent {
     let pending = PendingCall { call: call(), pending: Pending::new(PendingKind::External) };
     RunEvent::Done { output: RunOutput::Parked(Parked { pending: vec![pending], state: json!(state) }) }
 }
 
-impl Broken {
+impl FaultyAgent {
     fn begin(&self, input: &RunInput) -> Vec<Event> {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let (earlier, is_resumed) = match &input.start {
             RunStart::New { transcript, .. } => (transcript.clone(), false),
             RunStart::Resume { .. } => (Transcript::new(), true),
         };
-        let mut said = if self.fault == "forgets" { Transcript::new() } else { earlier.clone() };
-        said.push(Message::user("Hello."));
+        let mut transcript = if self.fault == "forgets" { Transcript::new() } else { earlier.clone() };
+        transcript.push(Message::user("Hello."));
         let started = || Ok(RunEvent::CallStarted { call: call() });
         let finished = || Ok(RunEvent::CallFinished { result: result().into() });
         let request = |request| Ok(RunEvent::RequestStarted { request });
         match self.fault {
             "no end" => vec![request(1)],
-            "two ends" => vec![Ok(answered(said.clone())), Ok(answered(said))],
-            "numbers" => vec![request(7), Ok(answered(said))],
-            "open call" => vec![started(), Ok(answered(said))],
+            "two ends" => vec![Ok(answer(transcript.clone())), Ok(answer(transcript))],
+            "numbers" => vec![request(7), Ok(answer(transcript))],
+            "open call" => vec![started(), Ok(answer(transcript))],
             "unpaired" if earlier.is_empty() => {
-                said.extend([Arc::new(calls())]);
-                vec![started(), finished(), Ok(answered(said))]
+                transcript.extend([Arc::new(calls())]);
+                vec![started(), finished(), Ok(answer(transcript))]
             }
             "other end" if run > 1 => vec![Err(AgentErrorKind::ContentFiltered.into())],
-            "refuses more" if !earlier.is_empty() => {
+            "rejects history" if !earlier.is_empty() => {
                 vec![Err(AgentErrorKind::InvalidInput("no more".to_owned()).into())]
             }
-            "counts anew" if is_resumed => vec![request(1), Ok(answered(said))],
-            "waits" if is_resumed => vec![request(2), Ok(answered(said))],
-            "waits" | "waits on" | "counts anew" => vec![
+            "restarts numbers" if is_resumed => vec![request(1), Ok(answer(transcript))],
+            "suspends" if is_resumed => vec![request(2), Ok(answer(transcript))],
+            "suspends" | "always suspends" | "restarts numbers" => vec![
                 request(if is_resumed { 2 } else { 1 }),
                 started(),
                 Ok(RunEvent::CallPending {
                     pending: PendingCall { call: call(), pending: Pending::new(PendingKind::External) }
                         .into(),
                 }),
-                Ok(parked(7)),
+                Ok(suspended(7)),
             ],
             _ => {
                 if earlier.is_empty() {
-                    said.extend([Arc::new(calls()), Arc::new(Message::tool(result()))]);
+                    transcript.extend([Arc::new(calls()), Arc::new(Message::tool(result()))]);
                 }
-                vec![request(1), started(), finished(), request(2), Ok(answered(said))]
+                vec![request(1), started(), finished(), request(2), Ok(answer(transcript))]
             }
         }
     }
 }
 
-impl Agent for Broken {
+impl Agent for FaultyAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Event> {
         let events = stream::iter(self.begin(&input));
         let token = input.context.cancellation.clone();
         match self.fault {
             "hangs" => stream::pending().boxed(),
-            "deaf" => events.boxed(),
+            "ignores cancellation" => events.boxed(),
             "leaks" => {
                 let work = tokio::spawn(async move {
                     std::future::pending::<()>().await;
                     drop(input);
                 });
                 drop(work);
-                heeding(events.boxed(), token)
+                with_cancellation(events.boxed(), token)
             }
-            _ => heeding(events.boxed(), token),
+            _ => with_cancellation(events.boxed(), token),
         }
     }
 }
 
-/// Ends with an error where the token is cancelled.
-fn heeding(
+/// Ends the stream with an error when the token is cancelled.
+fn with_cancellation(
     events: BoxStream<'static, Event>,
     token: tokio_util::sync::CancellationToken,
 ) -> BoxStream<'static, Event> {
     let mut is_over = false;
     let events = events.map(Some).chain(stream::iter([None]));
-    let heeded = events.filter_map(move |event| {
+    let cancellable = events.filter_map(move |event| {
         let event = match event {
             _ if is_over => None,
             Some(_) if token.is_cancelled() => {
@@ -139,66 +139,79 @@ fn heeding(
         };
         async { event }
     });
-    heeded.boxed()
+    cancellable.boxed()
 }
 
 async fn check(fault: &'static str, expected: Expect) {
-    let agent = Broken { fault, runs: Arc::default() };
+    let agent = FaultyAgent { fault, runs: Arc::default() };
     let report = conformance::agent(agent).await;
     expected.assert_eq(&broken(&report));
 }
 
 #[tokio::test]
-async fn agents_that_answer_or_wait_have_no_findings() {
+async fn conforming_agents_have_no_findings() {
     check("none", expect![""]).await;
-    check("waits", expect![""]).await;
+    check("suspends", expect![""]).await;
 }
 
 #[tokio::test]
-async fn events_without_an_end_or_out_of_order_are_found() {
-    check("no end", expect!["a run ends with its output or an error, once: its stream ends with neither"])
+async fn malformed_event_sequences_are_found() {
+    check(
+        "no end",
+        expect!["a run ends exactly once, with its output or an error: the stream ends with neither"],
+    )
+    .await;
+    check(
+        "two ends",
+        expect!["a run ends exactly once, with its output or an error: 1 events follow the end"],
+    )
+    .await;
+    check("numbers", expect!["requests are numbered from 1: request 1 has the number 7"]).await;
+    check("restarts numbers", expect!["requests are numbered from 1: request 2 has the number 1"]).await;
+    check("open call", expect![[r#"every started call finishes or is suspended: "call_1" does neither"#]])
         .await;
-    check("two ends", expect!["a run ends with its output or an error, once: 1 events come after the end"])
-        .await;
-    check("numbers", expect!["requests are counted from 1: request 1 is told as 7"]).await;
-    check("counts anew", expect!["requests are counted from 1: request 2 is told as 1"]).await;
-    check("open call", expect![[r#"a call that begins ends, or waits: "call_1" does neither"#]]).await;
 }
 
 #[tokio::test]
-async fn transcripts_that_no_provider_takes_are_found() {
+async fn invalid_transcripts_are_found() {
     check("unpaired", expect![[r#"every call in a transcript has exactly one result, in call order: the call "call_1" has no result"#]]).await;
     check(
         "forgets",
-        expect!["a conversation can be gone on with: the new transcript does not begin with the old one"],
+        expect!["a conversation can be continued: the new transcript does not start with the old one"],
     )
     .await;
-    check("refuses more", expect!["a conversation can be gone on with: the run cannot begin: no more"]).await;
+    check("rejects history", expect!["a conversation can be continued: the run cannot begin: no more"]).await;
 }
 
 #[tokio::test]
-async fn a_run_that_ends_in_another_way_or_waits_for_ever_is_found() {
+async fn inconsistent_ends_and_endless_suspension_are_found() {
     check(
         "other end",
         expect![[r#"
-        run and stream come to the same kind of end: `stream` ends with an answer, `run` with an error
-        cancelling ends a run: it ends with: a content filter of the provider stopped the reply"#]],
+            `run` and `stream` end in the same way: `stream` ends with an answer, `run` with an error
+            cancelling ends a run: it ends with: a content filter of the provider stopped the reply"#]],
     )
     .await;
     check(
-        "waits on",
-        expect!["a run that waits goes on with an answer: all is answered, and it waits as before"],
+        "always suspends",
+        expect![
+            "a suspended run continues after a decision: with all decisions given, it is suspended as before"
+        ],
     )
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_end_is_found() {
-    check("hangs", expect!["a run comes to an end: it does not in 5s"]).await;
-    check("deaf", expect!["cancelling ends a run: cancelled before it began, it comes to an answer"]).await;
+async fn runs_that_do_not_end_are_found() {
+    check("hangs", expect!["every run ends: no end in 5s"]).await;
+    check(
+        "ignores cancellation",
+        expect!["cancelling ends a run: a run that was cancelled before its start answers"],
+    )
+    .await;
     check(
         "leaks",
-        expect!["dropping the stream ends the run with all that is in it: something of it is left after 5s"],
+        expect!["dropping the stream ends the run and its tasks: its context is still in use after 5s"],
     )
     .await;
 }

@@ -15,7 +15,7 @@ use haft_core::{
 };
 
 #[tokio::test]
-async fn our_own_models_have_no_findings() {
+async fn own_models_have_no_findings() {
     conformance::model(TestModel::new()).deterministic().await.assert();
     conformance::model(CassetteModel::record(TestModel::new())).deterministic().await.assert();
     let answers = |request: &ChatRequest| {
@@ -28,16 +28,16 @@ async fn our_own_models_have_no_findings() {
         };
         Ok(ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new(message) })
     };
-    // As many steps as a check asks for.
+    // One step for each request of a check.
     let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
     conformance::model(model).deterministic().await.assert();
 }
 
-/// A model that does one thing wrong.
-struct Broken {
+/// A model with one fault.
+struct FaultyModel {
     fault: &'static str,
     busy: AtomicBool,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     profile: ModelProfile,
 }
 
@@ -49,7 +49,7 @@ fn delta(text: &str) -> ChatEvent {
     ChatEvent::TextDelta { text: text.to_owned() }
 }
 
-impl Broken {
+impl FaultyModel {
     fn reply(&self) -> ChatResponse {
         let call = |id: &str, arguments: &str| ToolCall::new(id, "get_weather", arguments);
         let calls =
@@ -59,13 +59,13 @@ impl Broken {
             "uncounted" => ChatResponse { usage: Usage::default(), ..response() },
             "ids" => ChatResponse { message: calls(vec![call("a", "{}"), call("a", "{}")]), ..response() },
             "no pieces" => ChatResponse { message: calls(vec![call("call_7", "")]), ..response() },
-            "half" => ChatResponse {
+            "truncated call" => ChatResponse {
                 message: calls(vec![call("a", r#"{"city": "Pa"#)]),
                 finish_reason: FinishReason::Length,
                 ..response()
             },
-            "made up" => {
-                let id = format!("call_{}", self.asked.fetch_add(1, Ordering::Relaxed));
+            "new ids" => {
+                let id = format!("call_{}", self.requests.fetch_add(1, Ordering::Relaxed));
                 let mut message = calls(vec![call(&id, "{}")]);
                 message.provider_data.insert("broken", json!({ "signature": id }));
                 ChatResponse { message, ..response() }
@@ -76,14 +76,14 @@ impl Broken {
 }
 
 #[async_trait]
-impl ChatModel for Broken {
+impl ChatModel for FaultyModel {
     async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
         match self.fault {
             "hangs" => std::future::pending().await,
-            "down" => Err(ModelError::failed("nobody is there")),
+            "down" => Err(ModelError::failed("connection refused")),
             "locks" => {
                 if self.busy.swap(true, Ordering::Relaxed) {
-                    return Err(ModelError::failed("somebody else is asking"));
+                    return Err(ModelError::failed("another request is in progress"));
                 }
                 tokio::task::yield_now().await;
                 self.busy.store(false, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl ChatModel for Broken {
         let events = match self.fault {
             "no end" => vec![Ok(delta("Hello."))],
             "two ends" => vec![Ok(delta("Hello.")), Ok(finished()), Ok(finished())],
-            "goes on" => vec![Err(ModelError::EmptyResponse), Ok(delta("Hello."))],
+            "event after error" => vec![Err(ModelError::EmptyResponse), Ok(delta("Hello."))],
             "no pieces" => {
                 let call = ToolCall::new("call_1", "get_weather", "{}");
                 let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
@@ -136,22 +136,25 @@ impl ChatModel for Broken {
     }
 }
 
-fn broken_by(fault: &'static str, profile: ModelProfile) -> Broken {
-    Broken { fault, busy: AtomicBool::new(false), asked: AtomicUsize::new(0), profile }
+fn faulty(fault: &'static str, profile: ModelProfile) -> FaultyModel {
+    FaultyModel { fault, busy: AtomicBool::new(false), requests: AtomicUsize::new(0), profile }
 }
 
-/// What a server makes up for each reply is no other reply.
+/// Servers generate call ids and provider data for each reply.
 #[tokio::test]
-async fn ids_and_what_only_the_provider_understands_may_differ() {
-    check("made up", expect![""]).await;
+async fn call_ids_and_provider_data_may_differ() {
+    check("new ids", expect![""]).await;
     check("no pieces", expect![""]).await;
 }
 
 #[tokio::test]
-async fn a_model_that_only_fails_is_found() {
-    check("down", expect!["a request gets a reply: every one fails: the model failed: nobody is there"])
-        .await;
-    conformance::model(broken_by("down", ModelProfile::new("down"))).may_fail().await.assert();
+async fn model_that_always_fails_is_found() {
+    check(
+        "down",
+        expect!["a request gets a reply: every request fails: the model failed: connection refused"],
+    )
+    .await;
+    conformance::model(faulty("down", ModelProfile::new("down"))).may_fail().await.assert();
 }
 
 async fn check(fault: &'static str, expected: Expect) {
@@ -161,62 +164,57 @@ async fn check(fault: &'static str, expected: Expect) {
         json_schema,
         ..ModelProfile::new(if fault == "no name" { "" } else { "broken" })
     };
-    let model = broken_by(fault, profile);
+    let model = faulty(fault, profile);
     let report = conformance::model(model).deterministic().await;
     expected.assert_eq(&broken(&report));
 }
 
 #[tokio::test]
-async fn replies_that_cannot_be_used_are_found() {
+async fn malformed_replies_are_found() {
     check("none", expect![""]).await;
-    check("empty", expect!["a reply says something: it is empty"]).await;
-    check("uncounted", expect!["a reply counts as a request: its usage has no request"]).await;
+    check("empty", expect!["a reply has text or calls: it is empty"]).await;
+    check("uncounted", expect!["a reply counts as a request: `usage.requests` is 0"]).await;
     check(
         "ids",
-        expect![[
-            r#"each call has an id of its own and a name: there is a call of "get_weather" with the id "a""#
-        ]],
+        expect![[r#"each call has a unique id and a name: a call of "get_weather" has the id "a""#]],
     )
     .await;
     check(
-        "half",
-        expect![[
-            r#"a call of which only a part arrived is never returned: the arguments of "get_weather" are cut"#
-        ]],
+        "truncated call",
+        expect![[r#"an incomplete call is never returned: the arguments of "get_weather" are truncated"#]],
     )
     .await;
     check(
         "no schema",
-        expect![[r#"a model that takes a schema answers by it: asked for {"city": …}, it answers "Hello.""#]],
+        expect![[r#"a reply matches the requested schema: for {"city": …} the reply is "Hello.""#]],
     )
     .await;
-    check("no name", expect!["the profile stays and has a name: the name is empty"]).await;
+    check("no name", expect!["the profile is constant and has a name: the name is empty"]).await;
 }
 
 #[tokio::test]
-async fn streams_that_do_not_end_or_do_not_fold_are_found() {
+async fn malformed_streams_are_found() {
     check(
         "no end",
-        expect!["a stream ends with the whole reply or an error, once: it ends after 1 events with neither"],
+        expect!["a stream ends exactly once, with the whole reply or an error: it ends after 1 events with neither"],
     )
     .await;
     check(
         "two ends",
-        expect!["a stream ends with the whole reply or an error, once: 1 events come after the end"],
+        expect!["a stream ends exactly once, with the whole reply or an error: 1 events follow the end"],
     )
     .await;
     check(
-        "goes on",
-        expect![[r#"
-            a stream ends with the whole reply or an error, once: 1 events come after the end"#]],
+        "event after error",
+        expect!["a stream ends exactly once, with the whole reply or an error: 1 events follow the end"],
     )
     .await;
-    check("other pieces", expect![[r#"the pieces of a stream put together are the whole reply: the text is "Hello.", and came as "Hel""#]]).await;
-    check("other reply", expect![[r#"whole or streamed, the reply is the same: whole it is {"content":[{"type":"text","text":"Hello."}]}, streamed {"content":[{"type":"text","text":"Bye."}]}"#]]).await;
+    check("other pieces", expect![[r#"the deltas of a stream add up to the whole reply: the text is "Hello.", but the deltas are "Hel""#]]).await;
+    check("other reply", expect![[r#"`chat` and `stream` give the same reply: `chat` gives {"content":[{"type":"text","text":"Hello."}]}, `stream` gives {"content":[{"type":"text","text":"Bye."}]}"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_do_not_end_or_break_the_next_one_are_found() {
-    check("hangs", expect!["a request comes to an end: it does not in 5s"]).await;
-    check("locks", expect!["a request that is dropped costs the next one nothing: then it fails: the model failed: somebody else is asking"]).await;
+async fn hanging_and_interfering_requests_are_found() {
+    check("hangs", expect!["every request ends: no reply in 5s"]).await;
+    check("locks", expect!["a dropped request does not affect the next one: the next one fails: the model failed: another request is in progress"]).await;
 }

@@ -29,7 +29,7 @@ async fn check(source: impl ToolSource + 'static, expected: Expect) {
 }
 
 #[tokio::test]
-async fn our_own_sources_and_their_adaptors_have_no_findings() {
+async fn own_sources_and_adaptors_have_no_findings() {
     let tools = || Toolset::new().with(tool("a")).with(tool("b"));
     conformance::source(tools()).await.assert();
     conformance::source(tools().prefixed("x_")).await.assert();
@@ -44,91 +44,98 @@ async fn our_own_sources_and_their_adaptors_have_no_findings() {
     conformance::source(Toolset::new().with_source(tools().prefixed("z_"))).await.assert();
 }
 
-/// A source that does one thing wrong.
-struct Broken {
+/// A source with one fault.
+struct FaultySource {
     fault: &'static str,
-    asked: AtomicUsize,
+    listings: AtomicUsize,
     busy: AtomicBool,
-    kept: Mutex<Option<ToolList>>,
+    list: Mutex<Option<ToolList>>,
 }
 
-fn broken_by(fault: &'static str) -> Broken {
-    Broken { fault, asked: AtomicUsize::new(0), busy: AtomicBool::new(false), kept: Mutex::default() }
+fn faulty(fault: &'static str) -> FaultySource {
+    FaultySource {
+        fault,
+        listings: AtomicUsize::new(0),
+        busy: AtomicBool::new(false),
+        list: Mutex::default(),
+    }
 }
 
 #[async_trait]
-impl ToolSource for Broken {
+impl ToolSource for FaultySource {
     fn label(&self) -> &str {
         match self.fault {
             "no label" => "",
-            "other label" if self.asked.load(Ordering::Relaxed) > 0 => "other",
+            "other label" if self.listings.load(Ordering::Relaxed) > 0 => "other",
             _ => "broken",
         }
     }
 
     async fn tools(&self, _: &ListContext) -> Result<ToolList, SourceError> {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        let number = self.listings.fetch_add(1, Ordering::Relaxed);
         match self.fault {
-            "fails" => return Err(SourceError::new("somebody", "no connection")),
+            "fails" => return Err(SourceError::new("other", "no connection")),
             "hangs" => std::future::pending().await,
             "locks" => {
                 if self.busy.swap(true, Ordering::Relaxed) {
-                    return Err(SourceError::new("broken", "somebody else is listing"));
+                    return Err(SourceError::new("broken", "another listing is in progress"));
                 }
                 tokio::task::yield_now().await;
                 self.busy.store(false, Ordering::Relaxed);
             }
             "new snapshot" => return Ok(ToolList::new("broken", [tool("a")])),
-            "new tools" => return Ok(ToolList::new("broken", [tool(&format!("tool_{asked}"))])),
+            "new tools" => return Ok(ToolList::new("broken", [tool(&format!("tool_{number}"))])),
             _ => {}
         }
-        let mut kept = self.kept.lock().unwrap();
-        Ok(kept.get_or_insert_with(|| ToolList::new("broken", [tool("a")])).clone())
+        let mut list = self.list.lock().unwrap();
+        Ok(list.get_or_insert_with(|| ToolList::new("broken", [tool("a")])).clone())
     }
 }
 
 #[tokio::test]
-async fn a_label_that_names_nothing_is_found() {
-    check(broken_by("no label"), expect!["the label names the source: it is empty"]).await;
-    check(broken_by("other label"), expect![[r#"the label names the source: it is "other" later"#]]).await;
+async fn empty_or_changing_label_is_found() {
+    check(faulty("no label"), expect!["the label names the source: it is empty"]).await;
+    check(faulty("other label"), expect![[r#"the label names the source: it changed to "other""#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_list_is_found() {
+async fn failing_or_hanging_source_is_found() {
     check(
-        broken_by("fails"),
+        faulty("fails"),
         expect![[r#"
-            the label names the source: an error names "somebody"
-            the source lists its tools in time: tool source somebody: no connection"#]],
+            the label names the source: an error has the label "other"
+            the source lists its tools in time: tool source other: no connection"#]],
     )
     .await;
-    check(broken_by("hangs"), expect!["the source lists its tools in time: it does not answer in 5s"]).await;
+    check(faulty("hangs"), expect!["the source lists its tools in time: no list in 5s"]).await;
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_made_anew_is_found() {
+async fn new_snapshot_per_listing_is_found() {
     check(
-        broken_by("new snapshot"),
-        expect!["when nothing changed, the same snapshot comes back: listed twice, [a] is another one"],
+        faulty("new snapshot"),
+        expect![
+            "an unchanged source returns the same snapshot: the second listing is another snapshot of [a]"
+        ],
     )
     .await;
     check(
-        broken_by("new tools"),
+        faulty("new tools"),
         expect![[r#"
-            listing changes nothing: listed again, it has [tool_1] and not [tool_0]
-            listings side by side all get the tools: 0 of 8 do
-            a listing that is dropped costs the next one nothing: then it has [tool_11]"#]],
+            listing does not change the tools: it has [tool_1] instead of [tool_0]
+            concurrent listings all return the tools: 0 of 8 do
+            a dropped listing does not affect the next one: the next one returns [tool_11]"#]],
     )
     .await;
 }
 
 #[tokio::test]
-async fn listings_that_disturb_one_another_are_found() {
+async fn listings_that_block_each_other_are_found() {
     check(
-        broken_by("locks"),
+        faulty("locks"),
         expect![[r#"
-            listings side by side all get the tools: 1 of 8 do
-            a listing that is dropped costs the next one nothing: tool source broken: somebody else is listing"#]],
+            concurrent listings all return the tools: 1 of 8 do
+            a dropped listing does not affect the next one: tool source broken: another listing is in progress"#]],
     )
     .await;
 }

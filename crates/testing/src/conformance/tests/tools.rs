@@ -38,24 +38,24 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
     expected.assert_eq(&broken(&conformance::tool(tool).await));
 }
 
-/// For a tool of which it is waited that it ends.
+/// Checks a tool that does not end. The short timeout keeps the test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
-    let report = conformance::tool(tool).within(Duration::from_millis(200)).await;
+    let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
     expected.assert_eq(&broken(&report));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_keeps_its_promises_has_no_findings() {
+async fn conforming_tool_has_no_findings() {
     let double =
         |arguments: Value, _| Ok(ToolOutput::structured(json!(arguments["x"].as_i64().unwrap_or(0) * 2)));
     let definition = definition().with_output_schema(json!({"type": "integer"}));
     check(tool_of(definition, double), expect![""]).await;
 }
 
-struct Unstable([ToolDefinition; 2], AtomicUsize);
+struct UnstableTool([ToolDefinition; 2], AtomicUsize);
 
 #[async_trait]
-impl Tool for Unstable {
+impl Tool for UnstableTool {
     fn definition(&self) -> &ToolDefinition {
         &self.0[self.1.fetch_add(1, Ordering::Relaxed) % 2]
     }
@@ -66,29 +66,29 @@ impl Tool for Unstable {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_changes_or_cannot_be_used_is_found() {
-    let tool = Unstable([definition(), definition().with_description("Doubles.")], AtomicUsize::new(0));
-    check(tool, expect!["the definition is the same at every call: it changes by itself"]).await;
+async fn changing_or_invalid_definition_is_found() {
+    let tool = UnstableTool([definition(), definition().with_description("Doubles.")], AtomicUsize::new(0));
+    check(tool, expect!["the definition is constant: it changes between calls"]).await;
     let tool = tool_of(definition().with_input_schema(json!({"type": "string"})), |_, _| Ok("done".into()));
-    check(tool, expect!["the definition can be used: its arguments: invalid schema at /: the arguments of a tool must be an object"]).await;
+    check(tool, expect!["the definition is valid: its arguments: invalid schema at /: the arguments of a tool must be an object"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_that_the_schema_allows_and_the_tool_refuses_are_found() {
-    let narrow = |arguments: Value, _| match arguments["x"].as_i64() {
+async fn rejection_of_valid_arguments_is_found() {
+    let positive_only = |arguments: Value, _| match arguments["x"].as_i64() {
         Some(1..) => Ok("done".into()),
         _ => Err(ToolError::InvalidArguments("x must be positive".into())),
     };
     check(
-        tool_of(definition(), narrow),
-        expect!["arguments that fit the schema are taken: {\"x\":0} is refused: x must be positive"],
+        tool_of(definition(), positive_only),
+        expect![[r#"arguments that match the schema are accepted: {"x":0} is rejected: x must be positive"#]],
     )
     .await;
-    conformance::tool(tool_of(definition(), narrow)).arguments(json!({"x": 1})).await.assert();
+    conformance::tool(tool_of(definition(), positive_only)).arguments(json!({"x": 1})).await.assert();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_and_an_error_that_stops_the_run_are_found() {
+async fn panics_and_fatal_errors_are_found() {
     let panics = |_, _| panic!("oh");
     check(
         tool_of(definition(), panics),
@@ -98,51 +98,50 @@ async fn a_panic_and_an_error_that_stops_the_run_are_found() {
     let needs = |_, cx: ToolContext| cx.state::<u8>().map(|it| it.to_string().into());
     check(
         tool_of(definition(), needs),
-        expect!["a call that goes wrong costs itself: no state of type u8: the host program must give one"],
+        expect!["a failed call does not stop the run: no state of type u8: the host program must give one"],
     )
     .await;
     let run = RunContext { state: State::new().with(7_u8), ..RunContext::default() };
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
 }
 
-/// Not everybody who calls a tool holds its arguments against its schema.
+/// Callers other than a pipeline may not validate the arguments.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_with_arguments_that_do_not_fit_is_found() {
-    let trusts = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
+async fn panic_on_invalid_arguments_is_found() {
+    let unchecked = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
     check(
-        tool_of(definition(), trusts),
+        tool_of(definition(), unchecked),
         expect!["a call does not panic: it panics when it is called with null"],
     )
     .await;
 }
 
-/// What a tool gives when all goes well cannot be looked at when nothing does.
+/// Results are only checked after a successful call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_fails_with_what_it_was_given_is_found() {
+async fn failure_with_given_arguments_is_found() {
     let fails = |_, _| Err(ToolError::failed("no such file"));
     check(tool_of(definition(), fails), expect![""]).await;
     let report = conformance::tool(tool_of(definition(), fails)).arguments(json!({"x": 1})).await;
-    expect!["a call with arguments that were given for it goes well: it fails: no such file"]
-        .assert_eq(&broken(&report));
+    expect!["a call with the given arguments succeeds: it fails: no such file"].assert_eq(&broken(&report));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_does_not_fit_its_schema_is_found() {
+async fn result_that_violates_its_schema_is_found() {
     let definition = || definition().with_output_schema(json!({"type": "integer"}));
     let text = |_, _| Ok(ToolOutput::structured(json!("two")));
     check(
         tool_of(definition(), text),
-        expect![[r#"a result fits the output schema: /: expected integer, received string "two""#]],
+        expect![[r#"a result matches the output schema: /: expected integer, received string "two""#]],
     )
     .await;
     let bare = |_, _| Ok("2".into());
-    check(tool_of(definition(), bare), expect!["a result fits the output schema: there is an output schema, and the result has no structured content"]).await;
+    check(tool_of(definition(), bare), expect!["a result matches the output schema: there is an output schema, but the result has no structured content"]).await;
 }
 
-struct Leaves(ToolDefinition);
+struct LeakyTool(ToolDefinition);
 
 #[async_trait]
-impl Tool for Leaves {
+impl Tool for LeakyTool {
     fn definition(&self) -> &ToolDefinition {
         &self.0
     }
@@ -159,11 +158,11 @@ impl Tool for Leaves {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_call_that_does_not_end_when_it_should_is_found() {
+async fn call_that_outlives_cancellation_or_drop_is_found() {
     check_end(
-        Leaves(definition()),
+        LeakyTool(definition()),
         expect![[r#"
-            a call that is cancelled ends: it still runs after 200ms
+            a cancelled call ends: it still runs after 200ms
             dropping a call ends it: it still runs after 200ms"#]],
     )
     .await;
@@ -176,7 +175,7 @@ async fn a_call_that_does_not_end_when_it_should_is_found() {
     check_end(
         tool_of(definition(), blocks),
         expect![[r#"
-            a call that is cancelled ends: it still runs after 200ms
+            a cancelled call ends: it still runs after 200ms
             dropping a call ends it: it still runs after 200ms"#]],
     )
     .await;
@@ -184,10 +183,10 @@ async fn a_call_that_does_not_end_when_it_should_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_says_what_to_do() {
+async fn report_contains_the_remedy() {
     let report = conformance::tool(tool_of(definition(), |_, _| panic!("oh"))).await;
     expect![[r#"
-        tool "double" breaks a promise
+        tool "double" violates a rule
         - a call does not panic: it panics when it is called with {"x":0}
           remedy: return an error: `ToolError::Failed` says what the model reads"#]]
     .assert_eq(&report.to_string());

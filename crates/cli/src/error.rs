@@ -1,0 +1,82 @@
+//! The error of a command: a message with a remedy, and an exit code.
+
+use std::{error::Error, io, process::ExitCode};
+
+use anstyle::{AnsiColor, Style};
+use haft_core::text::WithCauses;
+use serde_json::json;
+
+use crate::terminal::{self, paint};
+
+const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
+
+/// The error of a command.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Exit code 1.
+    Failed,
+    /// Exit code 2.
+    Usage,
+    /// The reader closed standard output. Exit code 1, without a message.
+    BrokenPipe,
+}
+
+impl CliError {
+    /// Creates an error with exit code 1. The message includes a remedy.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, message: message.into() }
+    }
+
+    /// Creates an error with exit code 2, for invalid usage.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into() }
+    }
+
+    /// Converts an error of the command line parser.
+    pub(crate) fn command_line(error: &clap::Error) -> Self {
+        let message = error.render().to_string();
+        Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())
+    }
+
+    /// Creates an error with exit code 1 from an error and its sources.
+    pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
+        Self::new(WithCauses(error).to_string())
+    }
+
+    /// Appends a remedy on a new line.
+    pub(crate) fn with_remedy(mut self, remedy: Option<&str>) -> Self {
+        if let Some(remedy) = remedy {
+            self.message = format!("{}\n{remedy}", self.message);
+        }
+        self
+    }
+
+    /// Writes the message to standard error. With `json`, also writes it as the last line of
+    /// standard output.
+    pub(crate) fn report(&self, json: bool) -> ExitCode {
+        let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
+        if self.kind != Kind::BrokenPipe {
+            let _ = terminal::write_error(&format!("{} {}\n", paint(ERROR_STYLE, "error:"), self.message));
+            if json {
+                let line = json!({ "type": "error", "exit_code": code, "message": self.message });
+                let _ = terminal::write_json(&line.to_string());
+            }
+        }
+        ExitCode::from(code)
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { kind: Kind::BrokenPipe, message: error.to_string() },
+            _ => Self::from_error(&error),
+        }
+    }
+}

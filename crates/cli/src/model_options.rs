@@ -1,0 +1,116 @@
+//! The options that select the language model.
+
+use std::{str::FromStr, sync::Arc};
+
+use clap::Args;
+use haft_core::ChatModel;
+use haft_openai::ChatCompletions;
+
+use crate::error::CliError;
+
+/// Options that select the language model.
+#[derive(Args)]
+pub(crate) struct ModelOptions {
+    /// The model: `local` or `local:NAME` for a model in this process, `openai:NAME` for a model of
+    /// an OpenAI-compatible API.
+    ///
+    /// `local` is the file in HAFT_MODEL, or the default model. `local:NAME` is a model of
+    /// `haft model list`. Missing models are downloaded. The API key is read from OPENAI_API_KEY.
+    #[arg(long, value_name = "MODEL", default_value = "local")]
+    model: ModelSpec,
+    /// The base URL of the API, such as `http://127.0.0.1:8080/v1`.
+    ///
+    /// Default: OPENAI_BASE_URL, or the API of OpenAI.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum ModelSpec {
+    /// A known model, or `None` for the user's default.
+    Local(Option<local::Known>),
+    OpenAi(String),
+}
+
+impl FromStr for ModelSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "local" => Ok(Self::Local(None)),
+            Some(("local", name)) => Ok(Self::Local(Some(local::find(name)?))),
+            Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
+            _ => Err("use `local`, `local:NAME` or `openai:NAME`, such as `openai:gpt-5`".to_owned()),
+        }
+    }
+}
+
+impl ModelOptions {
+    /// Loads a local model, or creates a client.
+    pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, CliError> {
+        match (&self.model, &self.base_url) {
+            (ModelSpec::Local(known), None) => local::open(*known).await,
+            (ModelSpec::Local(_), Some(_)) => {
+                Err(CliError::usage("--base-url requires a model of an API: use --model openai:NAME"))
+            }
+            (ModelSpec::OpenAi(name), base_url) => openai(name, base_url.as_deref()),
+        }
+    }
+}
+
+fn openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, CliError> {
+    let mut builder = ChatCompletions::builder(name).read_env();
+    if let Some(base_url) = base_url {
+        builder = builder.base_url(base_url);
+    }
+    let model = builder.build().map_err(|error| match error {
+        haft_openai::BuildError::BaseUrl { .. } if base_url.is_some() => CliError::usage(error.to_string()),
+        error => CliError::from_error(&error),
+    })?;
+    Ok(Arc::new(model))
+}
+
+#[cfg(feature = "local")]
+mod local {
+    use haft_local::{KnownModel, LocalModel};
+
+    use super::{Arc, ChatModel, CliError};
+
+    pub(super) type Known = &'static KnownModel;
+
+    pub(super) fn find(name: &str) -> Result<Known, String> {
+        KnownModel::find(name).ok_or_else(|| {
+            let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
+            format!("unknown local model `{name}`: available are {}", names.join(", "))
+        })
+    }
+
+    pub(super) async fn open(known: Option<Known>) -> Result<Arc<dyn ChatModel>, CliError> {
+        let builder = LocalModel::builder().progress_bar();
+        let model = match known {
+            Some(model) => builder.download(model.name).await,
+            None => builder.open_default().await,
+        };
+        Ok(Arc::new(model.map_err(|error| CliError::from_error(&error))?))
+    }
+}
+
+#[cfg(not(feature = "local"))]
+mod local {
+    use std::convert::Infallible;
+
+    use super::{Arc, ChatModel, CliError};
+
+    const MISSING: &str =
+        "this build of haft has no local model: use --model openai:NAME, or build with the feature `local`";
+
+    pub(super) type Known = Infallible;
+
+    pub(super) fn find(_name: &str) -> Result<Known, String> {
+        Err(MISSING.to_owned())
+    }
+
+    pub(super) async fn open(_known: Option<Known>) -> Result<Arc<dyn ChatModel>, CliError> {
+        Err(CliError::new(MISSING))
+    }
+}

@@ -1,0 +1,127 @@
+//! The handle through which tools reach the current connection of their source.
+
+use std::time::Duration;
+
+use haft_core::{ToolError, toolset::ToolList};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Connection;
+
+/// The state of a source.
+#[derive(Clone)]
+pub(crate) enum SourceStatus {
+    /// The first start is in progress.
+    Starting,
+    /// The server is connected.
+    Ready { connection: Connection, tools: ToolList },
+    /// The server is being restarted. Its last tool list stays available.
+    Restarting { tools: ToolList },
+    /// The last start failed. The next attempt follows after a backoff.
+    Failed { reason: String },
+}
+
+/// A handle to the current connection of a source. Cheap to clone, and valid across restarts.
+#[derive(Clone)]
+pub(crate) struct ConnectionHandle {
+    label: String,
+    status: watch::Receiver<SourceStatus>,
+    closed: CancellationToken,
+    start_timeout: Duration,
+}
+
+/// A call was not sent, because there is no connection to the server.
+///
+/// The source was dropped or closed, an external connection ended, or the server is not running.
+///
+/// This is the source of the [`ToolError::Failed`] of the call, which distinguishes it from a
+/// failure of the tool. If the connection is lost *during* a call, the error is
+/// [`ToolError::Unconfirmed`], since the server may have executed the call.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::ToolError;
+/// use haft_mcp::NotConnected;
+///
+/// fn is_retryable(error: &ToolError) -> bool {
+///     let ToolError::Failed { source: Some(source), .. } = error else { return false };
+///     source.is::<NotConnected>()
+/// }
+/// # assert!(!is_retryable(&ToolError::failed("no such file")));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+#[non_exhaustive]
+pub struct NotConnected {
+    /// The label of the source, such as `mcp:files`.
+    pub source_label: String,
+    /// The cause, for people and logs.
+    ///
+    /// It may quote output of the server, so do not send it to a model.
+    pub reason: String,
+}
+
+impl ConnectionHandle {
+    /// Creates a handle. Calls during a start wait for at most `start_timeout`.
+    pub(crate) fn new(
+        label: String,
+        status: watch::Receiver<SourceStatus>,
+        closed: CancellationToken,
+        start_timeout: Duration,
+    ) -> Self {
+        Self { label, status, closed, start_timeout }
+    }
+
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Creates a handle to a connection that is never replaced.
+    pub(crate) fn fixed(label: String, connection: Connection) -> Self {
+        let (_, status) = watch::channel(SourceStatus::Ready { connection, tools: ToolList::default() });
+        Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
+    }
+
+    /// Returns the current connection. Waits while the source starts.
+    pub(crate) async fn connection(&self) -> Result<Connection, ToolError> {
+        let wait = async {
+            let mut status = self.status.clone();
+            loop {
+                match &*status.borrow_and_update() {
+                    SourceStatus::Ready { connection, .. } if !connection.is_closed() => {
+                        return Ok(connection.clone());
+                    }
+                    SourceStatus::Failed { reason } => return Err(self.unavailable("is not running", reason)),
+                    _ => {}
+                }
+                if status.changed().await.is_err() {
+                    return Err(self.closed());
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => Err(self.closed()),
+            connection = timeout(self.start_timeout, wait) => {
+                connection.unwrap_or_else(|_| Err(self.unavailable("is not running", "the server is still starting")))
+            }
+        }
+    }
+
+    fn closed(&self) -> ToolError {
+        self.unavailable("is closed", "the source or its connection is closed")
+    }
+
+    /// Returns the error of a call that was not sent.
+    pub(crate) fn unavailable(&self, state: &str, reason: &str) -> ToolError {
+        let source_label = self.label.clone();
+        tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");
+        let message = format!("{source_label} {state}");
+        let error = NotConnected { source_label, reason: reason.to_owned() };
+        ToolError::Failed { message, source: Some(error.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! The stdio transport: JSON-RPC messages over a pair of byte streams, one message per line.
+//!
+//! rmcp 3.9 has a line transport too, but it leaves a request pending forever if the response is
+//! too long, too deeply nested, truncated or not UTF-8. This transport fails the matching request
+//! instead, and drops lines that are not messages (`docs/adr/0014-behaviour-of-dependencies.md`).
+
+mod client;
+mod envelope;
+mod events;
+mod lines;
+mod progress;
+mod server;
+mod writer;
+
+pub(crate) use client::{ClientTransport, TransportLimits};
+pub(crate) use events::ServerEvents;
+pub(crate) use progress::subscribe;
+pub(crate) use server::ServerTransport;
+
+#[cfg(test)]
+mod tests;

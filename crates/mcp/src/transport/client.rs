@@ -1,0 +1,343 @@
+use std::{
+    collections::HashMap,
+    future,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use haft_core::text::truncate;
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, CustomResult, ErrorCode, ErrorData, JsonRpcMessage,
+        RequestId, ServerJsonRpcMessage, ServerResult,
+    },
+    transport::Transport,
+};
+use serde_json::value::RawValue;
+use tokio::{
+    io::{self, AsyncRead, AsyncWrite},
+    sync::Mutex,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    ServerEvents,
+    envelope::{Envelope, salvage_id, salvage_last_id},
+    lines::{Line, Lines},
+    progress::ProgressSubscriber,
+    writer::Writer,
+};
+
+/// Maximum length of quoted server output, in bytes.
+const EXCERPT: usize = 200;
+
+/// Limits of a client connection.
+#[derive(Clone, Copy)]
+pub(crate) struct TransportLimits {
+    /// Maximum length of a message from the server, in bytes.
+    pub(crate) line_bytes: usize,
+    /// Maximum time for the response to `server/discover`.
+    ///
+    /// After that, the server is assumed to use a protocol revision with `initialize`.
+    pub(crate) probe_timeout: Duration,
+}
+
+/// The client side of the stdio transport.
+///
+/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another one
+/// for the same streams, so that a second handshake needs no new process.
+pub(crate) struct ClientTransport<R, W> {
+    lines: Arc<Mutex<Lines<R>>>,
+    writer: Writer<W>,
+    open_requests: HashMap<RequestId, OpenRequest>,
+    /// Id and deadline of an open `server/discover` request.
+    probe: Option<(RequestId, Instant)>,
+    events: Arc<ServerEvents>,
+    limits: TransportLimits,
+    has_stray_output: bool,
+}
+
+/// A request without a response.
+struct OpenRequest {
+    response: ResponseKind,
+    subscriber: Option<ProgressSubscriber>,
+}
+
+/// The way to parse a response.
+#[derive(Clone, Copy)]
+enum ResponseKind {
+    /// Kept as JSON, because the types of rmcp drop unknown fields.
+    Raw,
+    /// Parsed by rmcp.
+    Typed,
+    /// Parsed by rmcp. The request stays open for as long as the subscription.
+    Subscription,
+    /// Parsed by rmcp. An invalid response counts as "method not found".
+    Probe,
+    /// A probe that timed out. Its response is recorded and not passed on.
+    LateProbe,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTransport<R, W> {
+    pub(crate) fn new(reader: R, writer: W, events: Arc<ServerEvents>, limits: TransportLimits) -> Self {
+        let lines = Arc::new(Mutex::new(Lines::new(reader, limits.line_bytes)));
+        Self::over(lines, Writer::new(writer), events, limits)
+    }
+
+    /// Creates a transport without open requests over the same streams.
+    pub(crate) fn reopen(&self) -> Self {
+        Self::over(Arc::clone(&self.lines), self.writer.clone(), Arc::clone(&self.events), self.limits)
+    }
+
+    fn over(
+        lines: Arc<Mutex<Lines<R>>>,
+        writer: Writer<W>,
+        events: Arc<ServerEvents>,
+        limits: TransportLimits,
+    ) -> Self {
+        let open_requests = HashMap::new();
+        Self { lines, writer, open_requests, probe: None, events, limits, has_stray_output: false }
+    }
+
+    fn track_sent(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                let response = match request.request.method() {
+                    "tools/list" | "tools/call" => ResponseKind::Raw,
+                    "server/discover" => ResponseKind::Probe,
+                    "subscriptions/listen" => ResponseKind::Subscription,
+                    _ => ResponseKind::Typed,
+                };
+                if matches!(response, ResponseKind::Probe) {
+                    let deadline = Instant::now() + self.limits.probe_timeout;
+                    self.probe = Some((request.id.clone(), deadline));
+                }
+                let subscriber = ProgressSubscriber::from_request(&request.request);
+                self.open_requests.insert(request.id.clone(), OpenRequest { response, subscriber });
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open_requests.remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    /// Parses a line. Returns `None` for stray output and for responses without an open request.
+    fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
+        if !line.start().trim_ascii_start().starts_with(b"{") {
+            self.log_stray_output(line.start());
+            return None;
+        }
+        let line = match line {
+            Line::Complete(line) => line,
+            Line::TooLong { head, tail, length } => {
+                let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
+                let reason = format!("{length} bytes exceed the limit of {}", self.limits.line_bytes);
+                return self.fail_request(id, &reason, &head);
+            }
+        };
+        let Ok(text) = str::from_utf8(&line) else {
+            return self.fail_request(salvage_id(&line), "not UTF-8", &line);
+        };
+        match serde_json::from_str::<Envelope<'_>>(text) {
+            // Many programs log as JSON, and a log record may have an `id` or an `error`.
+            Ok(envelope) if envelope.jsonrpc.is_none() => {
+                self.log_stray_output(&line);
+                None
+            }
+            Ok(envelope) if envelope.method.is_some() => self.parse_server_message(&envelope, text),
+            Ok(envelope) => self.parse_response(&envelope),
+            Err(error) => self.fail_request(salvage_id(&line), &error.to_string(), &line),
+        }
+    }
+
+    fn parse_response(&mut self, envelope: &Envelope<'_>) -> Option<ServerJsonRpcMessage> {
+        let error = envelope.error.map(parse_error);
+        let id = match (&envelope.id, &error) {
+            (Some(id), _) => id.clone(),
+            // JSON-RPC 2.0, section 5: `id` is null if the id of the request was unreadable.
+            (None, Some(Ok(_))) => self.only_open_request()?,
+            (None, _) => return None,
+        };
+        let (id, kind) = self.take_request(id)?;
+        if matches!(kind, ResponseKind::LateProbe) {
+            let is_valid = envelope.result.is_some_and(|result| parse_result(kind, result).is_ok());
+            self.events.late_discover.store(is_valid, Ordering::Relaxed);
+            return None;
+        }
+        let response = match (envelope.result, error) {
+            (Some(result), _) => parse_result(kind, result).map_err(|error| error.to_string()),
+            (None, Some(Ok(error) | Err(error))) => return Some(JsonRpcMessage::error(error, Some(id))),
+            (None, None) => Err("neither `result` nor `error`".to_owned()),
+        };
+        Some(match response {
+            Ok(result) => JsonRpcMessage::response(result, id),
+            Err(reason) => invalid_response(id, kind, &reason),
+        })
+    }
+
+    /// Fails the request with this id. Without an id, the line is stray output.
+    fn fail_request(
+        &mut self,
+        id: Option<RequestId>,
+        reason: &str,
+        line: &[u8],
+    ) -> Option<ServerJsonRpcMessage> {
+        let Some(id) = id else {
+            self.log_stray_output(line);
+            return None;
+        };
+        let (id, kind) = self.take_request(id)?;
+        Some(invalid_response(id, kind, reason))
+    }
+
+    /// Removes the open request of a response. Some servers return a number as a string (`"1"`).
+    fn take_request(&mut self, id: RequestId) -> Option<(RequestId, ResponseKind)> {
+        let id = match id {
+            RequestId::String(text) if !self.open_requests.contains_key(&RequestId::String(text.clone())) => {
+                RequestId::Number(text.parse().ok()?)
+            }
+            id => id,
+        };
+        let Some(OpenRequest { response, .. }) = self.open_requests.remove(&id) else {
+            tracing::debug!(%id, "dropped a response without an open request");
+            return None;
+        };
+        self.probe.take_if(|(probe, _)| *probe == id);
+        Some((id, response))
+    }
+
+    /// Returns the open request if there is exactly one. Subscriptions do not count.
+    fn only_open_request(&self) -> Option<RequestId> {
+        let mut open = self
+            .open_requests
+            .iter()
+            .filter(|(_, request)| !matches!(request.response, ResponseKind::Subscription));
+        let (id, _) = open.next()?;
+        open.next().is_none().then(|| id.clone())
+    }
+
+    /// Parses a notification or a request from the server.
+    fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
+        match (envelope.method.as_deref(), envelope.params) {
+            (Some("notifications/progress"), Some(params)) => {
+                if let Ok(report) = serde_json::from_str(params.get()) {
+                    self.open_requests
+                        .values()
+                        .filter_map(|request| request.subscriber.as_ref())
+                        .for_each(|subscriber| subscriber.forward(&report));
+                }
+                return None;
+            }
+            // Also passed on: rmcp routes it to a subscription if there is one.
+            (Some("notifications/tools/list_changed"), _) => self.events.list_changed.notify_one(),
+            _ => {}
+        }
+        serde_json::from_str(text)
+            .inspect_err(|error| tracing::warn!(%error, "dropped an invalid message from the server"))
+            .ok()
+    }
+
+    /// Logs the first non-empty line that is not a message. Later lines are dropped silently.
+    fn log_stray_output(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() || self.has_stray_output {
+            return;
+        }
+        self.has_stray_output = true;
+        tracing::warn!(
+            line = truncate(&String::from_utf8_lossy(line), EXCERPT),
+            "the server writes lines to its standard output that are not MCP messages"
+        );
+    }
+
+    /// Fails the probe with "method not found", so that rmcp falls back to `initialize`.
+    fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
+        let (id, _) = self.probe.take()?;
+        let request = OpenRequest { response: ResponseKind::LateProbe, subscriber: None };
+        self.open_requests.insert(id.clone(), request);
+        let reason = format!("no response within {:?}", self.limits.probe_timeout);
+        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);
+        Some(JsonRpcMessage::error(error, Some(id)))
+    }
+}
+
+fn parse_result(kind: ResponseKind, result: &RawValue) -> serde_json::Result<ServerResult> {
+    match kind {
+        ResponseKind::Raw => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
+        ResponseKind::Typed | ResponseKind::Subscription => serde_json::from_str(result.get()),
+        ResponseKind::Probe | ResponseKind::LateProbe => {
+            serde_json::from_str(result.get()).map(ServerResult::DiscoverResult)
+        }
+    }
+}
+
+fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJsonRpcMessage {
+    let code = match kind {
+        ResponseKind::Probe | ResponseKind::LateProbe => ErrorCode::METHOD_NOT_FOUND,
+        ResponseKind::Raw | ResponseKind::Typed | ResponseKind::Subscription => ErrorCode::PARSE_ERROR,
+    };
+    JsonRpcMessage::error(ErrorData::new(code, format!("invalid response: {reason}"), None), Some(id))
+}
+
+/// Parses a JSON-RPC error object.
+///
+/// Some servers send a string or another object as `error`. It is returned as `Err`, with an
+/// excerpt of the value as the message.
+fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
+    serde_json::from_str(error.get())
+        .map_err(|_other| ErrorData::internal_error(truncate(error.get(), EXCERPT).to_owned(), None))
+}
+
+impl<R, W> Transport<RoleClient> for ClientTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.track_sent(&message);
+        self.writer.send(&message)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let probe = self.probe.as_ref().map(|(_, deadline)| *deadline);
+            let probe_timeout = async {
+                match probe {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => future::pending().await,
+                }
+            };
+            let lines = Arc::clone(&self.lines);
+            let line = async { lines.lock().await.next().await };
+            let message = tokio::select! {
+                biased;
+                line = line => match line {
+                    Ok(Some(line)) => self.parse(line),
+                    Ok(None) | Err(_) => {
+                        self.events.closed.cancel();
+                        return None;
+                    }
+                },
+                () = probe_timeout => self.time_out_probe(),
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.writer.close().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+use std::{borrow::Cow, fmt};
+
+use rmcp::model::RequestId;
+use serde::{
+    Deserialize, Deserializer as _,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// The outer object of a JSON-RPC message.
+///
+/// Nested values stay unparsed, so the recursion limit of `serde_json` does not apply to them.
+#[derive(Deserialize)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) jsonrpc: Option<IgnoredAny>,
+    pub(crate) id: Option<RequestId>,
+    #[serde(borrow)]
+    pub(crate) method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Finds the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
+///
+/// Returns `None` for a complete object without `jsonrpc`, since it is not a message.
+pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
+    let mut id = None;
+    // The error is expected. The visitor stores the id as soon as it reads it.
+    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdVisitor(&mut id));
+    id
+}
+
+/// Stores the value of `id` before the rest of the object is parsed.
+struct IdVisitor<'a>(&'a mut Option<RequestId>);
+
+impl<'de> Visitor<'de> for IdVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON-RPC message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut is_message = false;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if key == "id" {
+                *self.0 = map.next_value()?;
+            } else {
+                is_message |= key == "jsonrpc";
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        self.0.take_if(|_| !is_message);
+        Ok(())
+    }
+}
+
+/// Finds an `id` that is the last key of a message, given the end of the message.
+///
+/// JSON-RPC does not fix the key order, so `result` may precede `id`.
+pub(crate) fn salvage_last_id(tail: &[u8]) -> Option<RequestId> {
+    let text = String::from_utf8_lossy(tail);
+    let (_, last) = text.rsplit_once("\"id\":")?;
+    serde_json::from_str(last.trim_end().strip_suffix('}')?).ok()
+}

@@ -1,0 +1,47 @@
+use haft_core::tool::Progress;
+use rmcp::model::{
+    ClientRequest, GetExtensions as _, GetMeta as _, ProgressNotificationParam, ProgressToken,
+};
+use tokio::sync::mpsc;
+
+/// Buffered progress reports per request. If the buffer is full, new reports are dropped.
+const PROGRESS_BUFFER: usize = 16;
+
+/// Subscribes to the progress notifications of a request.
+///
+/// Must be called before the request is sent: the first notification may arrive immediately.
+/// All reports are delivered before the response.
+pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
+    let (sender, reports) = mpsc::channel(PROGRESS_BUFFER);
+    request.extensions_mut().insert(ProgressSender(sender));
+    reports
+}
+
+/// A request extension, read by the transport. Extensions are not serialized.
+#[derive(Clone)]
+struct ProgressSender(mpsc::Sender<Progress>);
+
+/// The receiver of the progress notifications of a request that was sent.
+pub(super) struct ProgressSubscriber {
+    token: ProgressToken,
+    sender: mpsc::Sender<Progress>,
+}
+
+impl ProgressSubscriber {
+    pub(super) fn from_request(request: &ClientRequest) -> Option<Self> {
+        let ProgressSender(sender) = request.extensions().get()?;
+        Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
+    }
+
+    /// Forwards a notification if its token matches.
+    pub(super) fn forward(&self, report: &ProgressNotificationParam) {
+        if report.progress_token == self.token {
+            let ProgressNotificationParam { progress, total, message, .. } = report;
+            let _ = self.sender.try_send(Progress {
+                progress: *progress,
+                total: *total,
+                message: message.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use haft_core::limits;
+use rmcp::{
+    RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
+    transport::Transport,
+};
+use tokio::{
+    io::{self, AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    envelope::{Envelope, salvage_id, salvage_last_id},
+    lines::{Line, Lines},
+    writer::Writer,
+};
+
+/// The server side of the stdio transport.
+///
+/// Responds to invalid messages with a JSON-RPC error.
+pub(crate) struct ServerTransport<R, W> {
+    lines: Lines<R>,
+    writer: Writer<W>,
+    /// Cancelled at the end of the input.
+    input_closed: CancellationToken,
+    /// The write of an error response to an unreadable message.
+    ///
+    /// It runs in its own task because rmcp may drop the `receive` future at any time, and a
+    /// partial line would corrupt the stream.
+    error_response: Option<JoinHandle<io::Result<()>>>,
+    /// Set by the first request other than `ping` and `server/discover`.
+    ///
+    /// Until then, other messages than requests are dropped: rmcp 3.9 ends the session with
+    /// `ExpectedInitializeRequest` if it receives one.
+    session_started: bool,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTransport<R, W> {
+    pub(crate) fn new(reader: R, writer: W, input_closed: CancellationToken) -> Self {
+        let (lines, writer) = (Lines::new(reader, limits::LINE_BYTES), Writer::new(writer));
+        Self { lines, writer, input_closed, error_response: None, session_started: false }
+    }
+
+    /// Reads the next message. Returns `None` at the end of the input.
+    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            self.flush_error_response().await?;
+            let line = self.lines.next().await.ok()??;
+            if matches!(&line, Line::Complete(line) if line.trim_ascii().is_empty()) {
+                continue;
+            }
+            match parse(line) {
+                Ok(message) => {
+                    self.session_started |= starts_session(&message);
+                    if self.session_started || matches!(message, JsonRpcMessage::Request(_)) {
+                        return Some(message);
+                    }
+                }
+                Err(response) => {
+                    self.error_response = Some(tokio::spawn(self.writer.send(&*response)));
+                }
+            }
+        }
+    }
+
+    /// Waits until the error response is written. Returns `None` if the write failed.
+    async fn flush_error_response(&mut self) -> Option<()> {
+        if let Some(task) = &mut self.error_response {
+            let written = task.await;
+            self.error_response = None;
+            written.ok()?.ok()?;
+        }
+        Some(())
+    }
+}
+
+/// Parses a line, or returns the error response for its sender.
+fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+    let response = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
+    let line = match line {
+        Line::Complete(line) => line,
+        Line::TooLong { head, tail, length } => {
+            let reason = format!("message of {length} bytes exceeds the limit of {}", limits::LINE_BYTES);
+            let id = salvage_id(&head).or_else(|| salvage_last_id(&tail));
+            return Err(response(ErrorData::invalid_request(reason, None), id));
+        }
+    };
+    match serde_json::from_slice::<Envelope<'_>>(&line) {
+        Err(error) => Err(response(ErrorData::parse_error(error.to_string(), None), salvage_id(&line))),
+        Ok(envelope) => serde_json::from_slice(&line)
+            .map_err(|error| response(ErrorData::invalid_request(error.to_string(), None), envelope.id)),
+    }
+}
+
+/// Returns `true` for requests other than `ping` and `server/discover`.
+fn starts_session(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    !matches!(request.request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_))
+}
+
+impl<R, W> Transport<RoleServer> for ServerTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.writer.send(&message)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let message = self.next().await;
+        if message.is_none() {
+            self.input_closed.cancel();
+        }
+        message
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.flush_error_response().await;
+        self.writer.close().await;
+        Ok(())
+    }
+}

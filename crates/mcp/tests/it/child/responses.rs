@@ -1,0 +1,159 @@
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::OpenOptions,
+    io::Write as _,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use serde_json::{Value, json};
+
+use super::{pause, reject, reply, write, write_line};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+/// Number of `tools/list` requests.
+static LISTED: AtomicU32 = AtomicU32::new(0);
+/// Number of `subscriptions/listen` requests.
+static SUBSCRIBED: AtomicU32 = AtomicU32::new(0);
+
+pub(super) fn list(mode: &str, request: &Value) {
+    let cursor = request["params"]["cursor"].as_str();
+    let listed = LISTED.fetch_add(1, Ordering::Relaxed);
+    let page = match mode {
+        "circular" => json!({"tools": [tool("add")], "nextCursor": "again"}),
+        "endless" => {
+            let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
+            json!({"tools": [tool("add")], "nextCursor": (page + 1).to_string()})
+        }
+        "rejects_refresh" if listed == 1 => return reject(request, -32603, "not now"),
+        "no_list_response" => return,
+        "growing" | "always_changing" | "subscriptions" => {
+            if mode == "always_changing" {
+                write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
+            }
+            let tools = ["change".to_owned(), "listed".to_owned()]
+                .into_iter()
+                .chain((0..listed).map(|index| format!("new_{index}")));
+            json!({"tools": tools.map(|name| tool(&name)).collect::<Vec<_>>()})
+        }
+        "empty_cursor" if cursor.is_none() => json!({"tools": [tool("first")], "nextCursor": ""}),
+        "empty_cursor" => json!({"tools": [tool("second")]}),
+        "bad_tools" => json!({"tools": [
+            tool("good"),
+            {"name": "null_schema", "inputSchema": null},
+            {"name": "bad_type", "inputSchema": {"type": "nonsense"}},
+            {"name": "remote", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "http://localhost:1/x"}}}},
+            {"inputSchema": {"type": "object"}},
+            {"name": "no.description!", "inputSchema": {"type": "object"}, "title": "Undescribed",
+             "annotations": {"readOnlyHint": true}, "_meta": {"vendor/key": [1]}},
+        ]}),
+        _ => {
+            let names = "add die count env echo error rpc_error progress wait cancelled too_long not_text cut deep wrong_id twice change listed flood";
+            json!({"tools": names.split(' ').map(tool).collect::<Vec<_>>()})
+        }
+    };
+    reply(request, page);
+}
+
+/// Rejects the first subscription and accepts the second.
+pub(super) fn listen(request: &Value) {
+    if SUBSCRIBED.fetch_add(1, Ordering::Relaxed) == 0 {
+        return reject(request, -32603, "not now");
+    }
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": request["id"]});
+    let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    write(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}));
+}
+
+fn tool(name: &str) -> Value {
+    json!({"name": name, "description": format!("Does {name}."), "inputSchema": {"type": "object"}})
+}
+
+pub(super) fn call(request: &Value, cancelled: &[Value]) {
+    let arguments = &request["params"]["arguments"];
+    match request["params"]["name"].as_str().unwrap() {
+        "add" => {
+            text(request, &(arguments["x"].as_i64().unwrap() + arguments["y"].as_i64().unwrap()).to_string());
+        }
+        "die" => {
+            log_call(arguments);
+            pause(arguments["pause"].as_u64().unwrap_or(0));
+            process::abort();
+        }
+        "count" => {
+            log_call(arguments);
+            text(request, "counted");
+        }
+        "env" => reply(
+            request,
+            json!({"content": [], "structuredContent": env::vars().collect::<BTreeMap<_, _>>()}),
+        ),
+        "echo" => reply(request, arguments.clone()),
+        "error" => {
+            reply(request, json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}));
+        }
+        "rpc_error" => {
+            let error = json!({"code": -32000, "message": "out of paper", "data": {"tray": 2}});
+            write(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+        }
+        "progress" => {
+            let token = &request["params"]["_meta"]["progressToken"];
+            for progress in 1..=3 {
+                let report = json!({"progressToken": token, "progress": progress, "total": 3});
+                write(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": report}));
+                pause(arguments["pause"].as_u64().unwrap());
+            }
+            text(request, "done");
+        }
+        "wait" => {
+            pause(arguments["pause"].as_u64().unwrap());
+            text(request, "too late");
+        }
+        "cancelled" => text(request, &cancelled.len().to_string()),
+        "change" => {
+            write(&json!({"jsonrpc": "2.0", "method": CHANGED}));
+            text(request, "changed");
+        }
+        "flood" => {
+            (0..1000).for_each(|_| write(&json!({"jsonrpc": "2.0", "method": CHANGED})));
+            text(request, "flooded");
+        }
+        "listed" => text(request, &LISTED.load(Ordering::Relaxed).to_string()),
+        broken => invalid_response(broken, request),
+    }
+}
+
+/// Writes an invalid response.
+fn invalid_response(how: &str, request: &Value) {
+    let id = &request["id"];
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
+    match how {
+        "too_long" => write_line(format!(r#"{start}{}"}}]}}}}"#, "x".repeat(20 << 20)).as_bytes()),
+        "not_text" => write_line(&[start.as_bytes(), b"\xff\xfe\"}]}}"].concat()),
+        "cut" => write_line(start.as_bytes()),
+        "deep" => {
+            let (open, close) = ("[".repeat(300), "]".repeat(300));
+            write_line(format!(r#"{{"result":{open}{close},"jsonrpc":"2.0","id":{id}}}"#).as_bytes());
+        }
+        "wrong_id" => {
+            let wrong = json!({"id": 1_000_000});
+            reply(&wrong, json!({"content": []}));
+        }
+        "twice" => {
+            text(request, "once");
+            text(request, "again");
+        }
+        unknown => reject(request, -32602, &format!("unknown tool {unknown}")),
+    }
+}
+
+fn text(request: &Value, text: &str) {
+    reply(request, json!({"content": [{"type": "text", "text": text}]}));
+}
+
+/// Appends a line to the `file` of the arguments.
+fn log_call(arguments: &Value) {
+    let Some(path) = arguments["file"].as_str() else { return };
+    OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(b"called\n").unwrap();
+}

@@ -1,0 +1,160 @@
+//! Hooks and extensions of a builder.
+
+use std::{future::Future, mem, time::Duration};
+
+use haft_core::call::BoxError;
+
+use super::ReactAgentBuilder;
+use crate::{
+    Output, OutputError,
+    extension::{Extension, StepContext, StepRequest},
+};
+
+/// Hooks and extensions.
+impl ReactAgentBuilder {
+    /// Adds an extension, after the hooks of the builder and the extensions that were added before.
+    /// [`Extension`] defines the order.
+    pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
+        self.extensions.add(extension.into());
+        self
+    }
+
+    /// Adds a hook to the builder's own extension.
+    fn with_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
+        let own = &mut self.extensions.own;
+        *own = change(mem::replace(own, Extension::new("")));
+        self
+    }
+
+    /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
+    /// rejected answer goes back to the model with the reason.
+    ///
+    /// Validators run in order, each with the output of the one before, on tasks of their own. One
+    /// that panics or exceeds its [timeout](Self::hook_timeout) ends the run with
+    /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). They run again if the run was
+    /// interrupted meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::Agent;
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::{OutputError, ReactAgent};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let agent = ReactAgent::builder(ScriptedModel::new().text("Maybe.").text("Yes."))
+    ///     .output_validator(|output, _cx| async move {
+    ///         match output.text.as_str() {
+    ///             "Yes." | "No." => Ok(output),
+    ///             _ => Err(OutputError::retry("answer \"Yes.\" or \"No.\"")),
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(agent.run("Is 7 a prime?").await?.text()?, "Yes.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output_validator<F, Fut>(self, validator: F) -> Self
+    where
+        F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
+    {
+        self.with_own(|own| own.output_validator(validator))
+    }
+
+    /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
+    /// Default: [`HOOK_TIMEOUT`](haft_core::limits::HOOK_TIMEOUT).
+    pub fn hook_timeout(mut self, timeout: Duration) -> Self {
+        self.extensions.timeout = timeout;
+        self
+    }
+
+    /// Adds instructions that depend on the run, its state or its principal, after the
+    /// [instructions](Self::instructions) of the agent. Empty text is ignored.
+    ///
+    /// The hook runs before each request. Its text is not part of the conversation. Text that
+    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
+    /// panic or a [timeout](Self::hook_timeout) ends the run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{RunInput, tool::{Principal, RunContext}};
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().text("Hello, Ada.");
+    /// let agent = ReactAgent::builder(model.clone())
+    ///     .instructions("Be brief.")
+    ///     .dynamic_instructions(|cx| async move {
+    ///         let user = cx.run.principal.as_ref().ok_or("nobody is logged in")?;
+    ///         Ok(format!("The user is {}.", user.id))
+    ///     })
+    ///     .build()?;
+    /// let ada = Principal { id: "Ada".to_owned(), ..Principal::default() };
+    /// let context = RunContext { principal: Some(ada), ..RunContext::default() };
+    /// agent.run(RunInput::new("Hello!").with_context(context)).await?;
+    /// assert_eq!(model.requests()[0].instructions.as_ref().unwrap().text(), "Be brief.\n\nThe user is Ada.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dynamic_instructions<F, Fut>(self, instructions: F) -> Self
+    where
+        F: Fn(StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
+    {
+        self.with_own(|own| own.dynamic_instructions(instructions))
+    }
+
+    /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this
+    /// step, and the [model](StepRequest::use_model).
+    ///
+    /// It runs before each request, and once when a run is resumed, for the open calls: these are
+    /// executed with the tools that the hook left. An error, a panic or a
+    /// [timeout](Self::hook_timeout) ends the run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{tool, Toolset};
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// /// Books the flight.
+    /// #[tool]
+    /// fn book(flight: String) -> String {
+    ///     format!("{flight} is booked")
+    /// }
+    ///
+    /// /// Finds flights.
+    /// #[tool]
+    /// fn find(to: String) -> String {
+    ///     format!("LH 42 to {to}")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let model = ScriptedModel::new().calls([("a", "find", r#"{"to":"Rome"}"#)]).text("LH 42.");
+    /// let agent = ReactAgent::builder(model.clone())
+    ///     .tools(Toolset::new().with(Find).with(Book))
+    ///     .prepare(|mut request, cx| async move {
+    ///         if cx.step == 0 {
+    ///             request.hide("book");
+    ///         }
+    ///         Ok(request)
+    ///     })
+    ///     .build()?;
+    /// agent.run("To Rome!").await?;
+    /// let offered: Vec<_> = model.requests().iter().map(|request| request.tools.len()).collect();
+    /// assert_eq!(offered, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare<F, Fut>(self, prepare: F) -> Self
+    where
+        F: Fn(StepRequest, StepContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<StepRequest, BoxError>> + Send + 'static,
+    {
+        self.with_own(|own| own.prepare(prepare))
+    }
+}

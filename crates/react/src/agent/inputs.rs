@@ -1,0 +1,114 @@
+//! The inputs of a step: tools, instructions, model.
+
+use std::sync::Arc;
+
+use haft_core::{
+    ChatModel, Message, Timestamp,
+    agent::AgentErrorKind,
+    model::{ChatSettings, ToolChoice},
+    tool::RunContext,
+    toolset::{ListContext, ToolList},
+};
+
+use super::ReactAgent;
+use crate::{
+    Dialect, Run, Step,
+    dialect::dialect_for,
+    extension::{Entries, StepContext, StepRequest},
+    run::Resolver,
+};
+
+/// The inputs of a step: what the hooks decided about the next request.
+pub(super) struct StepInputs {
+    pub(super) tools: ToolList,
+    instructions: Option<Arc<Message>>,
+    tool_choice: Option<ToolChoice>,
+    settings: Option<ChatSettings>,
+    pub(super) model: Arc<dyn ChatModel>,
+    pub(super) dialect: Arc<dyn Dialect>,
+}
+
+impl StepInputs {
+    pub(super) fn step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
+        Step {
+            instructions: self.instructions.as_ref(),
+            tool_choice: self.tool_choice.as_ref(),
+            settings: self.settings.as_ref(),
+            resolver: Some(resolver),
+            ..Step::new(&self.tools, &*self.dialect, now)
+        }
+    }
+}
+
+impl ReactAgent {
+    /// Lists the tools and runs the hooks for the next request. If the instructions equal those of
+    /// the last request, the same message is used, which keeps its cached rendering.
+    pub(super) async fn prepare_step(
+        &self,
+        run: &Run,
+        context: &Arc<RunContext>,
+        entries: &Entries,
+        last: Option<StepInputs>,
+    ) -> Result<StepInputs, AgentErrorKind> {
+        let (run_id, state) = (context.run_id.clone(), context.state.clone());
+        let all = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
+        let extensions = &self.0.extensions;
+        let instructions = self.0.instructions.clone();
+        let (model, dialect) = (Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
+        if !extensions.change_requests() {
+            let (tool_choice, settings) = (None, None);
+            return Ok(StepInputs { tools: all, instructions, tool_choice, settings, model, dialect });
+        }
+        let cx = StepContext::new(run, context, entries);
+        let request = StepRequest::new(&all, run.tool_choice(), run.config().settings.clone());
+        let mut paragraphs = extensions.dynamic_instructions(&cx).await?;
+        let mut request = extensions.prepare(request, &cx).await?;
+        paragraphs.append(&mut request.instructions);
+        let tools = request.list(&all, &extensions.prepared);
+        let chosen = request.model.map(|model| self.0.priced(model));
+        let of_model = chosen.as_ref().map(|model| dialect_for(model.profile()));
+        let inputs = StepInputs {
+            instructions: joined(instructions, &paragraphs, last.and_then(|last| last.instructions)),
+            tool_choice: Some(request.tool_choice),
+            settings: Some(request.settings),
+            model: chosen.unwrap_or(model),
+            dialect: request.dialect.or(of_model).unwrap_or(dialect),
+            tools,
+        };
+        inputs.check(run)?;
+        Ok(inputs)
+    }
+}
+
+impl StepInputs {
+    /// The agent's own dialect was checked when the agent was built. That of a step may reserve
+    /// another tool name.
+    fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
+        match self.dialect.reserved_name(run.config().outputs.as_ref()) {
+            Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
+                hook: "prepare hook",
+                source: format!(
+                    "no tool can be named {name:?} in this step: the dialect {} ends a run by this name",
+                    self.dialect.name()
+                )
+                .into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn joined(
+    given: Option<Arc<Message>>,
+    paragraphs: &[String],
+    last: Option<Arc<Message>>,
+) -> Option<Arc<Message>> {
+    let paragraphs: Vec<_> = paragraphs.iter().filter(|text| !text.trim().is_empty()).collect();
+    if paragraphs.is_empty() {
+        return given;
+    }
+    let given = given.map(|message| message.text());
+    let text: Vec<_> = given.iter().chain(paragraphs).map(String::as_str).collect();
+    let text = text.join("\n\n");
+    last.filter(|last| last.text() == text).or_else(|| Some(Arc::new(Message::system(text))))
+}

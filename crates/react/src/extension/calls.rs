@@ -1,0 +1,75 @@
+//! Hooks around tool calls.
+
+use std::{fmt, sync::Arc};
+
+use futures::future::BoxFuture;
+use haft_core::{
+    Tool, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, export::async_trait, toolset::Adaptor,
+};
+use serde_json::Value;
+
+/// The rest of a call, for a hook [around calls](super::Extension::around_calls).
+#[derive(Clone)]
+pub struct NextCall {
+    tool: Arc<dyn Tool>,
+    context: ToolContext,
+}
+
+impl NextCall {
+    /// The definition of the tool.
+    pub fn definition(&self) -> &ToolDefinition {
+        self.tool.definition()
+    }
+
+    /// The context of the call: principal, state, deadline.
+    pub fn context(&self) -> &ToolContext {
+        &self.context
+    }
+
+    /// Executes the call. Not called, the tool does not run.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the tool.
+    pub async fn run(&self, arguments: Value) -> Result<ToolOutcome, ToolError> {
+        self.tool.call(arguments, &self.context).await
+    }
+}
+
+impl fmt::Debug for NextCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextCall")
+            .field("tool", self.definition().name())
+            .field("call", &self.context.call_id())
+            .finish_non_exhaustive()
+    }
+}
+
+pub(super) type CallHook =
+    dyn Fn(Value, NextCall) -> BoxFuture<'static, Result<ToolOutcome, ToolError>> + Send + Sync;
+
+/// Applies a hook to each tool.
+pub(super) struct AroundCalls(pub(super) Arc<CallHook>);
+
+impl Adaptor for AroundCalls {
+    fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        Some(Arc::new(Hooked { tool: Arc::clone(tool), hook: Arc::clone(&self.0) }))
+    }
+}
+
+/// A tool with a hook around its calls.
+struct Hooked {
+    tool: Arc<dyn Tool>,
+    hook: Arc<CallHook>,
+}
+
+#[async_trait]
+impl Tool for Hooked {
+    fn definition(&self) -> &ToolDefinition {
+        self.tool.definition()
+    }
+
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        (self.hook)(arguments, NextCall { tool: Arc::clone(&self.tool), context: cx.clone() }).await
+    }
+}

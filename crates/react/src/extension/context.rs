@@ -1,0 +1,58 @@
+//! The view of a run in a hook.
+
+use std::sync::Arc;
+
+use haft_core::{Transcript, tool::RunContext, usage::Usage};
+
+use super::Entries;
+use crate::Run;
+
+/// The view of a run in a hook. Cheap to clone.
+///
+/// Tests of a hook start from the default, and set the fields that they need.
+///
+/// # Examples
+///
+/// ```
+/// use haft_react::extension::StepContext;
+///
+/// fn hurry(cx: &StepContext) -> &'static str {
+///     if cx.step > 5 { "Come to an end." } else { "Take your time." }
+/// }
+///
+/// let mut cx = StepContext::default();
+/// assert_eq!(hurry(&cx), "Take your time.");
+/// cx.step = 6;
+/// assert_eq!(hurry(&cx), "Come to an end.");
+/// ```
+#[derive(Clone, Default, Debug)]
+#[non_exhaustive]
+pub struct StepContext {
+    /// The context of the run: principal, state, cancellation.
+    pub run: Arc<RunContext>,
+    /// Number of requests in this run so far.
+    pub step: u32,
+    /// Tokens and cost so far.
+    pub usage: Usage,
+    /// The conversation so far.
+    pub transcript: Transcript,
+    /// The saved entries of the extension. Hooks of an agent itself have those with an empty name.
+    pub entries: Entries,
+}
+
+impl StepContext {
+    pub(crate) fn new(run: &Run, context: &Arc<RunContext>, entries: &Entries) -> Self {
+        Self {
+            run: Arc::clone(context),
+            step: run.step(),
+            usage: run.usage(),
+            transcript: run.transcript().clone(),
+            entries: entries.clone(),
+        }
+    }
+
+    /// The same view, with the entries of this extension.
+    pub(super) fn of(&self, extension: &str) -> Self {
+        Self { entries: self.entries.of(extension), ..self.clone() }
+    }
+}

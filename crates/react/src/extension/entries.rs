@@ -1,0 +1,136 @@
+//! The saved entries of extensions.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// The saved entries of all extensions of a run: JSON values by extension and by name.
+pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
+
+/// The entries of an [`Extension`](super::Extension) in the saved run: JSON values by name. Cheap
+/// to clone; clones share the entries.
+///
+/// A hook finds those of its extension in [`StepContext::entries`](super::StepContext::entries). A
+/// tool takes the handle as state and selects the extension with [`of`](Self::of). Changes are
+/// part of the run from its next effect on. Entries are saved with each step: keep them small.
+///
+/// # Examples
+///
+/// ```
+/// use haft_react::extension::Entries;
+///
+/// let entries = Entries::default().of("budget");
+/// entries.set("spent", &3)?;
+/// entries.update("spent", |spent: &mut u32| *spent += 2)?;
+/// assert_eq!(entries.get("spent")?, Some(5));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Entries {
+    extension: Arc<str>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    saved: SavedEntries,
+    is_changed: bool,
+}
+
+impl Entries {
+    /// Creates a handle for the [saved entries](crate::Run::entries) of a run. For drivers, which pass
+    /// it to tools as state.
+    pub fn new(saved: SavedEntries) -> Self {
+        let shared = Shared { saved, is_changed: false };
+        Self { shared: Arc::new(Mutex::new(shared)), ..Self::default() }
+    }
+
+    /// The entries of the extension with this name.
+    #[must_use]
+    pub fn of(&self, extension: &str) -> Self {
+        Self { extension: extension.into(), shared: Arc::clone(&self.shared) }
+    }
+
+    /// Returns an entry. `None` if it was not set.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the entry has another type.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> serde_json::Result<Option<T>> {
+        let shared = self.lock();
+        let entry = shared.saved.get(&*self.extension).and_then(|entries| entries.get(name));
+        entry.map(T::deserialize).transpose()
+    }
+
+    /// Sets an entry.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value has no JSON form.
+    pub fn set<T: Serialize>(&self, name: &str, value: &T) -> serde_json::Result<()> {
+        let value = serde_json::to_value(value)?;
+        self.lock().set(&self.extension, name, value);
+        Ok(())
+    }
+
+    /// Changes an entry, starting from the default if it was not set. No other change of it happens
+    /// meanwhile, so that parallel calls do not overwrite each other. `change` must not use the
+    /// entries itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the entry has another type, or if the new value has no JSON form.
+    pub fn update<T, R>(&self, name: &str, change: impl FnOnce(&mut T) -> R) -> serde_json::Result<R>
+    where
+        T: Default + Serialize + DeserializeOwned,
+    {
+        let mut shared = self.lock();
+        let entry = shared.saved.get(&*self.extension).and_then(|entries| entries.get(name));
+        let mut value = entry.map(T::deserialize).transpose()?.unwrap_or_default();
+        let returned = change(&mut value);
+        let value = serde_json::to_value(value)?;
+        shared.set(&self.extension, name, value);
+        Ok(returned)
+    }
+
+    /// Removes an entry. Returns `true` if it was set.
+    pub fn remove(&self, name: &str) -> bool {
+        let mut shared = self.lock();
+        let Some(entries) = shared.saved.get_mut(&*self.extension) else { return false };
+        let is_removed = entries.remove(name).is_some();
+        if entries.is_empty() {
+            shared.saved.remove(&*self.extension);
+        }
+        shared.is_changed |= is_removed;
+        is_removed
+    }
+
+    /// Returns the entries of all extensions if one was changed since the last call. For drivers,
+    /// which pass them to [`Run::set_entries`](crate::Run::set_entries).
+    pub fn take_changed(&self) -> Option<SavedEntries> {
+        let mut shared = self.lock();
+        std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn set(&mut self, extension: &str, name: &str, value: Value) {
+        self.saved.entry(extension.to_owned()).or_default().insert(name.to_owned(), value);
+        self.is_changed = true;
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("extension", &self.extension).finish_non_exhaustive()
+    }
+}

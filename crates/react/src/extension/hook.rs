@@ -1,0 +1,61 @@
+//! Execution of hooks.
+
+use std::{future::Future, panic::catch_unwind, time::Duration};
+
+use haft_core::{agent::AgentErrorKind, call::BoxError};
+use tokio::{runtime::Handle, task::JoinError, time::sleep};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use super::StepContext;
+
+/// The failure of a hook.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HookError {
+    #[error("it took longer than {0:?}")]
+    TimedOut(Duration),
+    #[error("it panicked")]
+    Panicked,
+    #[error("the runtime has no timer: enable it")]
+    NoTimer,
+}
+
+impl HookError {
+    /// The result of a hook, or the error that ends the run.
+    pub(super) fn flat<T>(
+        given: Result<Result<T, BoxError>, Self>,
+        hook: &'static str,
+    ) -> Result<T, AgentErrorKind> {
+        let given = given.map_err(BoxError::from).and_then(|given| given);
+        given.map_err(|source| AgentErrorKind::Hook { hook, source })
+    }
+}
+
+/// Runs a hook on a task of its own, on the runtime of the calls. A hook that panics or blocks does
+/// not affect the driver.
+pub(super) async fn within<F: Future<Output: Send + 'static> + Send>(
+    timeout: Duration,
+    cx: &StepContext,
+    hook: impl FnOnce(StepContext) -> F + Send + 'static,
+) -> Result<F::Output, HookError> {
+    // Tokio panics if its timer is not enabled.
+    let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
+    let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
+    let cx = cx.clone();
+    let task = AbortOnDropHandle::new(runtime.spawn(async move { hook(cx).await }.in_current_span()));
+    tokio::select! {
+        biased;
+        ended = task => ended.map_err(panicked),
+        () = timer => Err(HookError::TimedOut(timeout)),
+    }
+}
+
+/// The text of a panic may contain anything, so that it goes to the trace only.
+fn panicked(error: JoinError) -> HookError {
+    if let Ok(panic) = error.try_into_panic() {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(panic = text.unwrap_or("(no text)"), "code that the agent was given panicked");
+    }
+    HookError::Panicked
+}

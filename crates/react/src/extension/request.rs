@@ -1,0 +1,185 @@
+//! The next request, for the `prepare` hook.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_core::{
+    ChatModel, Tool, ToolDefinition, ToolExt as _,
+    model::{ChatSettings, ToolChoice},
+    toolset::ToolList,
+};
+
+use crate::Dialect;
+
+/// The next request, for [`prepare`](crate::ReactAgentBuilder::prepare) to change.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StepRequest {
+    /// The tool choice. Ignored if the model must answer in this request.
+    pub tool_choice: ToolChoice,
+    /// The settings of the request.
+    pub settings: ChatSettings,
+    /// Paragraphs after the instructions, for this step.
+    pub instructions: Vec<String>,
+    /// The definition of each tool of the list; `None` if it is hidden.
+    tools: Vec<Option<ToolDefinition>>,
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
+    pub(crate) dialect: Option<Arc<dyn Dialect>>,
+}
+
+impl StepRequest {
+    /// Creates a request that offers all tools of a list. For tests of hooks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{tool, Toolset, toolset::ListContext};
+    /// use haft_react::extension::StepRequest;
+    ///
+    /// /// Deletes a file.
+    /// #[tool]
+    /// fn delete(file: String) {}
+    ///
+    /// fn harmless(mut request: StepRequest) -> StepRequest {
+    ///     request.hide("delete");
+    ///     request
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let tools = Toolset::new().with(Delete).list(&ListContext::default()).await;
+    /// let request = harmless(StepRequest::new(&tools, Default::default(), Default::default()));
+    /// assert_eq!(request.tools().count(), 0);
+    /// # });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
+        let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
+        Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
+    }
+
+    /// The tools that are offered.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
+        self.tools.iter().flatten()
+    }
+
+    /// Hides the tool of this name, if it is offered. A call of it is an unknown tool.
+    pub fn hide(&mut self, name: &str) {
+        self.retain(|tool| *tool.name() != *name);
+    }
+
+    /// Hides all other tools.
+    pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
+        for tool in &mut self.tools {
+            tool.take_if(|tool| !keep(tool));
+        }
+    }
+
+    /// Changes the definition of the tool of this name, if it is offered. Calls are validated
+    /// against the changed one. If the new name is that of another tool, the tool is hidden.
+    pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
+        if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
+            *tool = change(tool.clone());
+        }
+    }
+
+    /// Sends this request to another model, for example a cheap one for simple steps.
+    ///
+    /// The request uses the [dialect of that model](crate::dialect::dialect_for), unless
+    /// [`use_dialect`](Self::use_dialect) sets another. The
+    /// [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the
+    /// agent's model again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::Agent;
+    /// use haft_testing::ScriptedModel;
+    /// use haft_react::ReactAgent;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let (large, small) = (ScriptedModel::new(), ScriptedModel::new().text("Hello."));
+    /// let agent = ReactAgent::builder(large)
+    ///     .prepare(move |mut request, cx| {
+    ///         let small = small.clone();
+    ///         async move {
+    ///             if cx.step == 0 {
+    ///                 request.use_model(small);
+    ///             }
+    ///             Ok(request)
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(agent.run("Hi").await?.text()?, "Hello.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn use_model(&mut self, model: impl ChatModel + 'static) {
+        self.model = Some(Arc::new(model));
+    }
+
+    /// Uses another dialect for this request.
+    pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
+        self.dialect = Some(Arc::new(dialect));
+    }
+
+    /// The list of the offered tools.
+    pub(crate) fn list(&self, all: &ToolList, kept: &PreparedLists) -> ToolList {
+        let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
+            prepared.as_ref() == Some(tool.definition())
+        };
+        if all.tools().iter().zip(&self.tools).all(is_same) {
+            return all.clone();
+        }
+        kept.get(all, &self.tools)
+    }
+}
+
+impl fmt::Debug for StepRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepRequest")
+            .field("tool_choice", &self.tool_choice)
+            .field("settings", &self.settings)
+            .field("instructions", &self.instructions)
+            .field("tools", &self.tools)
+            .field("model", &self.model.as_ref().map(|model| &model.profile().name))
+            .field("dialect", &self.dialect.as_deref().map(Dialect::name))
+            .finish()
+    }
+}
+
+/// Number of cached lists.
+const CACHED_LISTS: usize = 8;
+
+/// An MRU cache of prepared lists. An equal list keeps its cached rendering.
+#[derive(Default)]
+pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
+
+/// Id of the original list, definitions, prepared list.
+type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
+
+impl PreparedLists {
+    fn get(&self, all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = lists.iter().position(|(id, tools, _)| *id == all.id() && tools == prepared);
+        let entry = place.and_then(|place| lists.remove(place));
+        let entry = entry.unwrap_or_else(|| (all.id(), prepared.to_vec(), gathered(all, prepared)));
+        let list = entry.2.clone();
+        lists.truncate(CACHED_LISTS - 1);
+        lists.push_front(entry);
+        list
+    }
+}
+
+fn gathered(all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
+    let kept = all.tools().iter().zip(prepared).filter_map(|(tool, prepared)| {
+        let prepared = prepared.as_ref()?;
+        let tool = Arc::clone(tool);
+        let is_same = tool.definition() == prepared;
+        let tool = if is_same { tool } else { Arc::new(tool.with_definition(|_| prepared.clone())) };
+        Some(("prepare", tool))
+    });
+    ToolList::gather(kept, all.diagnostics().to_vec())
+}

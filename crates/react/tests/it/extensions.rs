@@ -1,0 +1,307 @@
+//! Extensions: order, saved entries, limits, and what each part changes.
+
+use std::sync::{Arc, Mutex};
+
+use expect_test::expect;
+use haft_core::{
+    ChatModel, RunInput, Toolset,
+    agent::{AgentErrorKind, Limit, Parked, RunLimits},
+    call::{Pending, PendingKind, ToolError, ToolOutcome},
+    export::async_trait,
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool,
+};
+use haft_react::{BuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
+use haft_testing::ScriptedModel;
+use serde_json::json;
+
+use crate::{
+    pairing::lines,
+    tools::{add, calculator, plain},
+};
+
+/// A log that hooks append to.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, event: impl Into<String>) {
+        self.0.lock().unwrap().push(event.into());
+    }
+
+    fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock().unwrap()).join("\n") + "\n"
+    }
+}
+
+/// A model that logs each request.
+struct Logged {
+    model: Arc<dyn ChatModel>,
+    name: &'static str,
+    log: Log,
+}
+
+#[async_trait]
+impl ChatModel for Logged {
+    fn profile(&self) -> &ModelProfile {
+        self.model.profile()
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.log.push(format!("{}: request begins", self.name));
+        let reply = self.model.chat(request).await;
+        self.log.push(format!("{}: request ends", self.name));
+        reply
+    }
+}
+
+/// An extension that logs each of its hooks.
+fn logging(name: &'static str, log: &Log) -> Extension {
+    let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
+    Extension::new(name)
+        .instructions(format!("Static {name}."))
+        .dynamic_instructions(move |_| async move { Ok(format!("Dynamic {name}.")) })
+        .prepare(move |request, _| {
+            prepare.push(format!("{name}: prepare"));
+            async { Ok(request) }
+        })
+        .adapt_model(move |model| Arc::new(Logged { model, name, log: models.clone() }))
+        .around_calls(move |arguments, next| {
+            let log = calls.clone();
+            async move {
+                log.push(format!("{name}: call begins"));
+                let outcome = next.run(arguments).await;
+                log.push(format!("{name}: call ends"));
+                outcome
+            }
+        })
+        .after_reply(move |reply, _| {
+            replies.push(format!("{name}: reply"));
+            async { Ok(reply) }
+        })
+        .output_validator(move |output, _| {
+            outputs.push(format!("{name}: output"));
+            async { Ok(output) }
+        })
+}
+
+/// `count()`: counts its calls in the entries of `counter`.
+#[tool]
+fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
+    let counter = entries.of("counter");
+    let count = |calls: &mut u32| {
+        *calls += 1;
+        *calls
+    };
+    counter.update("calls", count).map_err(ToolError::failed)
+}
+
+fn counter() -> Extension {
+    Extension::new("counter").tools(Toolset::new().with(Count)).dynamic_instructions(|cx| async move {
+        let calls: u32 = cx.entries.get("calls")?.unwrap_or_default();
+        Ok(format!("Calls: {calls}."))
+    })
+}
+
+#[tokio::test]
+async fn parts_apply_in_the_documented_order() {
+    let log = Log::default();
+    let own = log.clone();
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator())
+        .instructions("Agent.")
+        .prepare(move |request, _| {
+            own.push("agent: prepare");
+            async { Ok(request) }
+        })
+        .extension(logging("one", &log))
+        .extension(logging("two", &log))
+        .build()
+        .unwrap();
+
+    agent.run("1 + 1?").await.unwrap().text().unwrap();
+
+    expect![[r#"
+        agent: prepare
+        one: prepare
+        two: prepare
+        one: request begins
+        two: request begins
+        two: request ends
+        one: request ends
+        two: reply
+        one: reply
+        one: call begins
+        two: call begins
+        two: call ends
+        one: call ends
+        agent: prepare
+        one: prepare
+        two: prepare
+        one: request begins
+        two: request begins
+        two: request ends
+        one: request ends
+        two: reply
+        one: reply
+        one: output
+        two: output
+    "#]]
+    .assert_eq(&log.take());
+    expect!["Agent.\n\nStatic one.\n\nStatic two.\n\nDynamic one.\n\nDynamic two."]
+        .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
+}
+
+#[tokio::test]
+async fn entries_are_saved_with_the_run() {
+    let external = plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    let model = ScriptedModel::new()
+        .calls([("a", "count", "{}"), ("b", "draw", "{}")])
+        .calls([("c", "count", "{}")])
+        .text("Done.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with(external))
+        .extension(counter())
+        .build()
+        .unwrap();
+
+    let parked = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
+    assert_eq!(parked.state["head"]["entries"], json!({"counter": {"calls": 1}}));
+    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let run = Run::unpark(parked.clone()).unwrap();
+    assert_eq!(run.entries()["counter"]["calls"], 1);
+
+    let decisions = [("b".to_owned(), haft_core::call::Decision::output("a cat"))].into();
+    agent.run(RunInput::resume(parked, decisions)).await.unwrap().text().unwrap();
+    let instructions: Vec<_> =
+        model.requests().iter().map(|request| request.instructions.as_ref().unwrap().text()).collect();
+    assert_eq!(instructions, ["Calls: 0.", "Calls: 1.", "Calls: 2."]);
+}
+
+#[tokio::test]
+async fn parallel_calls_do_not_overwrite_entries() {
+    let ids: [String; 16] = std::array::from_fn(|number| format!("call_{number}"));
+    let calls = ids.each_ref().map(|id| (id.as_str(), "count", "{}"));
+    let model = ScriptedModel::new().calls(calls).text("Done.");
+    let agent = ReactAgent::builder(model.clone()).extension(counter()).build().unwrap();
+    agent.run("Count.").await.unwrap().text().unwrap();
+    assert_eq!(model.requests()[1].instructions.as_ref().unwrap().text(), "Calls: 16.");
+}
+
+#[tokio::test]
+async fn entries_are_those_of_the_run_and_not_of_the_agent() {
+    let model = ScriptedModel::new().calls([("a", "count", "{}")]).text("1").text("0");
+    let agent = ReactAgent::builder(model.clone()).extension(counter()).build().unwrap();
+    agent.run("Count.").await.unwrap();
+    agent.run("Again.").await.unwrap();
+    assert_eq!(model.requests()[2].instructions.as_ref().unwrap().text(), "Calls: 0.");
+}
+
+#[tokio::test]
+async fn a_reply_hook_changes_the_reply_of_the_run() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "delete", "{}")])
+        .text("My password is 1234.");
+    let forbid = Extension::new("guard").after_reply(|mut reply, _| async move {
+        reply.message.tool_calls.retain(|call| call.name != "delete");
+        if reply.message.text().contains("1234") {
+            reply.message = "My password is secret.".into();
+        }
+        Ok(reply)
+    });
+    let deletes = plain("delete", || async { "deleted" });
+    let agent = ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with(add()).with(deletes))
+        .extension(forbid)
+        .build()
+        .unwrap();
+
+    let output = agent.run("Hi").await.unwrap();
+    assert_eq!(output.text().unwrap(), "My password is secret.");
+    expect![[r#"
+        user: Hi
+        assistant: a add{"x":1,"y":1}
+        tool: a 2
+    "#]]
+    .assert_eq(&lines(&model.requests()[1]));
+}
+
+#[tokio::test]
+async fn a_call_hook_can_refuse_and_change_a_call() {
+    let model = ScriptedModel::new()
+        .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":100,"y":1}"#)])
+        .text("Done.");
+    let small = Extension::new("small").around_calls(|mut arguments, next| async move {
+        assert_eq!((next.definition().name().as_str(), next.context().call_id().len()), ("add", 1));
+        if arguments["x"] == 100 {
+            return Err(ToolError::Denied("too large".to_owned()));
+        }
+        arguments["y"] = json!(10);
+        next.run(arguments).await
+    });
+    let agent = ReactAgent::builder(model).tools(calculator()).extension(small).build().unwrap();
+    let output = agent.run("Add.").await.unwrap();
+    let results: Vec<_> = output.results_of("add").map(|result| result.model_text().into_owned()).collect();
+    assert_eq!(results, ["11", "denied: too large"]);
+}
+
+#[tokio::test]
+async fn the_lowest_limit_holds_unless_the_input_overrides_it() {
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
+    let limits = |requests| RunLimits { requests: Some(requests), ..RunLimits::NONE };
+    let agent = ReactAgent::builder(model)
+        .tools(calculator())
+        .limits(limits(7))
+        .extension(Extension::new("one").limits(limits(1)))
+        .extension(Extension::new("two").limits(RunLimits { tool_calls: Some(3), ..RunLimits::NONE }))
+        .build()
+        .unwrap();
+    assert_eq!(agent.config().limits, RunLimits { tool_calls: Some(3), ..limits(1) });
+
+    let error = agent.run("1 + 1?").await.unwrap_err();
+    assert!(matches!(&*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))), "{error}");
+    let mut input = RunInput::new("1 + 1?");
+    input.limits = Some(limits(5));
+    assert_eq!(agent.run(input).await.unwrap().text().unwrap(), "2");
+}
+
+#[tokio::test]
+async fn a_failing_or_panicking_reply_hook_ends_the_run() {
+    let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
+    let panicking = Extension::new("panicking").after_reply(|_, _| async { panic!("no") });
+    for extension in [failing, panicking] {
+        let agent =
+            ReactAgent::builder(ScriptedModel::new().text("Hi.")).extension(extension).build().unwrap();
+        let error = agent.run("Hi").await.unwrap_err();
+        assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
+        assert_eq!(error.transcript.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn validators_of_extensions_reject_answers() {
+    let polite = Extension::new("polite").output_validator(|output, _| async move {
+        if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
+    });
+    let model = ScriptedModel::new().text("Sit.").text("Sit, please.");
+    let agent = ReactAgent::builder(model).extension(polite).build().unwrap();
+    assert_eq!(agent.run("Command the dog.").await.unwrap().text().unwrap(), "Sit, please.");
+}
+
+#[test]
+fn names_are_unique_and_tools_are_checked_at_construction() {
+    let build = |extensions: Vec<Extension>| {
+        let builder = ReactAgent::builder(ScriptedModel::new()).tools(calculator());
+        extensions.into_iter().fold(builder, haft_react::ReactAgentBuilder::extension).build()
+    };
+    for names in [&["one", "one"][..], &[""]] {
+        let extensions = names.iter().map(|name| Extension::new(*name)).collect();
+        assert!(matches!(build(extensions), Err(BuildError::ExtensionName(name)) if name == names[0]));
+    }
+    assert!(matches!(build(vec![Extension::new("sum").tools(calculator())]), Err(BuildError::Tools(_))));
+    assert!(build(vec![counter()]).is_ok());
+    let without_extension =
+        ReactAgent::builder(ScriptedModel::new()).tools(Toolset::new().with(Count)).build();
+    assert!(matches!(without_extension, Err(BuildError::MissingState { .. })));
+}

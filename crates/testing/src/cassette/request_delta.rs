@@ -1,0 +1,55 @@
+//! Requests as the difference to an earlier request.
+
+use serde_json::{Map, Value};
+
+const MESSAGES: &str = "messages";
+
+/// Returns the number (from 1) of the longest earlier request with a prefix of the messages of
+/// `request`, and the new members and messages.
+pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
+    let current = messages(request);
+    let is_prefix = |before: &Value| {
+        let known = messages(before);
+        !known.is_empty()
+            && known.len() < current.len()
+            && current.starts_with(known)
+            && keys(before).all(|key| request.get(key).is_some())
+    };
+    let (number, before) = (1..)
+        .zip(earlier)
+        .filter(|(_, before)| is_prefix(before))
+        .max_by_key(|(_, before)| messages(before).len())?;
+    let mut new = Map::new();
+    for (key, value) in request.as_object().into_iter().flatten() {
+        if key == MESSAGES {
+            new.insert(key.clone(), current.iter().skip(messages(before).len()).cloned().collect());
+        } else if before.get(key) != Some(value) {
+            new.insert(key.clone(), value.clone());
+        }
+    }
+    Some((number, Value::Object(new)))
+}
+
+/// Restores a request from an earlier one and the difference to it.
+pub(super) fn apply(earlier: &Value, new: Value) -> Value {
+    let mut whole = earlier.clone();
+    if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {
+        for (key, value) in new {
+            match (whole.get_mut(&key), value) {
+                (Some(Value::Array(messages)), Value::Array(more)) if key == MESSAGES => {
+                    messages.extend(more);
+                }
+                (_, value) => drop(whole.insert(key, value)),
+            }
+        }
+    }
+    whole
+}
+
+fn messages(request: &Value) -> &[Value] {
+    request.get(MESSAGES).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn keys(request: &Value) -> impl Iterator<Item = &String> {
+    request.as_object().into_iter().flat_map(Map::keys)
+}

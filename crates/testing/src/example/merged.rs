@@ -1,0 +1,156 @@
+use serde_json::{Map, Value};
+
+/// The merged constraints of several schemas on one value. References are resolved and alternatives
+/// are selected.
+#[derive(Default)]
+pub(super) struct MergedSchema<'s> {
+    pub(super) parts: Vec<&'s Map<String, Value>>,
+    /// Addresses of the applied `dependentRequired` and `dependentSchemas` entries.
+    pub(super) followed: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JsonType {
+    Object,
+    Array,
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    Null,
+}
+
+const ALL_TYPES: [JsonType; 7] = [
+    JsonType::Text,
+    JsonType::Object,
+    JsonType::Array,
+    JsonType::Integer,
+    JsonType::Number,
+    JsonType::Boolean,
+    JsonType::Null,
+];
+
+impl<'s> MergedSchema<'s> {
+    /// The values of a keyword in all parts.
+    pub(super) fn rules(&self, keyword: &'s str) -> impl Iterator<Item = &'s Value> + Clone {
+        self.parts.iter().filter_map(move |part| part.get(keyword))
+    }
+
+    /// The largest value of a lower bound such as `minLength`. 0 if there is none.
+    pub(super) fn lower_bound(&self, keyword: &'s str) -> usize {
+        self.rules(keyword).filter_map(size).max().unwrap_or(0)
+    }
+
+    pub(super) fn upper_bound(&self, keyword: &'s str) -> Option<usize> {
+        self.rules(keyword).filter_map(size).min()
+    }
+
+    /// The values in every `enum` and `const`. `None` without these keywords.
+    pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
+        let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
+        let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
+        let first: Vec<_> = lists.next()?;
+        let mut options = lists.fold(first, |options: Vec<&Value>, list: Vec<&Value>| {
+            options.into_iter().filter(|option| list.contains(option)).collect()
+        });
+        let types = self.types();
+        options.retain(|option| !self.has_type() || types.iter().any(|json_type| json_type.matches(option)));
+        Some(options)
+    }
+
+    fn has_type(&self) -> bool {
+        self.rules("type").next().is_some()
+    }
+
+    /// The types in every `type`. `null` is the last one.
+    pub(super) fn types(&self) -> Vec<JsonType> {
+        let mut lists = self.rules("type").map(|value| match value {
+            Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
+            name => JsonType::from_name(name).into_iter().collect::<Vec<_>>(),
+        });
+        let mut types = match lists.next() {
+            None => self.inferred_types(),
+            Some(first) => lists.fold(first, |types, list| {
+                // An integer is also a number: the intersection of the two is `integer`.
+                let both = types
+                    .iter()
+                    .flat_map(|json_type| list.iter().filter_map(|other| json_type.intersect(*other)));
+                both.collect()
+            }),
+        };
+        types.sort_by_key(|json_type| *json_type == JsonType::Null);
+        types
+    }
+
+    /// All types, for schemas without `type`. The type of the other keywords is first: a schema
+    /// with `minimum` is probably for a number.
+    fn inferred_types(&self) -> Vec<JsonType> {
+        let has_any = |keywords: &[&str]| {
+            self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))
+        };
+        let constrained = if has_any(&[
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "minProperties",
+            "propertyNames",
+        ]) {
+            JsonType::Object
+        } else if has_any(&["items", "prefixItems", "minItems", "contains", "uniqueItems"]) {
+            JsonType::Array
+        } else if has_any(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+            JsonType::Number
+        } else {
+            JsonType::Text
+        };
+        let mut types = vec![constrained];
+        types.extend(ALL_TYPES.into_iter().filter(|json_type| *json_type != constrained));
+        types
+    }
+}
+
+impl JsonType {
+    fn from_name(name: &Value) -> Option<Self> {
+        Some(match name.as_str()? {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::Text,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            "null" => Self::Null,
+            _ => return None,
+        })
+    }
+
+    fn intersect(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Some(Self::Integer),
+            _ => (self == other).then_some(self),
+        }
+    }
+
+    fn matches(self, value: &Value) -> bool {
+        match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::Text => value.is_string(),
+            Self::Integer => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Null => value.is_null(),
+        }
+    }
+}
+
+pub(super) fn size(value: &Value) -> Option<usize> {
+    // JSON Schema allows `2.0` for a size.
+    let size = value.as_u64().or_else(|| {
+        value
+            .as_f64()
+            .filter(|it| it.fract() == 0.0 && (0.0..1e15).contains(it))
+            .and_then(|it| format!("{it:.0}").parse().ok())
+    });
+    size.and_then(|size| usize::try_from(size).ok())
+}

@@ -1,0 +1,42 @@
+use futures::stream::{self, BoxStream, StreamExt as _};
+
+use haft_core::model::{ChatEvent, ChatResponse, ModelError};
+
+/// The scripted or recorded reply to a request.
+pub(super) enum ScriptedReply {
+    /// A reply or an error, returned at once.
+    Complete(Result<Box<ChatResponse>, ModelError>),
+    /// These events. They may be malformed, for example without an end.
+    Events(Vec<Result<ChatEvent, ModelError>>),
+    /// These events, and then no more until the request is dropped.
+    Hangs(Vec<Result<ChatEvent, ModelError>>),
+}
+
+impl ScriptedReply {
+    pub(super) async fn into_response(self) -> Result<ChatResponse, ModelError> {
+        match self {
+            Self::Complete(reply) => reply.map(|response| *response),
+            Self::Hangs(_) => std::future::pending().await,
+            Self::Events(events) => {
+                for event in events {
+                    if let ChatEvent::Finished(response) = event? {
+                        return Ok(*response);
+                    }
+                }
+                Err(ModelError::failed("the stream ended before the reply"))
+            }
+        }
+    }
+
+    pub(super) fn into_stream(self) -> BoxStream<'static, Result<ChatEvent, ModelError>> {
+        match self {
+            Self::Complete(Ok(response)) => {
+                let events: Vec<_> = response.into_events().map(Ok).collect();
+                stream::iter(events).boxed()
+            }
+            Self::Complete(Err(error)) => stream::iter([Err(error)]).boxed(),
+            Self::Events(events) => stream::iter(events).boxed(),
+            Self::Hangs(events) => stream::iter(events).chain(stream::pending()).boxed(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::example::{NoExample, nth_example};
+use haft_core::{
+    ChatModel, Message, Tool, ToolCall,
+    message::{AssistantMessage, MessageBody},
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    usage::Usage,
+};
+
+/// A model that calls every tool once, with arguments generated from its schema, and then answers.
+///
+/// A smoke test for the tools of a program: it needs no network and no real model. The arguments
+/// are [examples](super::example), so they are valid but meaningless. The tools do run: give tools
+/// with side effects a test environment, or select tools with [`calling`](Self::calling).
+///
+/// One reply calls all tools without an earlier call in the conversation. With
+/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply has one call. The answer is
+/// an example of the requested response schema, or else the text set with
+/// [`answering`](Self::answering), or else a JSON object of all results by tool name.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{ChatModel, Message, model::ChatRequest, tool, Toolset, toolset::ListContext};
+/// use haft_testing::TestModel;
+///
+/// /// Finds pages.
+/// #[tool]
+/// fn search(query: String, #[tool(default = 5)] limit: u32) -> String {
+///     format!("{limit} of {query}")
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let tools = Toolset::new().with(Search).list(&ListContext::default()).await;
+/// let request = ChatRequest::new([Message::user("Try all tools.")]).with_tools(tools);
+/// let reply = TestModel::new().chat(&request).await?;
+/// assert_eq!(reply.message.tool_calls[0].arguments, r#"{"query":"a"}"#);
+/// # Ok::<(), haft_core::model::ModelError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestModel {
+    profile: ModelProfile,
+    only: Option<BTreeSet<String>>,
+    answer: Option<String>,
+}
+
+/// No arguments could be generated for a tool. The tool may still be correct: the search for an
+/// example is not exhaustive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tool \"{tool}\" cannot be called: {reason}")]
+pub struct NoArguments {
+    /// The tool.
+    pub tool: String,
+    /// The pointer into the arguments and the cause.
+    pub reason: NoExample,
+}
+
+impl Default for TestModel {
+    fn default() -> Self {
+        Self { profile: ModelProfile::new("test"), only: None, answer: None }
+    }
+}
+
+impl TestModel {
+    /// Creates a model that calls all tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the profile. The default has native tools and JSON schemas, and the name `test`.
+    #[must_use]
+    pub fn with_profile(mut self, profile: ModelProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Calls only the tools with these names. [`ToolChoice::Tool`] overrides the selection.
+    #[must_use]
+    pub fn calling<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.only = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the text of the answer. Default: a JSON object of all results by tool name.
+    #[must_use]
+    pub fn answering(mut self, text: impl Into<String>) -> Self {
+        self.answer = Some(text.into());
+        self
+    }
+
+    /// The calls of the next reply. Empty if it is the answer.
+    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, NoArguments> {
+        let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
+        let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
+        let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
+        let tools = request.tools.tools().iter();
+        let named = |tool: &dyn Tool| tool.definition().name().as_str().to_owned();
+        let chosen: Vec<_> = match &request.tool_choice {
+            ToolChoice::None => Vec::new(),
+            ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
+            // If all tools were called: the last tool, usually the output tool of an agent.
+            ToolChoice::Required => {
+                let last = tools.clone().next_back();
+                let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
+                new.next().or(last).into_iter().collect()
+            }
+            ToolChoice::Auto => {
+                let limit = if request.settings.parallel_tool_calls == Some(false) { 1 } else { usize::MAX };
+                tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool))).take(limit).collect()
+            }
+        };
+        let first = earlier.len() + 1;
+        let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
+            let definition = tool.definition();
+            let arguments = nth_example(definition.input_schema(), 0)
+                .map_err(|reason| NoArguments { tool: named(tool), reason })?;
+            Ok(ToolCall::new(format!("test_{number}"), named(tool), arguments.to_string()))
+        };
+        (first..).zip(chosen).map(call).collect()
+    }
+
+    fn text(&self, request: &ChatRequest) -> Result<String, NoExample> {
+        match &request.response_format {
+            ResponseFormat::JsonSchema { schema, .. } => {
+                // Use another example per reply, so that a dialect with calls as JSON reaches every
+                // alternative of its schema, and thus every tool.
+                let replies =
+                    request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
+                nth_example(schema, replies.count()).map(|value| value.to_string())
+            }
+            ResponseFormat::JsonObject => Ok("{}".to_owned()),
+            ResponseFormat::Text => Ok(self.answer.clone().unwrap_or_else(|| results(request))),
+        }
+    }
+}
+
+/// The results of all calls, by tool name.
+fn results(request: &ChatRequest) -> String {
+    let result = |message: &Message| match message.body() {
+        MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),
+        _ => None,
+    };
+    let results: Map<_, _> = request.messages.iter().filter_map(|message| result(message)).collect();
+    Value::Object(results).to_string()
+}
+
+#[async_trait]
+impl ChatModel for TestModel {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        let calls = self.calls(request).map_err(ModelError::failed)?;
+        let message = if calls.is_empty() {
+            AssistantMessage::from(self.text(request).map_err(ModelError::failed)?)
+        } else {
+            AssistantMessage { tool_calls: calls, ..AssistantMessage::default() }
+        };
+        Ok(ChatResponse { usage: Usage::of_request(0, 0), ..ChatResponse::new(message) })
+    }
+
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+}
