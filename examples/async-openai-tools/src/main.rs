@@ -1,8 +1,8 @@
 // A program with the client and types of async-openai and its own loop. haft adds the tools:
 // schemas, validation, repair, deadlines and results.
 //
-// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cargo xtask example async-openai-tools "How many words
-// are in README.md?"
+// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
+//     cargo xtask example async-openai-tools "How many words are in README.md?"
 
 use std::{env, error::Error, process::ExitCode};
 

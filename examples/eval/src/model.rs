@@ -20,7 +20,7 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// Returns `true` without a model on the command line or in HAFT_MODEL.
+    /// Returns `true` if neither the command line nor HAFT_MODEL names a model.
     pub(crate) fn is_default(&self) -> bool {
         self.model.is_none() && haft_local::chosen_file().is_none()
     }

@@ -1,8 +1,8 @@
 // A program with its own loop, conversation and HTTP client. haft provides the tools, their format,
 // and the call pipeline.
 //
-// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cargo xtask example own-loop "Which Rust files are in
-// src?"
+// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
+//     cargo xtask example own-loop "Which Rust files are in src?"
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 

@@ -4,7 +4,7 @@ use super::comments::{Comment, Kind, comments, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// Words that make a summary a clause about the item in place of its name.
+/// Words that turn a summary into a subordinate clause.
 const OPENERS: &[&str] =
     &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
 
