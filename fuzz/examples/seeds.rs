@@ -1,10 +1,10 @@
-//! Writes what a fuzzer begins with into the folder that is named: a file for each schema of the official test suite.
+//! Writes the seed corpus to a folder: a file for each schema of the official test suite.
 
 use std::path::PathBuf;
 use std::{env, error::Error, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(env::args_os().nth(1).ok_or("name a folder")?);
+    let folder = PathBuf::from(env::args_os().nth(1).ok_or("usage: seeds FOLDER")?);
     fs::create_dir_all(&folder)?;
     for (index, case) in haft_fuzz::seeds::suite()?.iter().enumerate() {
         fs::write(folder.join(format!("{index:04}")), case.write())?;

@@ -1,24 +1,24 @@
-//! What a schema is asked.
+//! The input of most laws.
 
 use serde_json::{Deserializer, Value};
 
-/// A schema, and what is held against it.
+/// A schema and values to check with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The schema, which may be none.
+    /// The schema. It may be invalid.
     pub schema: Value,
-    /// JSON values, or any text where the law is about text.
+    /// JSON values, or any text for laws about text.
     pub rest: String,
 }
 
 impl Case {
-    /// A schema and values.
+    /// Creates a case from a schema and values.
     pub fn new<'v>(schema: Value, values: impl IntoIterator<Item = &'v Value>) -> Self {
         let lines: Vec<_> = values.into_iter().map(Value::to_string).collect();
         Self { schema, rest: lines.join("\n") }
     }
 
-    /// Reads an input, unless it does not begin with JSON.
+    /// Parses an input. Returns `None` if it does not begin with JSON.
     pub fn read(input: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(input);
         let mut values = Deserializer::from_str(&text).into_iter();
@@ -27,17 +27,17 @@ impl Case {
         Some(Self { schema, rest: rest.strip_prefix('\n').unwrap_or(rest).to_owned() })
     }
 
-    /// The input that reads so.
+    /// Serializes the case as input.
     pub fn write(&self) -> Vec<u8> {
         format!("{}\n{}", self.schema, self.rest).into_bytes()
     }
 
-    /// The values, up to the first text that is none.
+    /// Parses the values, up to the first invalid one.
     pub fn values(&self) -> Vec<Value> {
         Deserializer::from_str(&self.rest).into_iter().map_while(Result::ok).collect()
     }
 
-    /// Whether there is nothing but values behind the schema.
+    /// Returns `true` if the text after the schema consists of JSON values.
     pub fn is_json(&self) -> bool {
         Deserializer::from_str(&self.rest).into_iter::<Value>().all(|value| value.is_ok())
     }

@@ -1,12 +1,13 @@
-//! What holds for any schema, any value, any name and any text of arguments, whoever wrote them.
+//! Invariants for untrusted schemas, values, names and arguments.
 //!
-//! A [law](laws) takes an input and panics where it does not hold. The programs in `fuzz_targets` hold a law each
-//! against what libFuzzer makes up, for as long as one likes (`cargo xtask fuzz`); the tests of this package hold all of
-//! them against the official test suite of JSON Schema and some thousand [mutations](mutation) of it.
+//! A [law](laws) is a function that panics if an input violates an invariant. Each program in
+//! `fuzz_targets` checks a law with inputs from libFuzzer (`cargo xtask fuzz`). The tests of this
+//! package check all laws with the official test suite of JSON Schema and some thousand
+//! [mutations](mutation) of it.
 //!
-//! An input is text that a person can read: a [`Case`] is a schema and what is held against it, one after the other
-//! as JSON; the input for names is one name a line.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken law is a panic")]
+//! Inputs are readable text: a [`Case`] is a schema followed by values, as JSON. The input for
+//! names is one name per line.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a violated law panics")]
 
 mod case;
 pub mod laws;

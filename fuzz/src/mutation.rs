@@ -1,21 +1,21 @@
-//! Other inputs, made of those at hand.
+//! Structure-aware mutation of inputs.
 //!
-//! A fuzzer that changes bytes mostly makes text that is no JSON, or JSON that is no schema. Here a change is one to the
-//! tree: a keyword more, a reference to another part, a part said twice, a value that fits its schema but for one
-//! place.
+//! Mutated bytes are rarely JSON, and rarely a schema. The mutations here change the JSON tree:
+//! they add a keyword, insert a reference, copy a subtree, or change a part of a valid value.
 
-mod places;
+mod parts;
 mod random;
-mod writing;
+mod value_writer;
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use self::places::{any_place, place, reference};
-use self::writing::Writer;
+use self::parts::{random_part, random_part_mut, reference};
+use self::value_writer::Writer;
 use crate::Case;
 
-/// Changes an input in place, as libFuzzer asks for it, and says how long it is then. `None` leaves it to the bytes.
+/// Mutates an input in place, for libFuzzer. Returns the new length, or `None` for a mutation of
+/// the bytes by libFuzzer.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {
@@ -25,14 +25,15 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Optio
     fill(data.get_mut(..max_size)?, &case.write())
 }
 
-/// Puts a part of one input into another, and says how long that is. 0 is for inputs that have no parts.
+/// Crosses two inputs, for libFuzzer. Returns the length of the result, or 0 if an input is not
+/// JSON.
 pub fn cross(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
     let mut rng = Rng::with_seed(seed.into());
     let (Some(first), Some(second)) = (Case::read(first), Case::read(second)) else { return 0 };
     fill(out, &crossed(first, &second, &mut rng).write()).unwrap_or(0)
 }
 
-/// A case that is a little different.
+/// Applies one to three random changes to a case.
 pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     for _ in 0..=rng.u8(..3) {
         if rng.bool() || !case.is_json() {
@@ -46,11 +47,11 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// A case with a part of another.
+/// Replaces a part of a case by a part of another case.
 pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
-        let part = any_place(&other.schema, rng).clone();
-        *place(&mut case.schema, rng) = part;
+        let part = random_part(&other.schema, rng).clone();
+        *random_part_mut(&mut case.schema, rng) = part;
         return case;
     }
     Case { schema: case.schema, rest: other.rest.clone() }
@@ -62,9 +63,9 @@ fn fill(out: &mut [u8], text: &[u8]) -> Option<usize> {
 }
 
 fn change_schema(root: &mut Value, rng: &mut Rng) {
-    let part = any_place(root, rng).clone();
+    let part = random_part(root, rng).clone();
     let to = reference(root, rng);
-    let target = place(root, rng);
+    let target = random_part_mut(root, rng);
     match rng.u8(..12) {
         0 => *target = random::schema(rng, 2),
         1 => *target = json!({"$ref": to}),
@@ -73,12 +74,12 @@ fn change_schema(root: &mut Value, rng: &mut Rng) {
         4 => *target = json!({"allOf": [{"$ref": to}, part]}),
         5 => {
             let name = *rng.choice(&["a", "b"]).unwrap_or(&"a");
-            let moved = std::mem::replace(target, json!({"$ref": format!("#/$defs/{name}")}));
+            let subschema = std::mem::replace(target, json!({"$ref": format!("#/$defs/{name}")}));
             if let Some(root) = root.as_object_mut() {
                 let defs = root.entry("$defs").or_insert_with(|| json!({}));
                 defs.as_object_mut()
                     .into_iter()
-                    .for_each(|defs| drop(defs.insert(name.into(), moved.clone())));
+                    .for_each(|defs| drop(defs.insert(name.into(), subschema.clone())));
             }
         }
         6 => remove(target, rng),
@@ -94,7 +95,7 @@ fn change_schema(root: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// A schema that holds the other one.
+/// Wraps a schema in another schema.
 fn wrapped(inner: Value, rng: &mut Rng) -> Value {
     let other = random::schema(rng, 1);
     match rng.u8(..9) {
@@ -116,14 +117,14 @@ fn change_values(schema: &Value, values: &mut Vec<Value>, rng: &mut Rng) {
         return;
     }
     let index = rng.usize(..values.len());
-    let part = any_place(&values[rng.usize(..values.len())], rng).clone();
+    let part = random_part(&values[rng.usize(..values.len())], rng).clone();
     let value = &mut values[index];
     match rng.u8(..12) {
         0..=2 => *value = Writer::new(schema, rng).write(),
         3 => *value = json!({*rng.choice(&random::NAMES).unwrap_or(&"args"): value.take()}),
         4 => drop(values.swap_remove(index)),
         choice => {
-            let target = place(value, rng);
+            let target = random_part_mut(value, rng);
             match choice {
                 5 | 6 => *target = Value::from(target.to_string()),
                 7 => *target = random::value(rng, 2),
@@ -151,7 +152,7 @@ fn remove(target: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Makes something a little different.
+/// Changes a value slightly.
 fn tweak(target: &mut Value, rng: &mut Rng) {
     *target = match target.take() {
         Value::Null => json!("null"),

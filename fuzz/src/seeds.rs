@@ -1,4 +1,4 @@
-//! The official JSON-Schema-Test-Suite as inputs.
+//! Inputs from the official JSON-Schema-Test-Suite.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Every schema of the suite with all of its values.
+/// Returns every schema of the suite with its values.
 ///
 /// # Errors
 ///
-/// Fails where the suite cannot be read.
+/// Returns an error if a file of the suite cannot be read.
 pub fn suite() -> io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/schema/tests/json-schema-test-suite");
     let mut cases = Vec::new();

@@ -3,7 +3,7 @@
 use std::{error::Error, io, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
-use haft_core::text::WithCauses;
+use haft_core::text::ErrorChain;
 use serde_json::json;
 
 use crate::terminal::{self, paint};
@@ -46,7 +46,7 @@ impl CliError {
 
     /// Creates an error with exit code 1 from an error and its sources.
     pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
-        Self::new(WithCauses(error).to_string())
+        Self::new(ErrorChain(error).to_string())
     }
 
     /// Appends a remedy on a new line.

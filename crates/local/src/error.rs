@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 #[cfg(feature = "download")]
-use haft_core::text::WithCauses;
+use haft_core::text::ErrorChain;
 
 #[cfg(feature = "download")]
 use crate::{KnownModel, NoHome, PullError};
@@ -117,7 +117,7 @@ pub enum OpenError {
 #[cfg(feature = "download")]
 impl fmt::Debug for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&WithCauses(self), f)
+        fmt::Display::fmt(&ErrorChain(self), f)
     }
 }
 

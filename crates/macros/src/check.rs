@@ -1,4 +1,4 @@
-//! What a tool must be, beyond its grammar.
+//! Checks of the typed model.
 
 mod constraints;
 
@@ -10,39 +10,39 @@ use syn::{GenericParam, Safety, Type, TypeReference, ext::IdentExt};
 use crate::{
     errors::Errors,
     name::is_tool_name,
-    ownership::{borrows, is_named, is_short_lived, mentions, owned, written},
+    ownership::{borrows, is_named, is_short_lived, mentions, owned, source_text},
     parameter::{Argument, Parameter, Role},
     tool::Tool,
 };
 
-/// Adds every mistake.
+/// Adds all errors of a tool.
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
-    signature(tool, errors);
-    name(tool, errors);
-    type_name(tool, errors);
-    output(tool, errors);
+    check_signature(tool, errors);
+    check_name(tool, errors);
+    check_type_name(tool, errors);
+    check_output(tool, errors);
     for parameter in &tool.parameters {
         match &parameter.role {
-            Role::Argument(known) => argument(tool, parameter, known, errors),
-            Role::Context => context(parameter, errors),
-            Role::State => state(parameter, errors),
+            Role::Argument(known) => check_argument(tool, parameter, known, errors),
+            Role::Context => check_context(parameter, errors),
+            Role::State => check_state(parameter, errors),
         }
     }
-    names(tool, errors);
+    check_argument_names(tool, errors);
     for second in tool.parameters.iter().filter(|it| matches!(it.role, Role::Context)).skip(1) {
         errors.at(&second.name, "a call has one context: remove the second");
     }
 }
 
-/// What a method may take its value as.
-fn receiver(tool: &Tool, errors: &mut Errors) {
+/// Checks the `self` parameter.
+fn check_receiver(tool: &Tool, errors: &mut Errors) {
     let Some(receiver) = tool.function.signature.receiver() else { return };
     if tool.owner.is_none() {
         errors.at(
             receiver,
             "a function with `self` is a tool of its `impl` block: put `#[tools]` on the block",
         );
-    } else if tool.shared().is_none() {
+    } else if tool.receiver().is_none() {
         errors.at(
             receiver,
             "calls share the value, and may run at once: take `&self`, and keep what changes in a `Mutex`",
@@ -50,11 +50,11 @@ fn receiver(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn signature(tool: &Tool, errors: &mut Errors) {
-    receiver(tool, errors);
+fn check_signature(tool: &Tool, errors: &mut Errors) {
+    check_receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    // A lifetime may name that of the context.
+    // Lifetimes are allowed for the context.
     if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
@@ -70,7 +70,7 @@ fn signature(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn name(tool: &Tool, errors: &mut Errors) {
+fn check_name(tool: &Tool, errors: &mut Errors) {
     let name = tool.name();
     if is_tool_name(&name) {
         return;
@@ -87,7 +87,7 @@ fn name(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn type_name(tool: &Tool, errors: &mut Errors) {
+fn check_type_name(tool: &Tool, errors: &mut Errors) {
     let name = tool.type_name();
     match (&tool.options.ty, &tool.owner) {
         (Some(given), Some(_)) => {
@@ -107,7 +107,7 @@ fn type_name(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn output(tool: &Tool, errors: &mut Errors) {
+fn check_output(tool: &Tool, errors: &mut Errors) {
     let output = tool.output();
     if has_impl(&output) {
         errors.at(output, "name the type that the tool returns");
@@ -116,16 +116,16 @@ fn output(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Whether a type is, or is made of, `impl Trait`.
+/// Returns `true` if a type contains `impl Trait`.
 fn has_impl(ty: &Type) -> bool {
     mentions(ty.to_token_stream(), "impl")
 }
 
-/// Two arguments of one name, and names in the list of arguments that there are not.
-fn names(tool: &Tool, errors: &mut Errors) {
+/// Checks for duplicate argument names, and for unknown names in the list of arguments.
+fn check_argument_names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (parameter, argument) in tool.arguments() {
-        let name = parameter.given_name(argument);
+        let name = parameter.model_name(argument);
         if !seen.insert(name.clone()) {
             errors.at(&parameter.name, format!("two arguments are named `{name}`: rename one of them"));
         }
@@ -145,7 +145,7 @@ fn names(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut Errors) {
+fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut Errors) {
     let ty = &parameter.ty;
     let has_default = known.default.is_some();
     let is_last = tool.arguments().last().is_some_and(|(last, _)| last.name == parameter.name);
@@ -186,27 +186,27 @@ fn argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut E
     }
 }
 
-/// What a reference leads to, if that looks like a value of the host program's.
+/// The target of a reference that is probably meant to be state of the host program.
 fn shared_by_host(ty: &Type) -> Option<String> {
     let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
     let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));
-    (matches!(**elem, Type::Path(_)) && !is_data).then(|| written(elem))
+    (matches!(**elem, Type::Path(_)) && !is_data).then(|| source_text(elem))
 }
 
 fn instead_of(ty: &Type) -> String {
     let owned = owned(ty);
-    if owned == written(ty) { "a type that owns its data".to_owned() } else { format!("`{owned}`") }
+    if owned == source_text(ty) { "a type that owns its data".to_owned() } else { format!("`{owned}`") }
 }
 
-fn context(parameter: &Parameter, errors: &mut Errors) {
+fn check_context(parameter: &Parameter, errors: &mut Errors) {
     if let Type::Reference(TypeReference { mutability: Some(_), .. }) = &parameter.ty {
         errors.at(&parameter.ty, "the context is shared: use `&ToolContext`");
     }
 }
 
-fn state(parameter: &Parameter, errors: &mut Errors) {
+fn check_state(parameter: &Parameter, errors: &mut Errors) {
     if let Type::Reference(reference) = &parameter.ty {
-        let shared = written(&reference.elem);
+        let shared = source_text(&reference.elem);
         errors.at(reference, format!("state is given by value, as a clone: use `Arc<{shared}>`"));
     } else if is_short_lived(&parameter.ty) {
         errors.at(&parameter.ty, "state lives as long as the program: use a type that owns its data");

@@ -6,22 +6,23 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, ext::IdentExt};
 
-use crate::settings::ungrouped;
-use arguments::Listed;
+use crate::settings::without_group;
+use arguments::ListedArgument;
 
 /// The doc comments of an item.
 #[derive(Default)]
 pub(crate) struct Docs {
     pieces: Vec<Expr>,
-    arguments: Vec<Listed>,
-    /// The lines without the list of arguments; `None` where the compiler has to put them together.
+    arguments: Vec<ListedArgument>,
+    /// The lines without the list of arguments. `None` if a line is a macro call, which only the
+    /// compiler can expand.
     lines: Option<Vec<String>>,
 }
 
 impl Docs {
     /// Reads the doc comments among some attributes.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
-        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(ungrouped).collect();
+        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(without_group).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(literal).collect();
         let Some(texts) = literals else { return Self { pieces, ..Self::default() } };
         let lines = texts
@@ -32,10 +33,10 @@ impl Docs {
         Self { lines: Some(lines), arguments, pieces }
     }
 
-    /// The text as an expression, or `None` where there is none. A list of arguments is no part of it.
+    /// The text as an expression, without the list of arguments. `None` if the text is empty.
     ///
-    /// What is known now is trimmed now. A piece that is a macro, such as `include_str!`, is put in its place by the
-    /// compiler.
+    /// Literals are joined and trimmed during expansion. With a macro call such as `include_str!`,
+    /// the generated code joins the pieces.
     pub(crate) fn text(&self) -> Option<TokenStream> {
         let Some(lines) = &self.lines else {
             return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());
@@ -45,13 +46,13 @@ impl Docs {
         (!text.is_empty()).then(|| quote!(#text))
     }
 
-    /// What the list of arguments says about one.
+    /// The text of an argument in the list of arguments.
     pub(crate) fn of_argument(&self, name: &Ident) -> Option<&str> {
         let listed = self.arguments.iter().find(|listed| name.unraw() == listed.name.as_str())?;
         Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
     }
 
-    /// The names in the list of arguments, and where they stand.
+    /// The names in the list of arguments, with their spans.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
         self.arguments.iter().map(|listed| (listed.name.as_str(), &listed.place))
     }
@@ -65,12 +66,12 @@ impl Docs {
     }
 }
 
-/// Whether an attribute is a doc comment.
+/// Returns `true` for a doc comment.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     value(attribute).is_some()
 }
 
-/// `…` of `#[doc = …]`; `#[doc(hidden)]` and the like are none.
+/// The value of `#[doc = …]`. `None` for `#[doc(hidden)]` and other attributes.
 fn value(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
@@ -85,7 +86,7 @@ fn literal(piece: &Expr) -> Option<String> {
     }
 }
 
-/// A comment without the space, or the star, that its lines begin with.
+/// Removes the leading space of each line, and the leading `*` in block comments.
 fn unindented(comment: &str) -> String {
     let mut rest = comment.lines().skip(1).filter(|line| !line.trim().is_empty()).peekable();
     let is_starred = rest.peek().is_some() && rest.all(|line| line.trim_start().starts_with('*'));

@@ -1,11 +1,11 @@
-//! Mistakes are collected, so that a user sees all of them at once.
+//! A collection of errors. The user sees all of them at once.
 
 use std::fmt::Display;
 
 use quote::ToTokens;
 use syn::{Error, Result};
 
-/// The mistakes found so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors {
     all: Option<Error>,
@@ -13,12 +13,12 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// Adds a mistake at the place of some tokens.
+    /// Adds an error with the span of `place`.
     pub(crate) fn at(&mut self, place: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(place, message));
     }
 
-    /// Adds a mistake.
+    /// Adds an error.
     pub(crate) fn push(&mut self, error: Error) {
         self.count += 1;
         match &mut self.all {
@@ -27,17 +27,17 @@ impl Errors {
         }
     }
 
-    /// Takes the value, or adds the mistake.
+    /// Returns the value, or adds the error.
     pub(crate) fn ok<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// How many there are.
+    /// Returns the number of errors.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// All mistakes as one, if there are any.
+    /// Returns all errors combined into one.
     pub(crate) fn finish(self) -> Result<()> {
         self.all.map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! The code of a tool: the function, a type beside it, and how that type is a tool.
+//! The generated code: the function, a unit struct beside it, and its `Tool` implementation.
 
 mod definition;
 
@@ -12,17 +12,17 @@ use crate::{
     ownership::is_reference,
     parameter::{Argument, Constraints, DefaultValue, Parameter, Role},
     settings::Bounds,
-    tool::{Owner, Shared, Tool},
+    tool::{Owner, Receiver, Tool},
 };
 
-/// Writes the code of a tool without mistakes.
+/// Expands a tool without errors.
 pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let marker = marker(tool);
     let conditions = function.conditions();
     let implementation = implementation(tool);
     quote! {
-        // What a model gives is owned, also where the function only reads it.
+        // Arguments are owned, because they are deserialized.
         #[allow(clippy::needless_pass_by_value)]
         #function
         #marker
@@ -34,7 +34,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The type that is the tool.
+/// The generated unit struct.
 pub(crate) fn marker(tool: &Tool) -> TokenStream {
     let conditions = tool.function.conditions();
     let visibility = &tool.function.visibility;
@@ -76,7 +76,8 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// How a type is a tool. The future is written out: `async_trait` would find a `Box` of the user's.
+/// The `Tool` implementation. It is written without `async_trait`, whose expansion would use a
+/// `Box` defined by the user.
 pub(crate) fn implementation_of_tool(
     tool: &Tool,
     definition: &TokenStream,
@@ -109,8 +110,8 @@ pub(crate) fn implementation_of_tool(
     }
 }
 
-/// The type that the function is described by: not the tool itself, which others may see when the types of the
-/// parameters are private.
+/// The type that implements `Function`. It differs from the tool type, which may be public while
+/// the parameter types are private.
 fn function_type(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {
@@ -119,14 +120,15 @@ fn function_type(tool: &Tool) -> Ident {
     }
 }
 
-/// What was found out about the function.
+/// The `Function` implementation: name, types, parameters and call.
 fn function(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
     let name = tool.name();
     let output = tool.output();
     let types = list(tool.arguments().map(|(parameter, _)| parameter.ty.to_token_stream()));
-    let parameters = list(tool.arguments().map(|(parameter, argument)| described(tool, parameter, argument)));
+    let parameters =
+        list(tool.arguments().map(|(parameter, argument)| parameter_expression(tool, parameter, argument)));
     let call = call(tool);
     quote! {
         impl #krate::__private::Function for #type_name {
@@ -148,11 +150,11 @@ fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// A parameter as the core wants it described.
-fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
+/// The expression for the core's description of a parameter.
+fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
-    let name = parameter.given_name(argument);
+    let name = parameter.model_name(argument);
     let by_hand = argument.description.as_ref().map(ToTokens::to_token_stream);
     let of_list = || tool.docs.of_argument(&parameter.name).map(|text| quote!(#text));
     let description = by_hand.or_else(|| argument.docs.text()).or_else(of_list);
@@ -177,7 +179,7 @@ fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenSt
     }
 }
 
-/// What narrows the schema of a parameter.
+/// The constraints on the schema of a parameter.
 fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
@@ -185,22 +187,22 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
         let value = value(it);
         quote!(schema.keyword(#name, #value);)
     };
-    let range = range.iter().flat_map(|(_, Bounds { start, end, is_open })| {
+    let range = range.iter().flat_map(|(_, Bounds { start, end, is_end_exclusive })| {
         let least = start.iter().map(|start| {
             let start = value(start);
             quote!(schema.at_least(#start);)
         });
         let most = end.iter().map(|end| {
             let most = value(end);
-            if *is_open { keyword("exclusiveMaximum", end) } else { quote!(schema.at_most(#most);) }
+            if *is_end_exclusive { keyword("exclusiveMaximum", end) } else { quote!(schema.at_most(#most);) }
         });
         least.chain(most).collect::<Vec<_>>()
     });
-    let length = length.iter().map(|(_, Bounds { start, end, is_open })| {
+    let length = length.iter().map(|(_, Bounds { start, end, is_end_exclusive })| {
         let least = start.as_ref().map_or_else(|| quote!(0), ToTokens::to_token_stream);
         let most = match end {
             None => quote!(::core::option::Option::None),
-            Some(end) if *is_open => quote!(::core::option::Option::Some((#end) - 1)),
+            Some(end) if *is_end_exclusive => quote!(::core::option::Option::Some((#end) - 1)),
             Some(end) => quote!(::core::option::Option::Some(#end)),
         };
         quote!(schema.length(#least, #most);)
@@ -215,7 +217,7 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
 fn default_value(default: &DefaultValue) -> TokenStream {
     match default {
         DefaultValue::OfType => quote!(::core::default::Default::default()),
-        // So that a text may be the default of a `String`.
+        // A string literal may be the default of a `String`.
         DefaultValue::Value(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
             quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
         }
@@ -223,10 +225,10 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// The method that calls the function with what its parameters ask for.
+/// The `call` method: calls the function with arguments, context and state.
 fn call(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    // Where the compiler says that the future cannot be sent.
+    // The span of the compiler error for a future that is not `Send`.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
     let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
@@ -247,24 +249,24 @@ fn call(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The call itself, as a `Result` of what it returns.
+/// The call, as a `Result` of the return value.
 fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let krate = tool.krate();
     let function = tool.function_name();
     let values = tool.parameters.iter().map(|parameter| value(parameter, cx));
     let wait = tool.function.signature.asyncness.map(|_| quote!(.await));
     let shared = Ident::new("shared", Span::mixed_site());
-    let value = match tool.shared() {
+    let value = match tool.receiver() {
         None => None,
-        Some(Shared::Borrowed) => Some(quote!(&**#shared)),
-        Some(Shared::Counted) => Some(quote!(::core::clone::Clone::clone(#shared))),
+        Some(Receiver::Ref) => Some(quote!(&**#shared)),
+        Some(Receiver::Arc) => Some(quote!(::core::clone::Clone::clone(#shared))),
     };
     let arguments = value.into_iter().chain(values);
     let call = match &tool.owner {
         None => quote!(#function(#(#arguments),*) #wait),
         Some(Owner { ty, .. }) => quote!(<#ty>::#function(#(#arguments),*) #wait),
     };
-    let (get, lend) = match tool.shared() {
+    let (get, borrow) = match tool.receiver() {
         None => (None, None),
         Some(_) => (
             Some(quote!(let #shared = ::core::clone::Clone::clone(&self.0);)),
@@ -277,14 +279,14 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
             #get
             #krate::__private::blocking(move || {
                 let #cx = &#cx;
-                #lend
+                #borrow
                 #call
             })
             .await
         },
         None => quote! {
             #get
-            #lend
+            #borrow
             ::core::result::Result::Ok(#call)
         },
     }
@@ -300,7 +302,7 @@ fn value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStrea
     }
 }
 
-/// The variable that holds the value of a parameter. Nothing of the user's can see it, or be hidden by it.
+/// The local variable for a parameter. Mixed-site hygiene separates it from names of the user.
 fn local(parameter: &Ident) -> Ident {
     format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

@@ -1,5 +1,5 @@
-//! What stands in for a tool with mistakes: its names, so that the compiler and editors find nothing else to complain
-//! about and code completion works.
+//! The expansion of a tool with errors. It defines the same names. This avoids follow-up errors and
+//! keeps code completion working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -12,12 +12,12 @@ use crate::{
     tool::Tool,
 };
 
-/// Writes the mistakes, the function, and a tool that does nothing.
+/// Expands the errors, the function, and a tool without an implementation.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;
     if function.signature.receiver().is_some() || tool.is_name_taken() {
-        // No type can stand beside a method, or beside another of its name.
+        // A method cannot have a struct beside it, and a second type of the same name is an error.
         return quote!(#error #function);
     }
     let marker = marker(tool);
@@ -37,15 +37,16 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     }
 }
 
-/// Asks of the types what a tool without mistakes would ask, so that what is wrong with them is told at once, too.
+/// Generates the trait bounds on parameters and output. The compiler then reports unmet bounds
+/// together with the errors of the macro.
 pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;
     }
     let krate = tool.krate();
-    let arguments = tool.arguments().filter_map(|(Parameter { ty, is_understood, .. }, _)| {
-        let is_told = !is_understood || borrows(ty) || is_open(ty) || is_named(ty, "ToolContext");
-        (!is_told).then(|| match tool.options.schema {
+    let arguments = tool.arguments().filter_map(|(Parameter { ty, is_valid, .. }, _)| {
+        let is_reported = !is_valid || borrows(ty) || is_open(ty) || is_named(ty, "ToolContext");
+        (!is_reported).then(|| match tool.options.schema {
             None => quote!(let _ = #krate::__private::argument::<#ty>("");),
             Some(_) => quote!(let _ = #krate::__private::undescribed::<#ty>("");),
         })

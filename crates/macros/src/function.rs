@@ -1,4 +1,4 @@
-//! The item under the attribute.
+//! The function under the attribute.
 
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;
@@ -8,7 +8,7 @@ use syn::{
     punctuated::Punctuated,
 };
 
-/// A function. Its body is not looked into: it may be unfinished while somebody is typing.
+/// A function. Its body is not parsed, because it may be incomplete in an editor.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -17,14 +17,14 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The attributes that decide whether the function is there at all.
+    /// The `#[cfg]` attributes of the function.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
     }
 }
 
 impl Function {
-    /// Whether it carries Rust's own `#[deprecated]`, and the note of that.
+    /// Rust's `#[deprecated]` attribute, with its optional note.
     pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
         let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
         Some(match &attribute.meta {

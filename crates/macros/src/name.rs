@@ -1,12 +1,12 @@
-//! Names: of the tool, for models, and of its type, for Rust.
+//! Names of tools and of their Rust types.
 
-/// Whether models can call a tool by this name. The rule is that of `haft_core::ToolName`.
+/// Returns `true` for a valid tool name, by the rule of `haft_core::ToolName`.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))
 }
 
-/// `get_weather` as `GetWeather`. A name without a letter in front gets one.
+/// Converts `get_weather` to `GetWeather`. A name without a leading letter gets the prefix `Tool`.
 pub(crate) fn pascal_case(name: &str) -> String {
     let pascal: String = name.split('_').flat_map(capitalised).collect();
     if pascal.starts_with(char::is_alphabetic) { pascal } else { format!("Tool{pascal}") }

@@ -1,4 +1,4 @@
-//! What `#[tool(…)]` says about the whole tool.
+//! The options of `#[tool(…)]` on a function.
 
 use syn::{Expr, Ident, LitStr, Path};
 
@@ -8,13 +8,13 @@ use crate::{
     settings::{Setting, Settings, put},
 };
 
-/// The options of a tool, as given.
+/// The options of a tool.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// Where haft-core is found.
+    /// `crate`: the path of haft-core.
     pub(crate) krate: Option<Path>,
     pub(crate) name: Option<LitStr>,
-    /// The name of the type that is the tool.
+    /// `type`: the name of the generated struct.
     pub(crate) ty: Option<Ident>,
     pub(crate) title: Option<Expr>,
     pub(crate) description: Option<Expr>,
@@ -22,12 +22,12 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: Policy,
     pub(crate) annotations: Annotations,
-    /// That it should no longer be used; with a note, or without.
+    /// `deprecated`, with an optional note.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }
 
-/// How the host runs the tool, where it is not the default.
+/// Options of the tool's policy. Absent options have the default of the core.
 #[derive(Default)]
 pub(crate) struct Policy {
     pub(crate) timeout: Option<Expr>,
@@ -39,7 +39,7 @@ pub(crate) struct Policy {
     pub(crate) requires_scope: Vec<Expr>,
 }
 
-/// Hints about what the tool does, in the words of MCP.
+/// Hints about the effects of the tool (MCP tool annotations).
 #[derive(Default)]
 pub(crate) struct Annotations {
     pub(crate) read_only: Option<Expr>,
@@ -53,7 +53,7 @@ const KNOWN: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
-    /// Gives the settings their meaning.
+    /// Interprets parsed settings.
     pub(crate) fn read(settings: Settings, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         for setting in settings.0 {

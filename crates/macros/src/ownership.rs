@@ -1,10 +1,10 @@
-//! Types that borrow, and those to use in their place.
+//! Borrowing types, and owned types to suggest instead.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, Type, TypePath, parse_quote};
 
-/// Whether a type is a path that ends in `name`, also behind a reference.
+/// Returns `true` if a type, or the target of a reference, is a path that ends in `name`.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == name),
@@ -14,20 +14,20 @@ pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// Whether a type is a reference.
+/// Returns `true` if a type is a reference.
 pub(crate) fn is_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(_))
 }
 
-/// What a `macro_rules!` macro handed over as one piece.
-pub(crate) fn ungrouped(ty: Type) -> Type {
+/// Removes the invisible group around a type from a `macro_rules!` fragment.
+pub(crate) fn without_group(ty: Type) -> Type {
     match ty {
-        Type::Group(group) => ungrouped(*group.elem),
+        Type::Group(group) => without_group(*group.elem),
         other => other,
     }
 }
 
-/// Whether some tokens have a name that stands for itself, and not at the end of a path.
+/// Returns `true` if tokens contain a name that is not part of a longer path.
 pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     let mut colons = 0;
     tokens.into_iter().any(|token| {
@@ -42,17 +42,19 @@ pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// Whether a value of the type borrows from somewhere; what is `'static` in a path does not.
+/// Returns `true` if a type has a reference or a lifetime, except `'static` in a path such as
+/// `Cow<'static, str>`.
 pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
 
-/// Whether a value of the type may borrow from what does not live as long as the program.
+/// Returns `true` if a type has a reference or a lifetime that is not `'static`.
 pub(crate) fn is_short_lived(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-/// Whether some tokens of a type borrow; of a reference, what follows its `&` decides.
+/// Returns `true` if tokens of a type borrow. For a reference, `is_borrow` gets the tokens after
+/// `&`.
 fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
     let tokens: Vec<_> = tokens.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| {
@@ -61,7 +63,7 @@ fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool 
             TokenTree::Group(group) => has_borrow(group.stream(), is_borrow),
             TokenTree::Punct(punct) if punct.as_char() == '&' => is_borrow(rest),
             TokenTree::Punct(punct) => punct.as_char() == '\'' && !is_static_name(rest),
-            // Without its lifetime.
+            // A `Cow` without its lifetime.
             TokenTree::Ident(name) if name == "Cow" => {
                 is_punct(rest.first(), '<') && !is_punct(rest.get(1), '\'')
             }
@@ -82,13 +84,13 @@ fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == c)
 }
 
-/// The type that owns what `ty` borrows, as a user would write it.
+/// The owned form of a type, as source text.
 pub(crate) fn owned(ty: &Type) -> String {
-    written(&without_references(ty.clone()))
+    source_text(&without_references(ty.clone()))
 }
 
-/// A type as a user would write it.
-pub(crate) fn written(ty: &Type) -> String {
+/// A type as source text, with the usual spaces.
+pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]
         .iter()

@@ -1,4 +1,4 @@
-//! What the parameters of the function are to the tool.
+//! Parameters of the function and their roles.
 
 use syn::{
     Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, MetaList, Pat, PatIdent, PatType, Result, Type,
@@ -8,7 +8,7 @@ use syn::{
 use crate::{
     docs::{Docs, is_doc},
     errors::Errors,
-    ownership::{mentions, ungrouped},
+    ownership::{mentions, without_group},
     settings::{Bounds, Setting, Settings, put},
 };
 
@@ -17,37 +17,36 @@ pub(crate) struct Parameter {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
     pub(crate) role: Role,
-    /// Whether its attributes were understood.
-    pub(crate) is_understood: bool,
+    /// Set if its attributes are valid.
+    pub(crate) is_valid: bool,
 }
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 pub(crate) enum Role {
-    /// From the model.
+    /// An argument from the model.
     Argument(Box<Argument>),
     /// The context of the call.
     Context,
-    /// The state of the host program, by its type.
+    /// State of the host program, selected by the type of the parameter.
     State,
 }
 
-/// What is known of a parameter that the model gives the value of.
+/// The attributes of an argument from the model.
 #[derive(Default)]
 pub(crate) struct Argument {
-    /// What the model reads about it, where that is not its doc comment.
+    /// `description`: replaces the doc comment.
     pub(crate) description: Option<Expr>,
-    /// Its doc comment.
     pub(crate) docs: Docs,
-    /// The name by which the model passes it, where that is not its own.
+    /// `rename`: replaces the parameter name for the model.
     pub(crate) rename: Option<LitStr>,
-    /// What it is when the model leaves it out.
+    /// `default`: the value of an absent argument.
     pub(crate) default: Option<DefaultValue>,
-    /// Set where it takes what no other argument has the name of.
+    /// `flatten`: the parameter receives all members without a parameter of their own.
     pub(crate) flatten: Option<Ident>,
     pub(crate) constraints: Constraints,
 }
 
-/// What a value must be, besides of its type.
+/// Constraints on a value beyond its type.
 #[derive(Default)]
 pub(crate) struct Constraints {
     pub(crate) range: Option<(Ident, Bounds)>,
@@ -58,7 +57,7 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    /// The names of those that are given.
+    /// The keys of the given constraints.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
         let Self { range, length, pattern, format, examples } = self;
         let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
@@ -66,21 +65,21 @@ impl Constraints {
     }
 }
 
-/// What an absent argument is.
+/// The value of an absent argument.
 pub(crate) enum DefaultValue {
-    /// `#[tool(default)]`: the default of its type.
+    /// `#[tool(default)]`: [`Default::default`] of the type.
     OfType,
     /// `#[tool(default = …)]`.
     Value(Expr),
 }
 
-/// What the attributes of one parameter say.
+/// The parsed attributes of a parameter.
 #[derive(Default)]
-struct Marks {
+struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// Where it is said what the model gives.
-    of_model: Option<Ident>,
+    /// The first option for arguments of the model.
+    argument_option: Option<Ident>,
     argument: Argument,
 }
 
@@ -98,23 +97,23 @@ const KNOWN: [&str; 11] = [
     "examples",
 ];
 
-/// Whether a parameter, and not the tool, has an option of this name.
+/// Returns `true` for the name of a parameter option.
 pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
     KNOWN.iter().any(|known| key == known)
 }
 
 impl Parameter {
-    /// Reads a parameter, and takes off the attributes that no function may have.
+    /// Parses a parameter and removes its helper attributes from the function.
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {
                 let before = errors.count();
                 conditions(&mut parameter.attrs, errors);
-                let (docs, marks) = take_attributes(&mut parameter.attrs, errors);
-                let role = marks.role(docs, errors);
+                let (docs, options) = take_attributes(&mut parameter.attrs, errors);
+                let role = options.role(docs, errors);
                 let name = errors.ok(name(parameter))?;
-                let is_understood = errors.count() == before;
-                Some(Self { name, ty: ungrouped((*parameter.ty).clone()), role, is_understood })
+                let is_valid = errors.count() == before;
+                Some(Self { name, ty: without_group((*parameter.ty).clone()), role, is_valid })
             }
             FnArg::Receiver(receiver) => {
                 take_attributes(&mut receiver.attrs, errors);
@@ -125,20 +124,20 @@ impl Parameter {
 }
 
 impl Parameter {
-    /// The name by which the model passes it.
-    pub(crate) fn given_name(&self, argument: &Argument) -> String {
+    /// The name for the model.
+    pub(crate) fn model_name(&self, argument: &Argument) -> String {
         argument.rename.as_ref().map_or_else(|| self.name.unraw().to_string(), LitStr::value)
     }
 }
 
-impl Marks {
+impl ParameterOptions {
     fn set(&mut self, setting: Setting, errors: &mut Errors) {
         let key = &setting.key.clone();
         match key.to_string().as_str() {
             "context" => put(&mut self.context, key, setting.flag(), errors),
             "state" => put(&mut self.state, key, setting.flag(), errors),
             _ if is_option_of_parameter(key) => {
-                self.of_model.get_or_insert_with(|| key.clone());
+                self.argument_option.get_or_insert_with(|| key.clone());
                 self.argument.set(setting, errors);
             }
             _ => errors.at(
@@ -152,14 +151,14 @@ impl Marks {
     }
 
     fn role(self, docs: Docs, errors: &mut Errors) -> Role {
-        let Self { context, state, of_model, argument } = self;
+        let Self { context, state, argument_option, argument } = self;
         if let (Some(_), Some(state)) = (&context, &state) {
             errors.at(
                 state,
                 "a parameter is the context or state, not both: remove one, and give each its own",
             );
         }
-        if let (true, Some(key)) = (context.is_some() || state.is_some(), &of_model) {
+        if let (true, Some(key)) = (context.is_some() || state.is_some(), &argument_option) {
             errors.at(key, format!("`{key}` is for what the model gives: remove it"));
         }
         match (context, state) {
@@ -192,7 +191,7 @@ impl Argument {
     }
 }
 
-/// An attribute sees a function before its parameters are known to be there.
+/// Rejects `cfg` on parameters: an attribute macro sees the function before they are evaluated.
 fn conditions(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");
@@ -206,17 +205,17 @@ fn conditions(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     }
 }
 
-fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Docs, Marks) {
+fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Docs, ParameterOptions) {
     let docs = Docs::of(attributes);
-    let mut marks = Marks::default();
+    let mut options = ParameterOptions::default();
     for attribute in
         attributes.extract_if(.., |attribute| is_doc(attribute) || attribute.path().is_ident("tool"))
     {
         for setting in errors.ok(settings(&attribute)).into_iter().flat_map(|settings| settings.0) {
-            marks.set(setting, errors);
+            options.set(setting, errors);
         }
     }
-    (docs, marks)
+    (docs, options)
 }
 
 fn settings(attribute: &Attribute) -> Result<Settings> {

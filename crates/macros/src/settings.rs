@@ -1,4 +1,4 @@
-//! The grammar of `#[tool(…)]`: `key`, or `key = value`, with commas between.
+//! The grammar of `#[tool(…)]`: `key` or `key = value`, separated by commas.
 
 use syn::{
     Error, Expr, ExprLit, ExprPath, ExprRange, Ident, Lit, LitStr, Path, RangeLimits, Result, Token,
@@ -10,7 +10,7 @@ use syn::{
 
 use crate::errors::Errors;
 
-/// One `key` or `key = value`.
+/// A `key` or `key = value`.
 pub(crate) struct Setting {
     pub(crate) key: Ident,
     value: Option<Expr>,
@@ -20,27 +20,27 @@ pub(crate) struct Setting {
 pub(crate) struct Bounds {
     pub(crate) start: Option<Expr>,
     pub(crate) end: Option<Expr>,
-    /// Whether the end does not belong to it.
-    pub(crate) is_open: bool,
+    /// Set if the end is exclusive.
+    pub(crate) is_end_exclusive: bool,
 }
 
-/// What stands between the parentheses of the attribute.
+/// The content of the attribute's parentheses.
 #[derive(Default)]
 pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
 
 impl Setting {
-    /// The value, whatever it is.
+    /// The required value, as any expression.
     pub(crate) fn value(self) -> Result<Expr> {
         let Self { key, value } = self;
         value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
     }
 
-    /// The value, where one may be given.
+    /// The optional value.
     pub(crate) fn optional_value(self) -> Option<Expr> {
         self.value
     }
 
-    /// The value, which must be a text that is known while compiling.
+    /// The value, a string literal.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// The value, which must be a name.
+    /// The value, an identifier.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// The value, which must be the path of a crate or module.
+    /// The value, a path.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -78,24 +78,24 @@ impl Setting {
         }
     }
 
-    /// Whether it is so: `key` says yes, `key = …` what it says.
+    /// The value of a boolean setting. `key` is short for `key = true`.
     pub(crate) fn switch(self) -> Expr {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// The bounds of a range, `from..=to`, of which one may be missing.
+    /// The bounds of a range: `1..=10`, `1..` or `..10`.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
             Expr::Range(ExprRange { start, limits, end, .. }) if start.is_some() || end.is_some() => {
-                let is_open = matches!(limits, RangeLimits::HalfOpen(_));
-                Ok(Bounds { start: start.map(|it| *it), end: end.map(|it| *it), is_open })
+                let is_end_exclusive = matches!(limits, RangeLimits::HalfOpen(_));
+                Ok(Bounds { start: start.map(|it| *it), end: end.map(|it| *it), is_end_exclusive })
             }
             other => Err(Error::new_spanned(other, format!("`{key}` needs a range: `{key} = 1..=10`"))),
         }
     }
 
-    /// The key of a setting that has no value.
+    /// The key of a setting without a value.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),
@@ -116,17 +116,17 @@ impl Parse for Setting {
             Error::new(error.span(), "expected the name of an option, such as `name = \"…\"`")
         })?;
         let value = match input.parse::<Option<Token![=]>>()? {
-            Some(_) => Some(ungrouped(input.parse()?)),
+            Some(_) => Some(without_group(input.parse()?)),
             None => None,
         };
         Ok(Self { key, value })
     }
 }
 
-/// What a `macro_rules!` macro handed over as one piece.
-pub(crate) fn ungrouped(value: Expr) -> Expr {
+/// Removes the invisible group around an expression from a `macro_rules!` fragment.
+pub(crate) fn without_group(value: Expr) -> Expr {
     match value {
-        Expr::Group(group) => ungrouped(*group.expr),
+        Expr::Group(group) => without_group(*group.expr),
         other => other,
     }
 }
@@ -137,7 +137,7 @@ impl Parse for Settings {
     }
 }
 
-/// Puts a value where the setting belongs, once.
+/// Stores the value of a setting. A second value is an error.
 pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
         errors.at(key, format!("`{key}` is given twice: keep one"));

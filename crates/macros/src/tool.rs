@@ -12,38 +12,38 @@ use crate::{
     function::Function,
     name::pascal_case,
     options::Options,
-    ownership::{is_named, is_reference, mentions, ungrouped},
+    ownership::{is_named, is_reference, mentions, without_group},
     parameter::{Argument, Parameter, Role},
 };
 
-/// A tool as the user described it.
+/// A function with its attributes, parsed.
 pub(crate) struct Tool {
     pub(crate) options: Options,
-    /// The function, without the attributes that were read.
+    /// The function, without helper attributes.
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
-    /// Set where the function is in an `impl` block.
+    /// Set for a function in an `impl` block.
     pub(crate) owner: Option<Owner>,
 }
 
-/// The value whose method a tool calls.
+/// The type of the `impl` block.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
-    /// The name of the type that is the tool.
+    /// The name of the generated struct.
     pub(crate) type_name: Ident,
 }
 
-/// How a method takes the value that the tools of a block share.
+/// The receiver of a method. All tools of a block share the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shared {
+pub(crate) enum Receiver {
     /// `&self`
-    Borrowed,
+    Ref,
     /// `self: Arc<Self>`
-    Counted,
+    Arc,
 }
 
-/// Writes the function and its tool, or the mistakes and what stands in for the tool.
+/// Expands the function and its tool, or the errors with a fallback.
 pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2(item.clone()) {
         Ok(function) => function,
@@ -76,16 +76,16 @@ impl Tool {
         Self { options, function, parameters, docs, owner }
     }
 
-    /// How the function takes the value that it is a method of; `None` where it does not, or not in a way that a tool can.
-    pub(crate) fn shared(&self) -> Option<Shared> {
+    /// The receiver of the method. `None` if there is none, or if it is not supported.
+    pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
-            ReceiverKind::Reference(_, _, None) => Some(Shared::Borrowed),
-            ReceiverKind::Typed(_, ty) if is_named(ty, "Arc") && !is_reference(ty) => Some(Shared::Counted),
+            ReceiverKind::Reference(_, _, None) => Some(Receiver::Ref),
+            ReceiverKind::Typed(_, ty) if is_named(ty, "Arc") && !is_reference(ty) => Some(Receiver::Arc),
             _ => None,
         }
     }
 
-    /// The parameters that the model gives.
+    /// The parameters with values from the model.
     pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
             Role::Argument(argument) => Some((parameter, &**argument)),
@@ -93,7 +93,7 @@ impl Tool {
         })
     }
 
-    /// The parameters that the host program gives by their types.
+    /// The parameters with values from the state of the host program.
     pub(crate) fn states(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
@@ -108,7 +108,7 @@ impl Tool {
         &self.function.signature.ident
     }
 
-    /// The name of the type that is the tool.
+    /// The name of the generated struct.
     pub(crate) fn type_name(&self) -> Ident {
         if let Some(owner) = &self.owner {
             return owner.type_name.clone();
@@ -120,7 +120,8 @@ impl Tool {
         format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
     }
 
-    /// Whether the function uses another type of the name that its tool would have, or has that name itself.
+    /// Returns `true` if the name of the generated struct is the name of the function, or of a type
+    /// in its signature.
     pub(crate) fn is_name_taken(&self) -> bool {
         let (name, Function { signature, .. }) = (self.type_name(), &self.function);
         let (inputs, output) = (&signature.inputs, &signature.output);
@@ -128,7 +129,7 @@ impl Tool {
         self.owner.is_none() && (signature.ident == name || mentions(types, &name.to_string()))
     }
 
-    /// The name by which models call the tool.
+    /// The name of the tool for models.
     pub(crate) fn name(&self) -> String {
         match &self.options.name {
             Some(name) => name.value(),
@@ -136,11 +137,11 @@ impl Tool {
         }
     }
 
-    /// The type that the function returns.
+    /// The return type of the function.
     pub(crate) fn output(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, output) => ungrouped((**output).clone()),
+            ReturnType::Type(_, output) => without_group((**output).clone()),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     tool::{Owner, Tool},
 };
 
-/// An `impl` block, with the functions that are tools set apart.
+/// A parsed `impl` block.
 struct Block {
     attributes: Vec<Attribute>,
     generics: Generics,
@@ -35,7 +35,7 @@ enum Item {
     Other(Box<ImplItem>),
 }
 
-/// Writes the block and its tools, or the mistakes and what stands in for the tools.
+/// Expands the block and its tools, or the errors with a fallback for the tools.
 pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let block = match syn::parse2::<Block>(item.clone()) {
         Ok(block) => block,
@@ -67,14 +67,14 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
             }
         }
     }
-    names(&tools, &mut errors);
+    check_unique_names(&tools, &mut errors);
     if tools.is_empty() {
         errors.at(&ty, "no function of this block is a tool: put `#[tool]` on those that are");
     }
     let where_clause = &generics.where_clause;
     let block = quote! {
         #(#attributes)*
-        // What a model gives is owned, also where the function only reads it.
+        // Arguments are owned, because they are deserialized.
         #[allow(clippy::needless_pass_by_value)]
         impl #generics #ty #where_clause { #(#body)* }
     };
@@ -87,7 +87,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
                 quote!(#(#conditions)* const _: () = { #types };)
             });
             let types = generics.params.is_empty().then(|| quote!(#(#types)*));
-            // So that whoever uses the tools finds nothing else to complain about.
+            // Prevents further errors where the tools are used.
             quote! {
                 #error
                 #block
@@ -114,7 +114,7 @@ fn krate(options: TokenStream, errors: &mut Errors) -> Path {
     Options::read(settings, &mut Errors::default()).krate.unwrap_or_else(|| parse_quote!(::haft_core))
 }
 
-fn names(tools: &[Tool], errors: &mut Errors) {
+fn check_unique_names(tools: &[Tool], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for tool in tools {
         let name = tool.name();
@@ -191,7 +191,7 @@ impl Parse for Block {
     }
 }
 
-/// One item of the block whose type is `ty`.
+/// Parses an item of the block for the type `ty`.
 fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
     if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
         return content.parse().map(|item| Item::Other(Box::new(item)));
@@ -207,7 +207,7 @@ fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
             }
         });
     }
-    // The code that calls the function is outside of the block.
+    // The generated call is outside of the block, where `Self` is another type.
     let signature = with_self(function.signature.to_token_stream(), ty);
     function.signature = syn::parse2(signature)?;
     Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
@@ -217,14 +217,14 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Puts a type in the place of `Self`: in angle brackets, as `<T<u8>>::NAME`, where a path goes on.
+/// Replaces `Self` by a type. Before `::` the type needs angle brackets: `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut replaced = TokenStream::new();
     while let Some(token) = tokens.next() {
-        let goes_on = matches!(tokens.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
+        let is_path_start = matches!(tokens.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
         replaced.extend(match token {
-            TokenTree::Ident(name) if name == "Self" && goes_on => quote!(<#ty>),
+            TokenTree::Ident(name) if name == "Self" && is_path_start => quote!(<#ty>),
             TokenTree::Ident(name) if name == "Self" => ty.clone(),
             TokenTree::Group(group) => {
                 let mut inner = Group::new(group.delimiter(), with_self(group.stream(), ty));

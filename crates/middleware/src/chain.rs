@@ -75,7 +75,7 @@ use haft_core::{
 ///     error.as_deref(),
 ///     Some(
 ///         "the output of \"now\" does not fit \"list_orders\": \
-///          /user: integer is asked for, string is given"
+///          /user: expected integer, produced string"
 ///     )
 /// );
 /// # Ok::<(), haft_middleware::ChainError>(())
@@ -302,10 +302,11 @@ fn single_argument(schema: &Schema) -> Option<&str> {
 
 fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
-    let Some(as_object) = output.misfit(input, None).filter(|_| input.properties().next().is_some()) else {
+    let Some(as_object) = output.incompatibility(input, None).filter(|_| input.properties().next().is_some())
+    else {
         return Ok(());
     };
-    let as_argument = single_argument(input).map(|name| output.misfit(input, Some(name)));
+    let as_argument = single_argument(input).map(|name| output.incompatibility(input, Some(name)));
     let misfit = match as_argument {
         Some(None) => return Ok(()),
         // A result that is no object can only become the single argument.

@@ -64,7 +64,7 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     };
     // The secrets of an unknown tool are unknown, so redact all values.
     let Some(definition) = definition else { return redact_all(arguments) };
-    let secrets = definition.input_schema().secrets();
+    let secrets = definition.input_schema().secret_members();
     if secrets.all {
         return redact_all(arguments);
     }

@@ -39,7 +39,7 @@
 //! ```
 
 use haft_core::{
-    ToolCall, ToolDefinition, ToolResult, content::Content, model::ModelError, schema::WireProfile,
+    ToolCall, ToolDefinition, ToolResult, content::Content, model::ModelError, schema::SchemaTarget,
     toolset::ToolList,
 };
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ use crate::{
 /// Encodes a tool with an unchanged schema, except for a root with alternatives, which the API
 /// rejects.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    let schema = derive(definition, WireProfile::OpenAi).value;
+    let schema = derive(definition, SchemaTarget::OpenAi).value;
     described(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 

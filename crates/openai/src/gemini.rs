@@ -39,7 +39,7 @@
 //! ```
 
 use haft_core::{
-    ToolCall, ToolDefinition, ToolResult, model::ModelError, schema::WireProfile, toolset::ToolList,
+    ToolCall, ToolDefinition, ToolResult, model::ModelError, schema::SchemaTarget, toolset::ToolList,
 };
 use serde_json::{Value, json};
 
@@ -60,10 +60,10 @@ pub fn tools(list: &ToolList) -> Value {
 }
 
 /// Encodes a tool with its schema under `parameters`, for a model or service without
-/// `parametersJsonSchema`. Only a [part](WireProfile::Gemini) of the schema is sent, and losses are
+/// `parametersJsonSchema`. Only a [part](SchemaTarget::Gemini) of the schema is sent, and losses are
 /// logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
-    declaration(definition, "parameters", || derive(definition, WireProfile::Gemini).value)
+    declaration(definition, "parameters", || derive(definition, SchemaTarget::Gemini).value)
 }
 
 /// Encodes a list of tools like [`subset_tool`].

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use haft_core::{
     Message, ToolCall, ToolDefinition, ToolResult,
     model::{ChatResponse, ModelError},
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
     toolset::ToolList,
 };
 use serde_json::{Value, json};
@@ -55,29 +55,29 @@ use crate::{
 
 /// Encodes a tool with `strict: false`, because strict is the default of this API.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, &derive(definition, WireProfile::OpenAi))
+    rendered(definition, &derive(definition, SchemaTarget::OpenAi))
 }
 
 /// Encodes a tool, with `strict` if its schema supports it: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, &derive(definition, WireProfile::OpenAiStrict))
+    rendered(definition, &derive(definition, SchemaTarget::OpenAiStrict))
 }
 
 /// Encodes a list of tools: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
-    let tools = derive_all(list, WireProfile::OpenAi).into_iter();
+    let tools = derive_all(list, SchemaTarget::OpenAi).into_iter();
     tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
 }
 
 /// Encodes a list of tools, with `strict` for each whose schema supports it. One warning names the
 /// others. The result is not cached: keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
-    let tools = derive_all(list, WireProfile::OpenAiStrict).into_iter();
+    let tools = derive_all(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
 }
 
-pub(crate) fn rendered(definition: &ToolDefinition, wire: &Wire) -> Value {
+pub(crate) fn rendered(definition: &ToolDefinition, wire: &ProviderSchema) -> Value {
     let (name, schema, strict) = (definition.name(), &wire.value, wire.strict);
     described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": strict}))
 }

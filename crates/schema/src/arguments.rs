@@ -1,4 +1,4 @@
-//! The root of a tool's arguments is an object, whatever a source left unsaid.
+//! Normalization of the root of a tool's arguments: it is an object.
 
 #[cfg(test)]
 mod tests;
@@ -7,26 +7,26 @@ use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
 use super::error::{SchemaError, SchemaFault};
+use super::provider::is_assertion;
 use super::reference;
-use super::wire::is_assertion;
 
-/// Keywords that may bring properties of their own, so that an empty `properties` beside them would mislead.
+/// Keywords that can declare properties elsewhere. An empty `properties` beside them would mislead.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// The root with `"type": "object"` and `properties` in front, where it needs them.
+/// Adds `"type": "object"` and `properties` to a root. Returns `None` if the root has them already.
 pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
-    let Value::Object(given) = root else { return Err(not_an_object()) };
+    let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());
     }
-    // What stands beside `$ref` does not count in draft-07.
-    let is_alone = draft == Draft::Draft7 && given.contains_key("$ref");
+    // Draft-07 ignores the siblings of `$ref`.
+    let is_alone = draft == Draft::Draft7 && keywords.contains_key("$ref");
     if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
-        return Ok(Some(object_beside_reference(given)));
+        return Ok(Some(object_beside_reference(keywords)));
     }
     let lists_properties =
-        given.contains_key("properties") || COMBINATORS.iter().any(|it| given.contains_key(*it));
+        keywords.contains_key("properties") || COMBINATORS.iter().any(|it| keywords.contains_key(*it));
     if is_object(root) && lists_properties {
         return Ok(None);
     }
@@ -35,15 +35,16 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
         object.insert("properties".to_owned(), Value::Object(Map::new()));
     }
     object.extend(
-        given.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())),
+        keywords.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())),
     );
     Ok(Some(Value::Object(object)))
 }
 
-/// The root with its reference in a place beside which the type counts, and nothing else that did not.
-fn object_beside_reference(given: &Map<String, Value>) -> Value {
+/// Moves the `$ref` into an `allOf`, because draft-07 ignores a `type` beside it. Assertions beside
+/// the `$ref` were ignored before and are dropped.
+fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
-    for (key, value) in given {
+    for (key, value) in keywords {
         match key.as_str() {
             "$ref" => drop(object.insert("allOf".to_owned(), json!([{"$ref": value}]))),
             key if is_assertion(key) => {}

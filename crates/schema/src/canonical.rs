@@ -1,13 +1,13 @@
-//! One text for equal JSON.
+//! Canonical JSON text.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Writes a value without spaces and with the keys of each object in order, so that equal values have one text.
+/// Serializes a value as compact JSON with sorted keys.
 ///
-/// For fingerprints and cache keys: the order in which a server or a model wrote the keys does not matter. Numbers
-/// stay as they are: `3` and `3.0` differ.
+/// Use it for fingerprints and cache keys: the order of keys does not matter. Numbers are not
+/// normalized: `3` and `3.0` differ.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Schemas of Rust types, without what tells a model nothing.
+//! Schemas of Rust types, without parts that are useless for a model.
 
 #[cfg(test)]
 mod tests;
@@ -8,26 +8,26 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// The formats in which `schemars` repeats the width of a Rust number.
+/// The `format`s in which `schemars` encodes the width of a Rust number.
 const NUMBER_FORMATS: [&str; 14] = [
     "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128",
     "uint", "float", "double",
 ];
 
-/// The schema of a type that is read.
+/// The schema of a type's deserialized form.
 pub(super) fn input<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// The schema of a type that is written.
+/// The schema of a type's serialized form.
 pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
 fn derive<T: JsonSchema + ?Sized>(settings: SchemaSettings) -> Value {
     let mut generator = SchemaGenerator::new(settings.with(|settings| settings.inline_subschemas = true));
-    // As a subschema the type gets neither `$schema` nor a title, and where it contains itself the reference goes to
-    // `$defs` and not to the root, which an adapter may wrap.
+    // A subschema gets neither `$schema` nor a title. A recursive reference in it points into
+    // `$defs` and not to the root, so an adapter can wrap the root.
     let mut schema = generator.subschema_for::<T>();
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {

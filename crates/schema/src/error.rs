@@ -1,56 +1,59 @@
-//! Why a schema is refused.
+//! Errors for rejected schemas.
 
 use std::fmt;
 
-/// A schema that cannot be used: where, and why.
+/// The error for a rejected schema: a JSON pointer and a [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid schema at {}: {fault}", Place(pointer))]
+#[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
 pub struct SchemaError {
     pointer: String,
     fault: SchemaFault,
 }
 
-/// The reasons for which a schema is refused.
+/// The reason why a schema was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaFault {
-    /// It is longer than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
+    /// Larger than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
     #[error("larger than {0} bytes")]
     TooLarge(usize),
-    /// It is nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth).
+    /// Nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth).
     #[error("nested deeper than {0} levels")]
     TooDeep(usize),
-    /// It has more values than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes).
+    /// More JSON values than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes).
     #[error("more than {0} values")]
     TooManyNodes(usize),
-    /// Its references multiply beyond [`SchemaLimits::expansion`](crate::SchemaLimits::expansion).
-    #[error("its references stand for more than {0} subschemas that all apply to one value")]
+    /// More subschemas for one value than
+    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion).
+    #[error("its references expand to more than {0} subschemas for one value")]
     TooExpansive(usize),
-    /// Its regular expressions take more than [`SchemaLimits::patterns`](crate::SchemaLimits::patterns).
+    /// More states of regular expressions than
+    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns).
     #[error("its regular expressions take more than {0} states")]
     PatternsTooLarge(usize),
-    /// Following its references never comes to an end.
-    #[error("refers to itself without an end")]
-    Endless,
-    /// `$schema` names a dialect that is not known by name.
+    /// A reference leads back to itself for the same value, as in `{"$ref": "#"}`.
+    #[error("a reference leads back to itself for the same value")]
+    InfiniteRecursion,
+    /// `$schema` is neither draft 2020-12 nor draft-07.
     #[error("unknown dialect {0:?}: only draft 2020-12 and draft-07 are known")]
     UnknownDialect(String),
-    /// A reference leaves the document. It is never followed.
+    /// A reference to another document. It is never fetched.
     #[error("reference {0:?} leaves the document: only `#`, `#/...` and `#name` are followed")]
     RemoteReference(String),
-    /// A reference leads nowhere.
-    #[error("reference {0:?} leads nowhere")]
+    /// A reference without a target.
+    #[error("reference {0:?} has no target")]
     UnresolvedReference(String),
-    /// A subschema has an `$id` in a document with references: what they mean would depend on who reads them.
+    /// A subschema has an `$id`, and the document has references. Their targets would depend on the
+    /// implementation.
     #[error("`$id` {0:?} inside a document with references")]
     NestedId(String),
-    /// Two subschemas have one name.
+    /// Two subschemas have the same anchor.
     #[error("anchor {0:?} is defined twice")]
     DuplicateAnchor(String),
-    /// It breaks the rules for schemas.
+    /// Invalid according to the meta-schema of the dialect.
     #[error("{0}")]
     Invalid(String),
-    /// The arguments of a tool are an object, and this root cannot be one.
+    /// The root excludes objects, but the arguments of a tool are an object.
     #[error("the arguments of a tool must be an object")]
     NotAnObject,
 }
@@ -60,21 +63,21 @@ impl SchemaError {
         Self { pointer: pointer.into(), fault }
     }
 
-    /// Where in the schema, as a JSON pointer. The root is the empty pointer.
+    /// Returns the JSON pointer of the rejected subschema. The root is the empty pointer.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// Why it is refused.
+    /// Returns the reason.
     pub fn fault(&self) -> &SchemaFault {
         &self.fault
     }
 }
 
-/// A JSON pointer as people read it: the root is `/`.
-pub(super) struct Place<'a>(pub(super) &'a str);
+/// Displays a JSON pointer, with `/` for the root.
+pub(super) struct PointerDisplay<'a>(pub(super) &'a str);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for PointerDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "/" } else { self.0 })
     }

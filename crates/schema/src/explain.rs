@@ -1,4 +1,4 @@
-//! The validator's errors in words that a model can act on.
+//! Conversion of validation errors into violations that a model can act on.
 
 #[cfg(test)]
 mod tests;
@@ -11,59 +11,60 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Value};
 
 use super::violation::{LISTED, Violation, Violations};
-use super::{describe, guarded, reference};
+use super::{reference, text, union_guards};
 
-/// How alike two names must be for one to be suggested, from 0 to 1.
-const ALIKE: f64 = 0.8;
-/// How long names may be to be compared, in bytes: what that takes grows with the square of the length.
-const COMPARED: usize = 64;
-/// How far the properties of an object are gathered from what its schema consists of.
-const LEVELS: usize = 8;
+/// Minimum Jaro-Winkler similarity of a suggested name, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.8;
+/// Maximum length of compared names, in bytes. The comparison is quadratic in the length.
+const MAX_COMPARED: usize = 64;
+/// Maximum nesting of `allOf`, `anyOf` and `oneOf` in the search for declared properties.
+const MAX_LEVELS: usize = 8;
 
-/// The errors of one value, each once. Only the first are put in words, the others are counted.
+/// Converts the errors of one value, without duplicates. Errors beyond the first 20 are counted
+/// only.
 pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Violations {
     let explainer = Explainer { schema, value };
     let lists_values =
         |error: &&ValidationError<'_>| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. });
     let listed: HashSet<_> =
         errors.iter().filter(lists_values).map(|error| error.instance_path().as_str()).collect();
-    // Where the allowed values are listed, their type is no news.
-    let is_news = |error: &&ValidationError<'_>| {
+    // A type error is redundant if the allowed values of the same location are listed.
+    let is_relevant = |error: &&ValidationError<'_>| {
         !matches!(error.kind(), Kind::Type { .. }) || !listed.contains(error.instance_path().as_str())
     };
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     let mut violations = Vec::new();
-    let mut more = 0;
-    for error in errors.iter().filter(is_news) {
+    let mut omitted = 0;
+    for error in errors.iter().filter(is_relevant) {
         if violations.len() >= LISTED {
-            more += explainer.count(error);
+            omitted += explainer.count(error);
             continue;
         }
         let found = explainer.violations(error);
-        more += found.more();
-        violations.extend(found.iter().filter(|violation| told.insert((*violation).clone())).cloned());
+        omitted += found.omitted();
+        violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
-    // The validator's two ways disagree where a part declares another dialect than the whole.
+    // `is_valid` and `iter_errors` disagree if a subschema declares another dialect than the root.
     if violations.is_empty() {
         violations.push(unlisted(value));
     }
-    Violations::new(violations, more)
+    Violations::new(violations, omitted)
 }
 
-/// The violation of a value that is nested too deep to be looked at.
+/// The violation for a value beyond the depth limit.
 pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
-/// The violation of a value that cannot be held against its schema with the effort that there is.
+/// The violation for a value whose check exceeds its budget.
 pub(super) fn too_costly(value: &Value) -> Violation {
-    let expected = "a value that can be held against the schema in reasonable time".to_owned();
-    Violation::mismatch("", expected, describe::received(value))
+    let expected = "a value that can be validated in reasonable time".to_owned();
+    Violation::mismatch("", expected, text::received(value))
 }
 
-/// The violation of a value whose errors are too many to be found.
+/// The violation for an invalid value whose errors cannot be listed within the budget.
 pub(super) fn unlisted(value: &Value) -> Violation {
-    Violation::mismatch("", "a value that fits the schema".to_owned(), describe::received(value))
+    Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
 struct Explainer<'s> {
@@ -72,13 +73,13 @@ struct Explainer<'s> {
 }
 
 impl Explainer<'_> {
-    /// How many violations an error stands for.
+    /// The number of violations in an error.
     fn count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 unexpected.len()
             }
-            Kind::FalseSchema if self.refuses_names(error) => self.members(error).map_or(0, Map::len),
+            Kind::FalseSchema if self.rejects_names(error) => self.members(error).map_or(0, Map::len),
             _ => 1,
         }
     }
@@ -88,7 +89,7 @@ impl Explainer<'_> {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 self.unknown(error, unexpected.iter())
             }
-            Kind::FalseSchema if self.refuses_names(error) => {
+            Kind::FalseSchema if self.rejects_names(error) => {
                 self.unknown(error, self.members(error).into_iter().flat_map(Map::keys))
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
@@ -97,19 +98,18 @@ impl Explainer<'_> {
         }
     }
 
-    /// An error that is one violation.
+    /// Converts an error that is a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let described =
-                    self.declared(error, name).map(|schema| describe::schema(self.schema, schema));
+                let described = self.declared(error, name).map(|schema| text::schema(self.schema, schema));
                 Violation::missing(pointer, name, described.as_deref())
             }
-            // The validator did not see the value.
+            // The error of `AnyObject` does not contain the value.
             Kind::Custom { message, .. } => {
-                Violation::mismatch(pointer, message.clone(), describe::received(self.value))
+                Violation::mismatch(pointer, message.clone(), text::received(self.value))
             }
             kind => Violation::mismatch(pointer, self.expected(error, kind), received(error, kind)),
         }
@@ -122,18 +122,18 @@ impl Explainer<'_> {
             let expected = format!("property names to be {}", it.expected);
             Violation::mismatch(pointer, expected, it.received.clone())
         };
-        Violations::new(inner.iter().map(name).collect(), inner.more())
+        Violations::new(inner.iter().map(name).collect(), inner.omitted())
     }
 
-    /// What the schema asks for, where that is a property of the value itself.
+    /// The requirement of the failed keyword.
     fn expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
             Kind::Type { kind } => types(kind),
             Kind::Enum { options } => {
-                options.as_array().map_or_else(|| describe::literal(options), |all| describe::one_of(all))
+                options.as_array().map_or_else(|| text::literal(options), |all| text::one_of(all))
             }
-            Kind::Constant { expected_value } => describe::literal(expected_value),
-            Kind::Format { format } => describe::format(format),
+            Kind::Constant { expected_value } => text::literal(expected_value),
+            Kind::Format { format } => text::format(format),
             Kind::Pattern { pattern } => format!("string that matches the pattern {pattern}"),
             Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
                 "string that can be matched with its pattern in reasonable time".to_owned()
@@ -143,17 +143,17 @@ impl Explainer<'_> {
             Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
             Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
             Kind::MultipleOf { multiple_of } => format!("multiple of {multiple_of}"),
-            Kind::MinLength { limit } => format!("at least {}", describe::count(*limit, "character")),
-            Kind::MaxLength { limit } => format!("at most {}", describe::count(*limit, "character")),
-            Kind::MinItems { limit } => format!("at least {}", describe::count(*limit, "item")),
-            Kind::MaxItems { limit } => format!("at most {}", describe::count(*limit, "item")),
-            Kind::AdditionalItems { limit } => format!("at most {}", describe::count(*limit as u64, "item")),
-            Kind::MinProperties { limit } => format!("at least {}", describe::count(*limit, "property")),
-            Kind::MaxProperties { limit } => format!("at most {}", describe::count(*limit, "property")),
+            Kind::MinLength { limit } => format!("at least {}", text::count(*limit, "character")),
+            Kind::MaxLength { limit } => format!("at most {}", text::count(*limit, "character")),
+            Kind::MinItems { limit } => format!("at least {}", text::count(*limit, "item")),
+            Kind::MaxItems { limit } => format!("at most {}", text::count(*limit, "item")),
+            Kind::AdditionalItems { limit } => format!("at most {}", text::count(*limit as u64, "item")),
+            Kind::MinProperties { limit } => format!("at least {}", text::count(*limit, "property")),
+            Kind::MaxProperties { limit } => format!("at most {}", text::count(*limit, "property")),
             Kind::UniqueItems => "array of items that all differ".to_owned(),
             Kind::UnevaluatedItems { .. } => "array without further items".to_owned(),
             Kind::Contains => self.contains(error),
-            Kind::Not { schema } => format!("anything but {}", describe::schema(self.schema, schema)),
+            Kind::Not { schema } => format!("anything but {}", text::schema(self.schema, schema)),
             Kind::OneOfMultipleValid { .. } => "value that fits exactly one alternative".to_owned(),
             Kind::FalseSchema => "no value here".to_owned(),
             Kind::ContentEncoding { content_encoding } => format!("text encoded as {content_encoding}"),
@@ -175,8 +175,7 @@ impl Explainer<'_> {
     fn contains(&self, error: &ValidationError<'_>) -> String {
         let parent = self.parent(error);
         let keyword = |name| parent.and_then(|parent| parent.get(name));
-        let item =
-            keyword("contains").map_or_else(|| "value".to_owned(), |it| describe::schema(self.schema, it));
+        let item = keyword("contains").map_or_else(|| "value".to_owned(), |it| text::schema(self.schema, it));
         let least = keyword("minContains").map_or_else(|| "1".to_owned(), Value::to_string);
         let most = keyword("maxContains").map(|most| format!(" and at most {most}")).unwrap_or_default();
         format!("array with at least {least}{most} of: {item}")
@@ -191,7 +190,7 @@ impl Explainer<'_> {
         let known = self.parent(error).map(|parent| known_names(self.schema, parent)).unwrap_or_default();
         let words = match known.len() {
             0 => "no properties are known".to_owned(),
-            _ => format!("known properties: {}", describe::names(known.iter().copied())),
+            _ => format!("known properties: {}", text::names(known.iter().copied())),
         };
         let mut names = names;
         let listed = names.by_ref().take(LISTED);
@@ -200,14 +199,14 @@ impl Explainer<'_> {
         Violations::new(listed, names.count())
     }
 
-    /// The members of the object that an error is about.
+    /// The members of the invalid object.
     fn members(&self, error: &ValidationError<'_>) -> Option<&Map<String, Value>> {
         self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
-    /// Whether the failed `false` stands for all properties that are not declared, rather than for a value. Where a
-    /// reference leads to it, an object without properties fails, too.
-    fn refuses_names(&self, error: &ValidationError<'_>) -> bool {
+    /// Returns `true` if the failed `false` schema rejects undeclared properties and not a value.
+    /// Behind a reference it rejects objects without properties too.
+    fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.parent(error).is_some_and(Value::is_object);
         owner
@@ -215,17 +214,17 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// The schema of a property, as the subschema declares it whose keyword failed.
+    /// The schema of a property, declared beside the failed keyword.
     fn declared(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
-        let owners = [Some(owner.to_owned()), guarded::alternative_at(owner)];
+        let owners = [Some(owner.to_owned()), union_guards::alternative_at(owner)];
         owners.into_iter().flatten().find_map(|owner| {
             let owner = reference::follow(self.schema, self.schema.pointer(&owner)?);
             owner.get("properties")?.get(name)
         })
     }
 
-    /// The subschema whose keyword failed.
+    /// The subschema with the failed keyword.
     fn parent(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
@@ -233,10 +232,10 @@ impl Explainer<'_> {
 }
 
 fn received(error: &ValidationError<'_>, kind: &Kind) -> String {
-    let words = describe::received(error.instance());
+    let words = text::received(error.instance());
     match (kind, error.instance().as_ref()) {
         (Kind::MinLength { .. }, Value::String(text)) => {
-            format!("{words} ({})", describe::count(text.chars().count() as u64, "character"))
+            format!("{words} ({})", text::count(text.chars().count() as u64, "character"))
         }
         (Kind::OneOfMultipleValid { .. }, _) => format!("{words}, which fits several"),
         _ => words,
@@ -247,27 +246,27 @@ fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(single) => single.as_str().to_owned(),
         TypeKind::Multiple(several) => {
-            // What else is allowed reads better after what is meant.
-            let (null, meant): (Vec<_>, Vec<_>) = several.iter().partition(|it| *it == JsonType::Null);
-            describe::either(meant.into_iter().chain(null).map(|it| it.as_str().to_owned()))
+            // `integer or null` reads better than `null or integer`.
+            let (null, others): (Vec<_>, Vec<_>) = several.iter().partition(|it| *it == JsonType::Null);
+            text::either(others.into_iter().chain(null).map(|it| it.as_str().to_owned()))
         }
     }
 }
 
-/// The known name that is most like another one, if one is much like it. Long names are no slip of the pen.
+/// The most similar declared name. Names longer than [`MAX_COMPARED`] are not compared.
 fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
-    let comparable = |it: &str| it.len() <= COMPARED;
+    let comparable = |it: &str| it.len() <= MAX_COMPARED;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
     let alike = known.map(|it| (strsim::jaro_winkler(name, it), it.as_str()));
-    let best = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = alike.filter(|(score, _)| *score >= MIN_SIMILARITY).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, it)| it)
 }
 
-/// The properties that an object may have by one schema and by those that it consists of.
+/// The properties declared by a schema and its `allOf`, `anyOf` and `oneOf`.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut gathered = HashSet::new();
     let mut names = Vec::new();
-    let mut open = vec![(schema, LEVELS)];
+    let mut open = vec![(schema, MAX_LEVELS)];
     let mut looked_into = HashSet::new();
     while let Some((schema, levels)) = open.pop() {
         let schema = reference::follow(root, schema);
@@ -279,7 +278,7 @@ fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
         names.extend(allowed.filter(|name| gathered.insert(name.as_str())));
         if levels > 0 {
             let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
-            let parts = parts.flatten().map(|part| (guarded::alternative(part), levels - 1));
+            let parts = parts.flatten().map(|part| (union_guards::alternative(part), levels - 1));
             let parts: Vec<_> = parts.collect();
             open.extend(parts.into_iter().rev());
         }

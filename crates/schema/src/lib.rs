@@ -2,44 +2,44 @@
 
 mod arguments;
 mod canonical;
-mod check;
+mod compatibility;
+mod cost;
 mod derive;
-mod describe;
-mod described;
-mod effort;
+mod embed;
 mod error;
+mod error_plan;
 mod explain;
-mod fit;
-mod foreign;
-mod guarded;
 mod json_text;
-mod listing;
 pub mod memo;
-mod metered;
-mod moved;
+mod metered_validator;
 mod preflight;
+mod property_description;
 pub mod reference;
 mod repair;
 mod schema;
-mod secret;
+mod secret_members;
 #[cfg(test)]
 mod tests;
+mod text;
+mod type_aliases;
+mod union_guards;
+mod validator;
 #[doc = include_str!("../docs/threat-model.md")]
 pub mod threat_model {}
+mod provider;
 mod violation;
-mod wire;
 
 pub use self::canonical::canonical;
+pub use self::compatibility::Incompatibility;
+pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
-pub use self::fit::Misfit;
 pub use self::json_text::{JsonText, NotJson};
-pub use self::moved::Moved;
-pub use self::preflight::{SchemaLimits, VALUE_DEPTH, is_deeper};
+pub use self::preflight::{SchemaLimits, VALUE_DEPTH, exceeds_depth};
+pub use self::provider::{ProviderSchema, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use self::repair::{Repair, RepairKind, RepairPolicy, repair};
 pub use self::schema::{Property, Schema};
-pub use self::secret::Secrets;
+pub use self::secret_members::SecretMembers;
 pub use self::violation::{Violation, Violations};
-pub use self::wire::{Loss, LossKind, Wire, WireProfile};
 
 #[doc(no_inline)]
 pub use schemars;

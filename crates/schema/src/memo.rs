@@ -6,17 +6,17 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The most derived types that one memo holds. Later types are computed at each call.
+/// Maximum number of types in a memo. Values of further types are computed at each call.
 const MAX_TYPES: usize = 8;
 
 /// A set of values derived from an immutable value, at most one per type.
 ///
-/// An adapter keeps the form of a tool list, a message or a schema in its own wire format here, so
-/// that an unchanged value is encoded once and not at each request. Adapters do not displace each
-/// other: each derived type has its own entry. The first eight types are kept; a further type is
-/// computed at each call.
+/// An adapter stores its encoding of a tool list, a message or a schema here, so an unchanged value
+/// is encoded once and not at each request. Each derived type has its own entry, so adapters do not
+/// evict each other. The first eight types are stored; values of further types are computed at each
+/// call.
 ///
-/// A memo is not part of the value: all memos are equal, and none is serialised.
+/// A memo is not part of the value: all memos are equal, and none is serialized.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ struct Entry {
 impl TypeMemo {
     /// Returns the value of type `T`, computing it at the first call.
     ///
-    /// Threads that race for the first call may each compute the value; the first one stored is kept.
+    /// Concurrent first calls may each compute the value; the first stored value is kept.
     pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let mut slot = self;
         for _ in 0..MAX_TYPES {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_types_are_kept_side_by_side() {
+    fn each_type_has_its_own_entry() {
         let memo = TypeMemo::default();
         memo.get_or_insert_with(|| 1_u8);
         memo.get_or_insert_with(|| "text".to_owned());

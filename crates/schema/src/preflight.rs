@@ -1,11 +1,11 @@
-//! What is checked before a schema meets the compiler: that it is small, closed and comes to an end.
+//! Checks before compilation: size, local references, and no infinite recursion.
 //!
-//! Nothing here recurses beyond a bound, so that no input can exhaust the stack.
+//! All recursion is bounded, so no input exhausts the stack.
 
 mod graph;
-mod keyword;
 mod measure;
 pub(super) mod pattern;
+mod subschema;
 #[cfg(test)]
 mod tests;
 
@@ -13,12 +13,13 @@ use jsonschema::Draft;
 use serde_json::Value;
 
 pub(super) use self::graph::{Graph, Node};
-pub(super) use self::keyword::{Place, subschemas};
-pub use self::measure::is_deeper;
-pub(super) use self::measure::{dismantle, is_larger};
+pub use self::measure::exceeds_depth;
+pub(super) use self::measure::{drop_iteratively, exceeds_size};
+pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 
-/// The most levels of objects and arrays in a checked value: 100. The parser of `serde_json` reads 128.
+/// Maximum nesting of objects and arrays in a validated value: 100. The parser of `serde_json`
+/// accepts 128.
 pub const VALUE_DEPTH: usize = 100;
 
 /// Bounds on a schema, checked before it is compiled.
@@ -30,22 +31,23 @@ pub const VALUE_DEPTH: usize = 100;
 /// use serde_json::json;
 ///
 /// let limits = SchemaLimits { depth: 2, ..SchemaLimits::default() };
-/// let error = Schema::within(json!({"properties": {"x": {"type": "integer"}}}), &limits).unwrap_err();
+/// let schema = json!({"properties": {"x": {"type": "integer"}}});
+/// let error = Schema::with_limits(schema, &limits).unwrap_err();
 /// assert_eq!(error.fault(), &SchemaFault::TooDeep(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaLimits {
-    /// The length as compact JSON, in bytes. 256 KiB by default.
+    /// Maximum length as compact JSON, in bytes. 256 KiB by default.
     pub bytes: usize,
-    /// How many objects and arrays may be inside each other. 64 by default.
+    /// Maximum nesting of objects and arrays. 64 by default.
     pub depth: usize,
-    /// How many JSON values the schema may have in all. 10,000 by default.
+    /// Maximum number of JSON values. 10,000 by default.
     pub nodes: usize,
-    /// How many subschemas may apply to one value, each counted as often as references lead to it. 10,000 by
+    /// Maximum number of subschemas for one value. A subschema counts once per reference. 10,000 by
     /// default.
     pub expansion: usize,
-    /// How many states all regular expressions may take together, estimated before they are compiled. 100,000 by
-    /// default.
+    /// Maximum number of states of all regular expressions, estimated before compilation. 100,000
+    /// by default.
     pub patterns: usize,
 }
 
@@ -55,16 +57,16 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Lets a schema pass that is safe to compile and to validate with, and says in which dialect it is written.
+/// Checks that a schema is safe to compile and to validate with. Returns its dialect.
 pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
     let graph = Graph::of(schema, &survey)?;
-    graph.bounded(limits.expansion)?;
+    graph.check_limits(limits.expansion)?;
     Ok(draft)
 }
 
-/// The subschemas of a schema that has passed.
+/// The subschemas of a schema that passed the preflight.
 pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     let unlimited = SchemaLimits {
         bytes: usize::MAX,
@@ -76,7 +78,7 @@ pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// The dialect that a subschema declares, if it does.
+/// The dialect declared by the `$schema` of a subschema.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

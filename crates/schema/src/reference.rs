@@ -1,25 +1,25 @@
-//! References within one document.
+//! References within a document.
 
 use std::iter;
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// How many references in a row are followed to describe what is behind them.
-const HOPS: usize = 8;
+/// Maximum number of consecutive references to follow.
+const MAX_HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a JSON Schema reference has two forms")]
 pub enum Reference {
-    /// To a place, by JSON pointer; the root is the empty one.
+    /// A JSON pointer: `#/$defs/tree` has the pointer `/$defs/tree`. The root is the empty pointer.
     Pointer(String),
-    /// To a subschema with that anchor.
+    /// An anchor: `#tree` has the anchor `tree`.
     Anchor(String),
 }
 
 impl Reference {
-    /// Parses a reference. Returns `None` if it leaves the document.
+    /// Parses a reference. Returns `None` if it refers to another document.
     pub fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
@@ -27,17 +27,18 @@ impl Reference {
     }
 }
 
-/// The schema behind a `$ref` by pointer, and behind that, for a few steps. What is no such reference is itself.
+/// Resolves a `$ref` by JSON pointer, also repeatedly. Returns a schema without such a reference
+/// unchanged.
 pub(crate) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     steps(root, schema).last().map_or(schema, |(_, target)| target)
 }
 
-/// The pointer to what [`follow`] finds from the root.
-pub(crate) fn place(root: &Value) -> String {
+/// The pointer of the schema that [`follow`] returns for the root.
+pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }
 
-/// Where the references of a schema lead, one after the other.
+/// The consecutive targets of a reference, with their pointers.
 fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
     let next = move |schema: &Value| {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
@@ -45,10 +46,10 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
         let target = root.pointer(&pointer)?;
         Some((pointer, target))
     };
-    iter::successors(next(schema), move |(_, schema)| next(schema)).take(HOPS)
+    iter::successors(next(schema), move |(_, schema)| next(schema)).take(MAX_HOPS)
 }
 
-/// Appends a step to a JSON pointer, escaping `~` and `/` (RFC 6901, section 3).
-pub fn join(pointer: &str, step: &str) -> String {
-    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+/// Appends a token to a JSON pointer, escaping `~` and `/` (RFC 6901, section 3).
+pub fn join(pointer: &str, token: &str) -> String {
+    format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,6 +1,6 @@
-//! Mends what models are known to get wrong in arguments.
+//! Repair of common mistakes of models in arguments.
 
-mod mend;
+mod repairer;
 #[cfg(test)]
 mod tests;
 
@@ -9,31 +9,32 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::mend::Mender;
+use self::repairer::Repairer;
 use super::Schema;
-use super::error::Place;
+use super::error::PointerDisplay;
 
-/// Keys under which models put the arguments that they should have sent bare.
+/// Keys of objects in which some models wrap the arguments.
 const WRAPPERS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// How many wrappings around the arguments are taken off.
-const WRAPPINGS: usize = 4;
+/// Maximum number of removed wrappers.
+const MAX_WRAPPERS: usize = 4;
 
-/// Whether arguments that do not fit are mended.
+/// The policy for invalid arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairPolicy {
-    /// What can be read in one way only is read that way, and recorded.
+    /// Unambiguous mistakes are repaired, and each repair is recorded.
     #[default]
     Default,
-    /// Arguments fit as they are, or they are refused.
+    /// Invalid arguments are rejected.
     Strict,
 }
 
-/// One change that was made to a value before it fitted its schema.
+/// A change that made a value valid.
 ///
-/// It says where and how, not what: arguments may be secret, and repairs are logged.
+/// It contains the location and the kind, but not the value: repairs are logged, and arguments may
+/// be secret.
 ///
 /// # Examples
 ///
@@ -42,43 +43,44 @@ pub enum RepairPolicy {
 /// use serde_json::json;
 ///
 /// let schema = Schema::new(json!({"properties": {"x": {"type": "integer"}}}))?;
-/// let (arguments, repairs) = repair(&schema, json!({"x": "3"}), RepairPolicy::Default);
+/// let (arguments, repairs) =
+///     repair(&schema, json!({"x": "3"}), RepairPolicy::Default);
 /// assert_eq!(arguments, json!({"x": 3}));
 /// assert_eq!(repairs[0].to_string(), "/x: read a string as the integer that it spells");
 /// # Ok::<(), haft_schema::SchemaError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// The JSON pointer of what was changed. The root is the empty pointer.
+    /// The JSON pointer of the changed value. The root is the empty pointer.
     pub pointer: String,
-    /// What was done.
+    /// The kind of change.
     #[serde(flatten)]
     pub kind: RepairKind,
 }
 
-/// What a [`Repair`] did.
+/// The kind of a [`Repair`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A string was read as the JSON that it spells, such as `"3"` as `3`.
+    /// A string was replaced by the JSON value in it: `"3"` by `3`.
     ReadString {
-        /// The JSON type of what it spells.
+        /// The JSON type of the new value.
         spells: String,
     },
-    /// The arguments were taken out of an object that held nothing else.
+    /// The arguments were wrapped in an object with a single key.
     Unwrapped {
-        /// The key under which they were.
+        /// The key of the wrapper.
         key: String,
     },
-    /// A `null` was taken as an optional property that is absent.
+    /// An optional property with the value `null` was removed.
     DroppedNull,
-    /// An empty text or `null` was taken as no arguments.
+    /// An empty text or `null` was replaced by `{}`.
     NoArguments,
 }
 
 impl Repair {
-    /// The repair of arguments that came as an empty text.
+    /// Creates the repair of arguments that were an empty text.
     pub fn empty_text() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }
@@ -86,7 +88,7 @@ impl Repair {
 
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", Place(&self.pointer))?;
+        write!(f, "{}: ", PointerDisplay(&self.pointer))?;
         match &self.kind {
             RepairKind::ReadString { spells } => write!(f, "read a string as the {spells} that it spells"),
             RepairKind::Unwrapped { key } => write!(f, "took the arguments out of {key:?}"),
@@ -96,34 +98,34 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Makes arguments fit their schema, if the policy allows it and there is one plain way to read them.
+/// Repairs invalid arguments if the policy allows it and the repair is unambiguous.
 ///
-/// A value that fits is never changed, and one that cannot be made to fit comes back as it was, without repairs: what
-/// is wrong with it is then told about the original.
+/// A valid value is never changed. A value that cannot be repaired is returned unchanged and
+/// without repairs, so its violations refer to the original.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
-    if policy == RepairPolicy::Strict || schema.fits(&value) != Some(false) {
+    if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
         return (value, Vec::new());
     }
-    let mut mender = Mender::new(schema);
+    let mut repairer = Repairer::new(schema);
     let mut bare = value.clone();
     let mut repairs = Vec::new();
-    for _ in 0..=WRAPPINGS {
-        if let Some((mended, more)) = mender.mend(bare.clone(), "") {
+    for _ in 0..=MAX_WRAPPERS {
+        if let Some((repaired, more)) = repairer.repair(bare.clone(), "") {
             repairs.extend(more);
-            return (mended, repairs);
+            return (repaired, repairs);
         }
-        let Some((inner, kind)) = unwrap(schema, bare) else { break };
+        let Some((inner, kind)) = remove_wrapper(schema, bare) else { break };
         repairs.push(Repair { pointer: String::new(), kind });
         bare = inner;
     }
     (value, Vec::new())
 }
 
-/// Takes one wrapping off the arguments.
-fn unwrap(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
+/// Removes one wrapper from the arguments.
+fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),
-        Value::String(text) if text.trim().is_empty() => unwrap(schema, Value::Null),
+        Value::String(text) if text.trim().is_empty() => remove_wrapper(schema, Value::Null),
         Value::String(text) => {
             let spelled: Value = serde_json::from_str(&text).ok().filter(Value::is_object)?;
             Some((spelled, RepairKind::ReadString { spells: "object".to_owned() }))

@@ -8,17 +8,17 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::check::{self, Check, Errors};
 use crate::error::SchemaError;
 use crate::memo::TypeMemo;
-use crate::preflight::{self, SchemaLimits, is_deeper};
-use crate::secret::Secrets;
+use crate::preflight::{self, SchemaLimits, exceeds_depth};
+use crate::secret_members::SecretMembers;
+use crate::validator::{self, Errors, SchemaValidator};
 use crate::violation::Violations;
 use crate::{arguments, derive, explain, reference};
 
-/// A JSON Schema as it was given, with its validator.
+/// A JSON Schema with its compiled validator.
 ///
-/// Cloning is cheap and shares both. Two schemas are equal when their JSON is, whatever the order of keys.
+/// A clone shares both. Two schemas are equal if their JSON is equal; the order of keys is ignored.
 ///
 /// # Examples
 ///
@@ -38,31 +38,37 @@ use crate::{arguments, derive, explain, reference};
 /// # Ok::<(), haft_schema::SchemaError>(())
 /// ```
 #[derive(Clone)]
-pub struct Schema(pub(crate) Arc<Compiled>);
+pub struct Schema(pub(crate) Arc<Inner>);
 
-/// One property that the root of a [`Schema`] declares.
+/// A property declared by the root of a [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Property<'s> {
-    /// Its name.
+    /// The property name.
     pub name: &'s str,
-    /// Its schema. A reference in it counts from the root of the whole schema.
+    /// The subschema. Its references are relative to the root of the whole schema.
     pub schema: &'s Value,
-    /// Whether it must be there.
+    /// Set if `required` lists the property.
     pub required: bool,
 }
 
-pub(crate) struct Compiled {
+pub(crate) struct Inner {
     value: Value,
-    pub(crate) check: Check,
-    /// Whether an object has the members that its schema lists and no others, where that does not say so.
-    pub(crate) lists_all: bool,
-    pub(crate) secrets: OnceLock<Secrets>,
+    pub(crate) validator: SchemaValidator,
+    /// Set if objects have declared members only, even without `additionalProperties: false`.
+    pub(crate) is_closed: bool,
+    pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
 }
 
-impl Compiled {
-    fn new(value: Value, check: Check) -> Self {
-        Self { value, check, lists_all: false, secrets: OnceLock::new(), memo: TypeMemo::default() }
+impl Inner {
+    fn new(value: Value, validator: SchemaValidator) -> Self {
+        Self {
+            value,
+            validator,
+            is_closed: false,
+            secret_members: OnceLock::new(),
+            memo: TypeMemo::default(),
+        }
     }
 }
 
@@ -71,53 +77,62 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is too large, refers to another document, refers to itself without an end, declares an unknown dialect
-    /// or is no valid schema is refused, with the place and the reason.
+    /// Returns the pointer and the reason for a schema that
+    ///
+    /// - exceeds a limit,
+    /// - refers to another document, or has an unresolved reference,
+    /// - recurses infinitely for one value,
+    /// - declares an unknown dialect, or
+    /// - is not a valid JSON Schema.
     pub fn new(value: Value) -> Result<Self, SchemaError> {
-        Self::within(value, &SchemaLimits::default())
+        Self::with_limits(value, &SchemaLimits::default())
     }
 
-    /// Checks a schema against limits of your own and compiles it.
+    /// Checks a schema against custom limits and compiles it.
     ///
     /// # Errors
     ///
     /// The same as [`Schema::new`].
-    pub fn within(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+    pub fn with_limits(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
         match preflight::inspect(&value, limits) {
             Ok(draft) => {
-                let check = Check::compile(&value, draft)?;
-                Ok(Self(Arc::new(Compiled::new(value, check))))
+                let validator = SchemaValidator::compile(&value, draft)?;
+                Ok(Self(Arc::new(Inner::new(value, validator))))
             }
             Err(error) => {
-                preflight::dismantle(value);
+                preflight::drop_iteratively(value);
                 Err(error)
             }
         }
     }
 
-    /// Derives the schema of a type that is read from JSON.
+    /// Derives the schema of a type's deserialized form.
     ///
-    /// Types are written out where they are used; a recursive one stays a `$ref` into `$defs`. What tells a model
-    /// nothing is left out: `$schema`, a title from the type's name, formats of numbers such as `int64`.
+    /// Subschemas are inlined, except recursive types, which stay a `$ref` into `$defs`. Parts
+    /// without information for a model are omitted: `$schema`, the title from the type name, and
+    /// number formats such as `int64`.
     ///
     /// # Errors
     ///
-    /// Fails where the type describes itself by a schema that [`Schema::new`] refuses.
-    pub fn of<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+    /// Returns an error if [`Schema::new`] rejects the derived schema, for example because of a
+    /// handwritten `JsonSchema` implementation.
+    pub fn from_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         Self::new(derive::input::<T>())
     }
 
-    /// Derives the schema of a type that is written as JSON, which may differ from [`Schema::of`] in names and in
-    /// what is always there.
+    /// Derives the schema of a type's serialized form.
+    ///
+    /// It differs from [`Schema::from_type`] if the names differ (`#[serde(rename(…))]`), or for
+    /// fields with a default, which are always present in the output.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::of`].
-    pub fn of_output<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
+    /// The same as [`Schema::from_type`].
+    pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
-        // What a type writes is what it lists: one that writes more says so.
-        if let Some(compiled) = Arc::get_mut(&mut schema.0) {
-            compiled.lists_all = true;
+        // A type serializes its declared fields only, unless its schema declares more.
+        if let Some(inner) = Arc::get_mut(&mut schema.0) {
+            inner.is_closed = true;
         }
         Ok(schema)
     }
@@ -125,75 +140,77 @@ impl Schema {
     /// The schema of a tool without arguments: `{"type": "object", "properties": {}}`.
     pub fn object() -> Self {
         let value = json!({"type": "object", "properties": {}});
-        Self(Arc::new(Compiled::new(value, Check::AnyObject)))
+        Self(Arc::new(Inner::new(value, SchemaValidator::AnyObject)))
     }
 
-    /// Takes the arguments of a tool: a schema whose root is an object.
+    /// Creates the schema of a tool's arguments, whose root is an object.
     ///
-    /// A root that leaves its type open is given `"type": "object"`, and one that lists no properties an empty
-    /// `properties`. Everything else stays as it is.
+    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root without
+    /// properties. Other keywords are unchanged.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::new`], and [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) for a root that cannot be an object.
+    /// The same as [`Schema::new`], and
+    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root excludes objects.
     pub fn arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
 
-    /// Makes this schema one of [`arguments`](Schema::arguments). It is compiled again only if its root changes.
+    /// Converts this schema as [`Schema::arguments`] does. Recompiles it only if the root changes.
     ///
     /// # Errors
     ///
-    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) for a root that cannot be an object.
+    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root excludes objects.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
-        match arguments::object_root(self.as_value(), self.0.check.draft())? {
+        match arguments::object_root(self.as_value(), self.0.validator.draft())? {
             Some(value) => self.with_root(value),
             None => Ok(self),
         }
     }
 
-    /// This schema with a few more keywords: the limits that it was held to still speak for it.
+    /// Replaces the root without another preflight. The new root may only add a few keywords, so
+    /// the checked limits still hold.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
-        let check = self.0.check.of_same_draft(&value)?;
-        Ok(Self(Arc::new(Compiled::new(value, check))))
+        let validator = self.0.validator.recompile(&value)?;
+        Ok(Self(Arc::new(Inner::new(value, validator))))
     }
 
-    /// The schema as it was given.
+    /// Returns the schema as JSON, unchanged.
     pub fn as_value(&self) -> &Value {
         &self.0.value
     }
 
-    /// Whether a value fits. This is all that a valid call costs.
+    /// Returns `true` if a value is valid.
     ///
-    /// What that takes is bounded: a value that cannot be held against its schema in a part of a second, which takes a
-    /// schema that asks for the same again and again, does not fit.
+    /// The cost is bounded: a check that would take longer than a fraction of a second returns
+    /// `false`. See the [threat model](crate::threat_model).
     pub fn is_valid(&self, value: &Value) -> bool {
-        self.fits(value) == Some(true)
+        self.check(value) == Some(true)
     }
 
-    /// Checks a value.
+    /// Validates a value.
     ///
     /// # Errors
     ///
-    /// Lists the first violations, not only one, and counts the others. Of a value with more than 10,000 parts it
-    /// tells the first.
+    /// Returns up to 20 violations and the number of further ones. For a value with more than
+    /// 10,000 parts only the first violation is returned.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
-            return Err(Violations::new(vec![explain::too_deep(self.0.check.depth())], 0));
+            return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));
         }
-        match self.fits(value) {
+        match self.check(value) {
             Some(true) => return Ok(()),
             Some(false) => {}
             None => return Err(Violations::new(vec![explain::too_costly(value)], 0)),
         }
-        let mut effort = check::LISTING;
-        match self.errors(value, &mut effort) {
+        let mut budget = validator::ERROR_BUDGET;
+        match self.errors(value, &mut budget) {
             Some(Errors { schema, errors }) => Err(explain::explain(schema, value, &errors)),
             None => Err(Violations::new(vec![explain::unlisted(value)], 0)),
         }
     }
 
-    /// The properties that the root declares. A root that is a `$ref` is followed.
+    /// Iterates over the properties declared by the root. A `$ref` at the root is resolved.
     ///
     /// # Examples
     ///
@@ -202,8 +219,8 @@ impl Schema {
     /// use serde_json::json;
     ///
     /// let schema = Schema::new(json!({"properties": {"x": {}, "y": {}}, "required": ["x"]}))?;
-    /// let required: Vec<_> = schema.properties().filter(|it| it.required).map(|it| it.name).collect();
-    /// assert_eq!(required, ["x"]);
+    /// let required = schema.properties().filter(|it| it.required).map(|it| it.name);
+    /// assert_eq!(required.collect::<Vec<_>>(), ["x"]);
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn properties(&self) -> impl Iterator<Item = Property<'_>> {
@@ -214,27 +231,28 @@ impl Schema {
         properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
     }
 
-    /// Returns a value derived from this schema, such as its form in a wire format. It is computed
-    /// once per type ([`TypeMemo`]) and shared by all clones.
+    /// Returns a value derived from this schema, such as its encoding for a provider. The value is
+    /// computed once per type ([`TypeMemo`]) and shared by all clones.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| render(self))
     }
 
-    /// Whether a value fits, or `None` if that takes too much to find out.
-    pub(crate) fn fits(&self, value: &Value) -> Option<bool> {
+    /// Returns whether a value is valid, or `None` if the check exceeds its budget.
+    pub(crate) fn check(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);
         }
-        self.0.check.is_valid(self.as_value(), value)
+        self.0.validator.is_valid(self.as_value(), value)
     }
 
     pub(crate) fn is_too_deep(&self, value: &Value) -> bool {
-        is_deeper(value, self.0.check.depth())
+        exceeds_depth(value, self.0.validator.depth())
     }
 
-    /// What the validator holds against a value that is not too deep, unless that takes more than is left.
-    pub(crate) fn errors<'v>(&'v self, value: &'v Value, effort: &mut u64) -> Option<Errors<'v>> {
-        self.0.check.errors(self.as_value(), value, effort)
+    /// Returns the validation errors of a value within the depth limit, or `None` if listing them
+    /// exceeds `budget`.
+    pub(crate) fn errors<'v>(&'v self, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
+        self.0.validator.errors(self.as_value(), value, budget)
     }
 }
 

@@ -1,4 +1,4 @@
-mod effort;
+mod cost;
 mod laws;
 
 use expect_test::{Expect, expect};
@@ -10,8 +10,8 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// What a model reads about a value.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+/// Checks the violations of a value, as a model reads them.
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
     expected.assert_eq(&violations.to_string());
@@ -25,13 +25,13 @@ fn add() -> Value {
     })
 }
 
-/// Behaviour B12: the argument, what was expected and what came.
+/// Behaviour B12: a violation has the pointer, the expected and the received value.
 #[test]
-fn a_wrong_type_is_named_with_place_expected_and_received() {
+fn violation_has_pointer_expected_and_received() {
     check(add(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
 }
 
-/// Behaviour B12: all violations at once.
+/// Behaviour B12: all violations are listed at once.
 #[test]
 fn all_violations_are_listed() {
     check(
@@ -46,7 +46,7 @@ fn all_violations_are_listed() {
 
 /// Behaviour B13: `3.0` is an integer, `true` is not.
 #[test]
-fn integers_are_whole_numbers() {
+fn integer_accepts_numbers_without_fraction() {
     let schema = schema(add());
     assert!(schema.is_valid(&json!({"x": 3.0})));
     assert!(!schema.is_valid(&json!({"x": true})));
@@ -54,9 +54,9 @@ fn integers_are_whole_numbers() {
     assert!(!schema.is_valid(&json!({"x": "3"})));
 }
 
-/// Behaviour B14: a missing required argument is named, with its type.
+/// Behaviour B14: the violation for a missing argument has its name and type.
 #[test]
-fn a_missing_property_is_named() {
+fn missing_property_is_named_with_type() {
     check(add(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
     check(json!({"required": ["x"]}), json!({}), expect![[r#"/: missing required property "x""#]]);
     check(
@@ -68,13 +68,13 @@ fn a_missing_property_is_named() {
 
 /// Behaviour F44.
 #[test]
-fn schemas_of_either_draft_are_validated_as_written() {
+fn dialect_is_taken_from_schema_keyword() {
     let draft_07 = schema(json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "definitions": {"n": {"type": "integer"}},
         "properties": {"n": {"$ref": "#/definitions/n", "minimum": 5}},
     }));
-    assert!(draft_07.is_valid(&json!({"n": 1})), "draft-07 ignores what stands beside a reference");
+    assert!(draft_07.is_valid(&json!({"n": 1})), "draft-07 ignores the siblings of `$ref`");
     let current = schema(json!({
         "definitions": {"n": {"type": "integer"}},
         "properties": {"n": {"$ref": "#/definitions/n", "minimum": 5}},
@@ -136,9 +136,9 @@ fn references_within_the_document_are_followed() {
     assert!(encoded.is_valid(&json!(["a"])));
 }
 
-/// A value that could not be read back from text does not fit, and is not looked into.
+/// Deeper values could not be parsed again from their JSON text.
 #[test]
-fn values_are_no_deeper_than_what_is_saved_may_be() {
+fn value_deeper_than_100_levels_is_invalid() {
     let tree = schema(json!({"additionalProperties": {"$ref": "#"}}));
     let nested = |levels| (1..levels).fold(json!({}), |inner, _| json!({"x": inner}));
     assert!(tree.is_valid(&nested(100)));
@@ -148,37 +148,27 @@ fn values_are_no_deeper_than_what_is_saved_may_be() {
 }
 
 #[test]
-fn properties_say_their_schema_and_whether_they_are_required() {
+fn properties_have_schema_and_required_flag() {
     let schema = schema(json!({"$ref": "#/$defs/a", "$defs": {"a": add()}}));
-    let properties: Vec<_> =
-        schema.properties().map(|it| (it.name, it.schema.to_string(), it.required)).collect();
+    let properties = schema.properties().map(|Property { name, schema, required }| {
+        format!("{name} {schema}{}", if required { " required" } else { "" })
+    });
     expect![[r#"
-        [
-            (
-                "x",
-                "{\"type\":\"integer\"}",
-                true,
-            ),
-            (
-                "y",
-                "{\"type\":\"integer\",\"default\":0}",
-                false,
-            ),
-        ]
-    "#]]
-    .assert_debug_eq(&properties);
+        x {"type":"integer"} required
+        y {"type":"integer","default":0}"#]]
+    .assert_eq(&properties.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn a_schema_is_its_json() {
+fn schema_serializes_as_its_json() {
     let given = r#"{"type":"object","required":["x"],"properties":{"x":{"type":"integer"}}}"#;
     let schema: Schema = serde_json::from_str(given).unwrap();
     assert_eq!(serde_json::to_string(&schema).unwrap(), given);
     let reordered = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"], "type": "object"});
     assert_eq!(schema, Schema::new(reordered).unwrap());
     assert_ne!(schema, Schema::object());
-    let refused = serde_json::from_str::<Schema>(r#"{"$ref":"http://example.com"}"#).unwrap_err();
-    expect![[r#"invalid schema at /$ref: reference "http://example.com" leaves the document: only `#`, `#/...` and `#name` are followed"#]].assert_eq(&refused.to_string());
+    let error = serde_json::from_str::<Schema>(r#"{"$ref":"http://example.com"}"#).unwrap_err();
+    expect![[r#"invalid schema at /$ref: reference "http://example.com" leaves the document: only `#`, `#/...` and `#name` are followed"#]].assert_eq(&error.to_string());
 }
 
 #[test]
@@ -187,30 +177,30 @@ fn clones_share_the_validator() {
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
 
-/// What a reference leads to is a schema, also under a keyword that its dialect does not know.
+/// The compiler does not check targets under keywords that are unknown to the dialect.
 #[test]
-fn what_is_referred_to_is_held_against_the_rules_for_schemas() {
-    let refused = |value| Schema::new(value).unwrap_err().to_string();
+fn reference_targets_are_validated_against_the_meta_schema() {
+    let error = |value| Schema::new(value).unwrap_err().to_string();
     let target = json!({"properties": {"x": {"uniqueItems": "array"}}});
     expect![[r#"invalid schema at /additionalItems/properties/x/uniqueItems: expected boolean, received string "array""#]]
-        .assert_eq(&refused(json!({"items": {"$ref": "#/additionalItems"}, "additionalItems": target})));
+        .assert_eq(&error(json!({"items": {"$ref": "#/additionalItems"}, "additionalItems": target})));
     expect![[
         r#"invalid schema at /x-parts/0/properties/x/uniqueItems: expected boolean, received string "array""#
     ]]
-    .assert_eq(&refused(json!({"$ref": "#/x-parts/0", "x-parts": [target]})));
+    .assert_eq(&error(json!({"$ref": "#/x-parts/0", "x-parts": [target]})));
     let seventh = "http://json-schema.org/draft-07/schema#";
     expect![[
         r#"invalid schema at /$defs/x/properties/x/uniqueItems: expected boolean, received string "array""#
     ]]
-    .assert_eq(&refused(json!({"$schema": seventh, "items": {"$ref": "#/$defs/x"}, "$defs": {"x": target}})));
+    .assert_eq(&error(json!({"$schema": seventh, "items": {"$ref": "#/$defs/x"}, "$defs": {"x": target}})));
 }
 
-/// The limits that a schema was held to are not forgotten when it becomes one of arguments.
+/// The conversion does not apply the default limits again.
 #[test]
-fn arguments_keep_the_limits_of_their_schema() {
+fn into_arguments_keeps_custom_limits() {
     let many: serde_json::Map<_, _> = (0..12_000).map(|number| (number.to_string(), json!(true))).collect();
     let limits = SchemaLimits { nodes: 20_000, ..SchemaLimits::default() };
-    let schema = Schema::within(json!({"properties": many}), &limits).unwrap().into_arguments().unwrap();
+    let schema = Schema::with_limits(json!({"properties": many}), &limits).unwrap().into_arguments().unwrap();
     assert_eq!(schema.as_value()["type"], "object");
     assert!(!schema.is_valid(&json!([])));
 }

@@ -1,41 +1,42 @@
-//! What does not fit, in words.
+//! Violations of a schema, as text for a model.
 
 use std::fmt;
 
-use super::describe;
-use super::error::Place;
+use super::error::PointerDisplay;
+use super::text;
 
-/// How many violations are listed; the others are counted.
+/// Maximum number of listed violations. Further ones are counted.
 pub(super) const LISTED: usize = 20;
-/// How long one line may be, and all of them together, in bytes. What a schema or a value names may be of any length.
-const LINE: usize = 2_000;
-const TEXT: usize = 4_000;
+/// Maximum length of a violation, in bytes. Names and values in it may be of any length.
+const MAX_LINE: usize = 2_000;
+/// Maximum length of all violations together, in bytes.
+const MAX_TEXT: usize = 4_000;
 
-/// One place where a value does not fit its schema.
+/// A violation of a schema at one location of a value.
 ///
-/// Shown as one line that a model can act on, such as `/x: expected integer, received string "abc"`.
+/// Displayed as one line for a model: `/x: expected integer, received string "abc"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// The JSON pointer of the value that does not fit. The root is the empty pointer, shown as `/`.
+    /// The JSON pointer of the invalid value. The root is the empty pointer, displayed as `/`.
     pub pointer: String,
-    /// What the schema asks for, in words.
+    /// The requirement of the schema, as text: `integer`.
     pub expected: String,
-    /// What is there instead, in words; long values are shortened.
+    /// The actual value, as text: `string "abc"`. Long values are shortened.
     pub received: String,
     message: String,
 }
 
 impl Violation {
-    /// A value of the wrong kind.
+    /// An unexpected value.
     pub(super) fn mismatch(pointer: &str, expected: String, received: String) -> Self {
         let message = format!("expected {expected}, received {received}");
         Self { pointer: pointer.to_owned(), expected, received, message }
     }
 
-    /// A required property that is not there.
+    /// A missing required property.
     pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
-        let name = describe::quoted(name);
+        let name = text::quoted(name);
         Self {
             pointer: pointer.to_owned(),
             expected: format!("required property {name}{described}"),
@@ -44,11 +45,12 @@ impl Violation {
         }
     }
 
-    /// A property that the schema does not know.
-    pub(super) fn unknown(pointer: &str, name: &str, meant: Option<&str>, known: &str) -> Self {
-        let hint =
-            meant.map(|meant| format!(", did you mean {}?", describe::quoted(meant))).unwrap_or_default();
-        let name = describe::quoted(name);
+    /// An undeclared property. `suggestion` is the most similar declared name.
+    pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
+        let hint = suggestion
+            .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
+            .unwrap_or_default();
+        let name = text::quoted(name);
         let after = if hint.is_empty() { ";" } else { "" };
         Self {
             pointer: pointer.to_owned(),
@@ -58,7 +60,7 @@ impl Violation {
         }
     }
 
-    /// The line without the pointer.
+    /// Returns the line without the pointer.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
@@ -66,42 +68,42 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = describe::shortened(&self.pointer, LINE / 4);
-        let message = describe::shortened(&self.message, LINE - LINE / 4);
-        write!(f, "{}: {message}", Place(&place))
+        let place = text::shortened(&self.pointer, MAX_LINE / 4);
+        let message = text::shortened(&self.message, MAX_LINE - MAX_LINE / 4);
+        write!(f, "{}: {message}", PointerDisplay(&place))
     }
 }
 
-/// What does not fit about a value: its first violations, and how many more there are.
+/// The violations of one value: the first 20, and the number of further ones.
 ///
-/// Shown one line each, in at most 4 KiB.
+/// Displayed one per line, in at most 4 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
-    more: usize,
+    omitted: usize,
 }
 
 impl Violations {
-    /// Some violations and a number of others, of which the first ones are kept.
-    pub(super) fn new(mut listed: Vec<Violation>, more: usize) -> Self {
-        let more = more + listed.len().saturating_sub(LISTED);
+    /// Creates a list from violations and the number of violations that are not in it.
+    pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
+        let omitted = omitted + listed.len().saturating_sub(LISTED);
         listed.truncate(LISTED);
-        Self { listed, more }
+        Self { listed, omitted }
     }
 
-    /// The first of them, at most 20, in the order of the schema's keywords.
+    /// Returns the first violations, at most 20, in the order of the schema's keywords.
     pub fn as_slice(&self) -> &[Violation] {
         &self.listed
     }
 
-    /// Goes through the first of them, at most 20.
+    /// Iterates over the first violations, at most 20.
     pub fn iter(&self) -> std::slice::Iter<'_, Violation> {
         self.listed.iter()
     }
 
-    /// How many violations there are besides those that are listed.
-    pub fn more(&self) -> usize {
-        self.more
+    /// Returns the number of violations that are not listed.
+    pub fn omitted(&self) -> usize {
+        self.omitted
     }
 }
 
@@ -116,17 +118,17 @@ impl<'a> IntoIterator for &'a Violations {
 
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut room = TEXT;
-        let mut shown = 0;
+        let mut room = MAX_TEXT;
+        let mut lines = 0;
         for violation in self {
             let line = violation.to_string();
             let Some(left) = room.checked_sub(line.len() + 1) else { break };
-            let before = if shown == 0 { "" } else { "\n" };
+            let before = if lines == 0 { "" } else { "\n" };
             write!(f, "{before}{line}")?;
             room = left;
-            shown += 1;
+            lines += 1;
         }
-        match self.listed.len() - shown + self.more {
+        match self.listed.len() - lines + self.omitted {
             0 => Ok(()),
             more => write!(f, "\nand {more} more"),
         }

@@ -1,25 +1,27 @@
 use std::{error::Error, fmt};
 
-/// An error with what caused it, on one line, as [`Display`](fmt::Display): for people, who read no `source`.
+/// Displays an error and its [sources](Error::source) on one line, separated by `: `.
+///
+/// A source is omitted if its text is already part of the line, because some errors repeat their
+/// cause.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_text::WithCauses;
+/// use haft_text::ErrorChain;
 ///
-/// let error = "x".parse::<u8>().map_err(|cause| std::io::Error::other(cause)).unwrap_err();
-/// assert_eq!(WithCauses(&error).to_string(), "invalid digit found in string");
+/// let error = std::io::Error::other("x".parse::<u8>().unwrap_err());
+/// assert_eq!(ErrorChain(&error).to_string(), "invalid digit found in string");
 /// ```
 #[derive(Debug)]
-pub struct WithCauses<'a>(pub &'a (dyn Error + 'static));
+pub struct ErrorChain<'a>(pub &'a (dyn Error + 'static));
 
-impl fmt::Display for WithCauses<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
             let below = error.to_string();
-            // Some errors say what caused them themselves.
             if !text.contains(&below) {
                 text.push_str(": ");
                 text.push_str(&below);

@@ -1,6 +1,6 @@
 /// Tracks string literals in JSON that arrives one character at a time.
 ///
-/// It knows nothing of objects and numbers, so it also works for text that is only nearly JSON.
+/// It does not parse objects and numbers, so it also works for text that is almost JSON.
 ///
 /// # Examples
 ///
@@ -18,7 +18,8 @@ pub struct StringTracker {
 }
 
 impl StringTracker {
-    /// Takes the next character. Returns `true` if it belongs to a string, the quotes included.
+    /// Processes the next character. Returns `true` if it belongs to a string, including its
+    /// quotes.
     ///
     /// A `"` outside of a string opens one.
     pub fn push(&mut self, written: char) -> bool {
@@ -31,8 +32,8 @@ impl StringTracker {
         }
     }
 
-    /// Takes the next character if a string is open. Returns `false` otherwise, and never opens a
-    /// string.
+    /// Processes the next character if a string is open, and returns `false` otherwise. Never opens
+    /// a string.
     pub fn push_inside(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;

@@ -7,7 +7,7 @@ mod think_tags;
 
 use std::borrow::Cow;
 
-pub use error_chain::WithCauses;
+pub use error_chain::ErrorChain;
 pub use json_strings::StringTracker;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
 

@@ -1,4 +1,4 @@
-//! UTF-16 surrogates as they occur in JSON escapes: `"\ud83c\udf0d"` (RFC 8259, section 7).
+//! UTF-16 surrogates in JSON escapes: `"\ud83c\udf0d"` (RFC 8259, section 7).
 
 /// Returns `true` for the first unit of a surrogate pair.
 pub fn is_high(unit: u16) -> bool {
@@ -10,7 +10,7 @@ pub fn is_low(unit: u16) -> bool {
     (0xDC00..0xE000).contains(&unit)
 }
 
-/// Joins a surrogate pair. `None` unless the units are a high and a low surrogate.
+/// Joins a surrogate pair. Returns `None` unless the units are a high and a low surrogate.
 ///
 /// # Examples
 ///

@@ -9,8 +9,8 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag after the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// Limit for whitespace that is held back, in bytes.
-const MAX_HELD_SPACE: usize = 1 << 10;
+/// Maximum length of buffered whitespace, in bytes.
+const MAX_BUFFERED_SPACE: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
 ///
@@ -36,8 +36,8 @@ const MAX_HELD_SPACE: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text that may be part of a tag.
-    held: String,
+    /// Buffered text that may be part of a tag.
+    buffer: String,
 }
 
 /// New reasoning and new text.
@@ -70,14 +70,14 @@ impl ThinkTagParser {
         self.state = State::Text;
     }
 
-    /// Takes the next piece of the text.
+    /// Splits the next piece of the text.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {
-            split.text = if self.held.is_empty() { piece } else { take(&mut self.held) + &piece };
+            split.text = if self.buffer.is_empty() { piece } else { take(&mut self.buffer) + &piece };
             return split;
         }
-        self.held.push_str(&piece);
+        self.buffer.push_str(&piece);
         while self.advance(&mut split) {}
         split
     }
@@ -87,9 +87,9 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns what was held back.
+    /// Ends the text. Returns the buffered rest.
     pub fn finish(&mut self) -> ThinkSplit {
-        let rest = take(&mut self.held);
+        let rest = take(&mut self.buffer);
         match self.state {
             State::Start | State::Text => ThinkSplit { text: rest, ..ThinkSplit::default() },
             State::Opened | State::Inside => {
@@ -99,45 +99,45 @@ impl ThinkTagParser {
         }
     }
 
-    /// Goes to the next state if the held text leads there.
+    /// Changes the state if the buffered text completes it.
     fn advance(&mut self, split: &mut ThinkSplit) -> bool {
-        let begun = self.held.trim_start();
+        let trimmed = self.buffer.trim_start();
         match self.state {
             State::Start => {
-                let is_near = self.held.len() - begun.len() < MAX_HELD_SPACE;
-                if let Some(rest) = begun.strip_prefix(OPEN_TAG).filter(|_| is_near) {
+                let is_within_limit = self.buffer.len() - trimmed.len() < MAX_BUFFERED_SPACE;
+                if let Some(rest) = trimmed.strip_prefix(OPEN_TAG).filter(|_| is_within_limit) {
                     return self.enter(State::Opened, rest.to_owned());
                 }
-                if OPEN_TAG.starts_with(begun) && is_near {
+                if OPEN_TAG.starts_with(trimmed) && is_within_limit {
                     return false;
                 }
-                split.text = take(&mut self.held);
+                split.text = take(&mut self.buffer);
                 self.enter(State::Text, String::new())
             }
-            State::Opened | State::Closed if begun.is_empty() => {
-                self.held.clear();
+            State::Opened | State::Closed if trimmed.is_empty() => {
+                self.buffer.clear();
                 false
             }
-            State::Opened => self.enter(State::Inside, begun.to_owned()),
+            State::Opened => self.enter(State::Inside, trimmed.to_owned()),
             State::Inside => {
-                if let Some((reasoning, rest)) = self.held.split_once(CLOSE_TAG) {
+                if let Some((reasoning, rest)) = self.buffer.split_once(CLOSE_TAG) {
                     split.reasoning.push_str(reasoning.trim_end());
                     return self.enter(State::Closed, rest.to_owned());
                 }
-                let end = self.held.len() - undecided(&self.held);
-                split.reasoning.extend(self.held.drain(..end));
+                let end = self.buffer.len() - undecided(&self.buffer);
+                split.reasoning.extend(self.buffer.drain(..end));
                 false
             }
             State::Closed => {
-                split.text = begun.to_owned();
+                split.text = trimmed.to_owned();
                 self.enter(State::Text, String::new())
             }
             State::Text => false,
         }
     }
 
-    fn enter(&mut self, state: State, held: String) -> bool {
-        (self.state, self.held) = (state, held);
+    fn enter(&mut self, state: State, buffer: String) -> bool {
+        (self.state, self.buffer) = (state, buffer);
         true
     }
 }
@@ -145,10 +145,10 @@ impl ThinkTagParser {
 /// Length of the suffix that may belong to the end of the reasoning: whitespace and a part of the
 /// close tag.
 fn undecided(reasoning: &str) -> usize {
-    let is_begun = |part: &&str| reasoning.ends_with(*part);
-    let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_begun);
+    let is_suffix = |part: &&str| reasoning.ends_with(*part);
+    let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);
     let part = part.unwrap_or_default();
     let before = reasoning.strip_suffix(part).unwrap_or(reasoning);
     let length = reasoning.len() - before.trim_end().len();
-    if length < MAX_HELD_SPACE { length } else { part.len() }
+    if length < MAX_BUFFERED_SPACE { length } else { part.len() }
 }

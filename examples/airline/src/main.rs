@@ -10,7 +10,7 @@ use std::{
 
 use haft_core::{
     call::{Decision, PendingCall},
-    text::WithCauses,
+    text::ErrorChain,
 };
 use haft_local::LocalModel;
 
@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", WithCauses(&*error));
+            eprintln!("error: {}", ErrorChain(&*error));
             ExitCode::FAILURE
         }
     }

@@ -13,7 +13,7 @@ use async_openai::{
         ChatCompletionRequestUserMessage, CreateChatCompletionRequest,
     },
 };
-use haft_core::{Pipeline, Toolset, pipeline::Batch, schema::WireProfile, tool, toolset::ListContext};
+use haft_core::{Pipeline, Toolset, pipeline::Batch, schema::SchemaTarget, tool, toolset::ListContext};
 use haft_openai::interop::{from_tool_calls, to_tool_message, to_tools};
 
 /// Counts the words of a text file.
@@ -44,7 +44,7 @@ async fn answer(question: String) -> Result<String, Box<dyn Error>> {
         let request = CreateChatCompletionRequest {
             model: model.clone(),
             messages: messages.clone(),
-            tools: Some(to_tools(&tools, WireProfile::OpenAi)),
+            tools: Some(to_tools(&tools, SchemaTarget::OpenAi)),
             ..CreateChatCompletionRequest::default()
         };
         let reply = client.chat().create(request).await?;

@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, sync::Arc};
 
-use haft_core::{agent::StopReason, text::WithCauses};
+use haft_core::{agent::StopReason, text::ErrorChain};
 use haft_local::LocalModel;
 
 const REQUEST: &str =
@@ -13,7 +13,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", WithCauses(&*error));
+            eprintln!("error: {}", ErrorChain(&*error));
             ExitCode::FAILURE
         }
     }

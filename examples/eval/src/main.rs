@@ -18,7 +18,7 @@ mod tools;
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 use clap::{Parser, ValueEnum};
-use haft_core::{ChatModel, model::ChatSettings, text::WithCauses};
+use haft_core::{ChatModel, model::ChatSettings, text::ErrorChain};
 use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
@@ -60,7 +60,7 @@ async fn main() -> ExitCode {
     // TLS for `reqwest::Client::new()`. The only error is a provider that is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     run(Options::parse()).await.unwrap_or_else(|error| {
-        eprintln!("error: {}", WithCauses(&*error));
+        eprintln!("error: {}", ErrorChain(&*error));
         ExitCode::FAILURE
     })
 }

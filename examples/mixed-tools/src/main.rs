@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 
-use haft_core::text::WithCauses;
+use haft_core::text::ErrorChain;
 use haft_local::LocalModel;
 
 const QUESTION: &str = "What is 17 plus 25, and what time is it in Tokyo?";
@@ -12,7 +12,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", WithCauses(&*error));
+            eprintln!("error: {}", ErrorChain(&*error));
             ExitCode::FAILURE
         }
     }

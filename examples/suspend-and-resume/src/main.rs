@@ -3,7 +3,7 @@
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
-use haft_core::{call::Decision, text::WithCauses};
+use haft_core::{call::Decision, text::ErrorChain};
 use haft_local::LocalModel;
 
 const QUESTION: &str = "Order 3 boxes of paper.";
@@ -13,7 +13,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", WithCauses(&*error));
+            eprintln!("error: {}", ErrorChain(&*error));
             ExitCode::FAILURE
         }
     }

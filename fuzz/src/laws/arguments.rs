@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 use super::replay::replayed;
 use crate::Case;
 
-/// A tool is called once with arguments that fit its schema, or it is not called and the model is told why. What it is
-/// called with is what the model wrote, but for the repairs that are recorded.
+/// Checks the arguments of a tool call:
+///
+/// - The tool runs once with valid arguments, or it does not run and the model gets an error.
+/// - The arguments are those of the model, changed by the recorded repairs only.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// Panics if the law is violated.
 pub fn arguments(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let Ok(schema) = Schema::arguments(case.schema) else { return };
@@ -41,7 +43,7 @@ fn call(schema: &Schema, text: &str, policy: RepairPolicy) {
     let pipeline = Pipeline::new().with_repair(policy);
     let (tools, call) = (ToolList::new("fuzz", [tool]), ToolCall::new("1", "tool", text));
     let outcome = block_on(pipeline.call(&tools, &call, &ToolContext::default()));
-    let CallOutcome::Finished(result) = outcome else { panic!("a call that waits: {outcome:?}") };
+    let CallOutcome::Finished(result) = outcome else { panic!("the call is suspended: {outcome:?}") };
     assert_eq!(result.model_text(), result.model_text());
     let calls = calls.lock().unwrap();
     match (&calls[..], result.failure()) {
@@ -56,7 +58,7 @@ fn call(schema: &Schema, text: &str, policy: RepairPolicy) {
             assert!(result.repairs.is_empty());
             if let Ok(written) = serde_json::from_str::<Value>(text) {
                 let (repaired, _) = schema::repair(schema, written, policy);
-                assert!(!schema.is_valid(&repaired), "it fits: {repaired}");
+                assert!(!schema.is_valid(&repaired), "valid arguments were rejected: {repaired}");
             }
         }
         (calls, failure) => panic!("{calls:?} {failure:?}"),

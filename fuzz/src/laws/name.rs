@@ -2,12 +2,15 @@ use std::collections::{HashMap, HashSet};
 
 use haft_core::ToolName;
 
-/// Names from outside, one a line, become valid names: each always the same, and different ones different. A valid
-/// name stays, unless it could be taken for a mapped one.
+/// Checks the mapping of untrusted names, one per line:
+///
+/// - Each name becomes a valid name.
+/// - The mapping is deterministic and injective.
+/// - A valid name is unchanged, unless it has the form of a mapped name.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// Panics if the law is violated.
 pub fn name(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let foreign: HashSet<_> = text.split('\n').collect();
@@ -24,7 +27,7 @@ pub fn name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // Whoever lists the name that another one became does not get it.
+        // A server cannot list a mapped name to collide with the tool of another server.
         assert!(stays || ToolName::from_foreign(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");

@@ -7,12 +7,15 @@ use serde_json::Value;
 use super::replay::replayed;
 use crate::Case;
 
-/// What fits stays. What does not fit becomes something that does, by the repairs that are recorded and no other, or
-/// stays. Nobody repairs what is repaired, and nothing where the policy is strict.
+/// Checks argument repair:
+///
+/// - Valid values are unchanged, and with the strict policy all values are.
+/// - An invalid value is unchanged, or becomes valid by the recorded repairs only.
+/// - A repaired value is not repaired again.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// Panics if the law is violated.
 pub fn repair(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let values = case.values();
@@ -30,7 +33,7 @@ fn repair_of(schema: &Schema, value: &Value) {
     if repairs.is_empty() {
         return;
     }
-    assert!(!schema.is_valid(value), "a value that fits was changed: {repairs:?}");
+    assert!(!schema.is_valid(value), "a valid value was changed: {repairs:?}");
     assert!(schema.is_valid(&repaired), "repaired to {repaired}: {repairs:?}");
     assert_eq!(schema::repair(schema, repaired.clone(), RepairPolicy::Default), unchanged(&repaired));
 }

@@ -3,12 +3,15 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// A schema is refused or compiled, whatever it is. One that is compiled stays what it was, judges any value, and
-/// says what is wrong with it in few words.
+/// Checks the preflight, the compiler and the violations:
+///
+/// - Any JSON is compiled or rejected as a schema.
+/// - A compiled schema is unchanged, and survives a JSON round trip.
+/// - Any value is valid, or has violations with existing pointers and bounded text.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// Panics if the law is violated.
 pub fn schema(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let mut values = case.values();
@@ -19,7 +22,7 @@ pub fn schema(input: &[u8]) {
             assert_eq!(schema.as_value(), &case.schema);
             let read: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
             assert_eq!(read, schema);
-            values.iter().for_each(|value| verdict(&schema, value));
+            values.iter().for_each(|value| check_violations(&schema, value));
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -30,7 +33,7 @@ pub fn schema(input: &[u8]) {
     }
 }
 
-/// One text for equal values, which reads as the value.
+/// Checks that canonical text parses to the same value, and is stable.
 fn canonical_text(value: &Value) {
     let text = canonical(value);
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -38,8 +41,8 @@ fn canonical_text(value: &Value) {
     assert_eq!(canonical(&read), text);
 }
 
-/// A value fits, or something is wrong with it, at a place that it has.
-fn verdict(schema: &Schema, value: &Value) {
+/// Checks that a value is valid, or has violations with existing pointers.
+fn check_violations(schema: &Schema, value: &Value) {
     let Err(violations) = schema.validate(value) else {
         assert!(schema.is_valid(value));
         return;

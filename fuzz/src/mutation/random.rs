@@ -1,4 +1,4 @@
-//! Values and schemas out of nothing, of the few names and texts that matter to somebody.
+//! Random values and schemas, from a small vocabulary of relevant names and texts.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// Keywords, with a letter for what they take.
+/// Keywords, each with a letter for the type of its value (see [`keyword`]).
 const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
@@ -110,7 +110,7 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// A text, with a piece more or less.
+/// Returns a text with a piece inserted, removed or repeated.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);
@@ -134,7 +134,7 @@ pub(super) fn value(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Something that is mostly a schema.
+/// Returns a random schema, which may be invalid.
 pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..12) {
         0 => Value::from(rng.bool()),
@@ -150,11 +150,11 @@ pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// A keyword with something that is mostly what it takes.
+/// Returns a random keyword with a value, usually of the correct type.
 pub(super) fn keyword(rng: &mut Rng, depth: u8) -> (String, Value) {
     let all: Vec<_> = KEYWORDS.split_whitespace().collect();
-    let (takes, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");
-    let value = match takes {
+    let (kind, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");
+    let value = match kind {
         _ if rng.u8(..60) == 0 => value(rng, 1),
         "S" | "L" | "M" | "P" if depth == 0 => return ("type".to_owned(), types(rng)),
         "S" => schema(rng, depth - 1),

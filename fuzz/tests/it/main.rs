@@ -1,71 +1,71 @@
-//! Every law, held against the official test suite and mutations of it: always the same ones.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "what fails here is the test")]
+//! Checks every law with the official test suite and mutations of it. The seeds are fixed.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a panic fails the test")]
 
 use std::thread;
 
 use fastrand::Rng;
 use haft_fuzz::{Case, laws, mutation, seeds};
 
-/// How many mutations there are of each schema of the suite.
+/// Number of mutations of each schema of the suite.
 const MUTATIONS: u64 = 3;
 
-/// Shows the input with which a law was broken.
-struct Shown<'i>(&'i [u8]);
+/// Prints the input if a law panics.
+struct PrintOnPanic<'i>(&'i [u8]);
 
-impl Drop for Shown<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("the input: {}", String::from_utf8_lossy(self.0));
+            eprintln!("input: {}", String::from_utf8_lossy(self.0));
         }
     }
 }
 
-fn holds_for(law: fn(&[u8]), input: &[u8]) {
-    let shown = Shown(input);
+fn check_input(law: fn(&[u8]), input: &[u8]) {
+    let guard = PrintOnPanic(input);
     law(input);
-    drop(shown);
+    drop(guard);
 }
 
-fn holds(law: fn(&[u8])) {
+fn check(law: fn(&[u8])) {
     let cases = seeds::suite().unwrap();
     let mut rng = Rng::with_seed(0);
     for case in &cases {
-        holds_for(law, &case.write());
+        check_input(law, &case.write());
         for _ in 0..MUTATIONS {
             let other: &Case = rng.choice(&cases).unwrap();
             let case = mutation::crossed(case.clone(), other, &mut rng);
-            holds_for(law, &mutation::mutated(case, &mut rng).write());
+            check_input(law, &mutation::mutated(case, &mut rng).write());
         }
     }
 }
 
 #[test]
-fn schemas() {
-    holds(laws::schema);
+fn schema_law_holds() {
+    check(laws::schema);
 }
 
 #[test]
-fn repairs() {
-    holds(laws::repair);
+fn repair_law_holds() {
+    check(laws::repair);
 }
 
 #[test]
-fn texts_of_arguments() {
-    holds(laws::arguments);
+fn arguments_law_holds() {
+    check(laws::arguments);
 }
 
 #[test]
-fn schemas_for_providers() {
-    holds(laws::wire);
+fn provider_law_holds() {
+    check(laws::provider);
 }
 
 #[test]
-fn names() {
+fn name_law_holds() {
     for seed in 0..1_000 {
         let mut rng = Rng::with_seed(seed);
         let letters =
             ["a", "_", "-", ".", "0", "ü", "\n", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "_00000000000a"];
         let text: String = (0..rng.u8(..60)).map(|_| *rng.choice(&letters).unwrap()).collect();
-        holds_for(laws::name, text.as_bytes());
+        check_input(laws::name, text.as_bytes());
     }
 }

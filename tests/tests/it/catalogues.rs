@@ -2,9 +2,9 @@
 //!
 //! `tests/catalogues/README.md` describes the collection.
 
+mod changes;
 mod fixture;
 mod formats;
-mod losses;
 mod report;
 mod rules;
 mod subschemas;
@@ -15,7 +15,7 @@ use std::thread;
 use expect_test::{expect, expect_file};
 use haft_core::{
     Schema, ToolDefinition, ToolName, Toolset,
-    schema::{LossKind, RepairPolicy, Wire, WireProfile, repair},
+    schema::{ProviderSchema, RepairPolicy, SchemaChangeKind, SchemaTarget, repair},
     toolset::Diagnostic,
 };
 use haft_testing::example;
@@ -25,8 +25,8 @@ use self::fixture::Catalogue;
 use self::report::{Report, lines};
 use self::writer::{Texts, Writer};
 
-const PROFILES: [WireProfile; 4] =
-    [WireProfile::OpenAi, WireProfile::OpenAiStrict, WireProfile::Gemini, WireProfile::Small];
+const TARGETS: [SchemaTarget; 4] =
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
 /// The generated arguments of each schema: required properties with the first alternatives, and all
 /// properties with the second alternatives.
@@ -37,7 +37,7 @@ fn every_tool_builds_converts_and_round_trips() {
     let report = examine(Catalogue::all());
     assert!(report.broken.is_empty(), "{}", lines(&report.broken));
     assert_eq!((report.servers, report.tools), (116, 2230));
-    expect![""].assert_eq(&lines(&report.refused));
+    expect![""].assert_eq(&lines(&report.rejected));
     expect![[r#"
         awslabs-s3-tables-mcp-server create_namespace
         awslabs-s3-tables-mcp-server create_table
@@ -107,7 +107,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
     for diagnostic in list.diagnostics() {
         match diagnostic {
             Diagnostic::Quarantined { tool, reason, .. } => {
-                report.refused.insert(format!("{} {tool}: {reason}", catalogue.package));
+                report.rejected.insert(format!("{} {tool}: {reason}", catalogue.package));
             }
             other => drop(report.broken.insert(format!("{}: {other}", catalogue.package))),
         }
@@ -121,8 +121,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
         let changed = changed_fields(tool, served);
         let mut broken: Vec<_> =
             changed.iter().map(|field| format!("`{field}` differs after a round trip")).collect();
-        broken
-            .extend(PROFILES.iter().flat_map(|profile| convert(definition, *profile, &label, report, texts)));
+        broken.extend(TARGETS.iter().flat_map(|target| convert(definition, *target, &label, report, texts)));
         let named = |problem: String| format!("{label}: {problem}");
         report.broken.extend(broken.into_iter().map(named));
     }
@@ -163,27 +162,27 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// The mistakes in the conversion of a tool for a profile.
+/// The mistakes in the conversion of a tool for a target.
 fn convert(
     definition: &ToolDefinition,
-    profile: WireProfile,
+    target: SchemaTarget,
     label: &str,
     report: &mut Report,
     texts: &mut Texts,
 ) -> Vec<String> {
     let schema = definition.input_schema();
-    let wire = schema.wire(profile);
-    let is_as_given = &wire.value == schema.as_value();
-    report.add_obstacles(label, &wire);
+    let converted = schema.for_provider(target);
+    let is_as_given = &converted.value == schema.as_value();
+    report.add_obstacles(label, &converted);
     let sent =
-        if is_as_given { Ok(schema.clone()) } else { Schema::new(to_json_schema(profile, &wire.value)) };
+        if is_as_given { Ok(schema.clone()) } else { Schema::new(to_json_schema(target, &converted.value)) };
     let sent = match sent {
         Ok(sent) => sent,
-        Err(error) => return vec![format!("{profile:?}: {error}")],
+        Err(error) => return vec![format!("{target:?}: {error}")],
     };
-    let mut broken = rules::broken(profile, &wire);
-    broken.extend(losses::mistakes(schema.as_value(), &wire));
-    broken.extend(formats::mistakes(definition, profile, &wire, &sent));
+    let mut broken = rules::broken(target, &converted);
+    broken.extend(changes::mistakes(schema.as_value(), &converted));
+    broken.extend(formats::mistakes(definition, target, &converted, &sent));
     let written = |of: &Schema, texts: &mut Texts| -> Vec<Value> {
         let of = of.as_value();
         VARIANTS.iter().map(|variant| Writer::new(of, *variant, texts).arguments()).collect()
@@ -197,26 +196,28 @@ fn convert(
         let changed = fitting.iter().filter(|arguments| !formats::calls_round_trip(definition, arguments));
         broken.extend(changed.map(|arguments| format!("these arguments differ after a reply: {arguments}")));
     } else {
-        broken.extend(fitting.iter().filter_map(|arguments| rejected(schema, &wire, arguments)));
+        broken
+            .extend(fitting.iter().filter_map(|arguments| rejected_arguments(schema, &converted, arguments)));
         let mut fitting = written(schema, texts);
-        fitting.retain(|arguments| schema.is_valid(arguments) && !is_expressible(&wire, &sent, arguments));
+        fitting
+            .retain(|arguments| schema.is_valid(arguments) && !is_expressible(&converted, &sent, arguments));
         broken.extend(
             fitting.iter().map(|arguments| format!("these arguments cannot be expressed: {arguments}")),
         );
     }
-    broken.into_iter().map(|problem| format!("{profile:?}: {problem}")).collect()
+    broken.into_iter().map(|problem| format!("{target:?}: {problem}")).collect()
 }
 
 /// The converted schema as JSON Schema: Gemini's `nullable` becomes an alternative.
-fn to_json_schema(profile: WireProfile, schema: &Value) -> Value {
+fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
-    if profile != WireProfile::Gemini {
+    if target != SchemaTarget::Gemini {
         return schema.clone();
     }
     let mut plain: Map<_, _> =
-        keywords.iter().map(|(name, it)| (name.clone(), to_json_schema(profile, it))).collect();
+        keywords.iter().map(|(name, it)| (name.clone(), to_json_schema(target, it))).collect();
     if let Some(parts) = plain.get_mut("anyOf").and_then(Value::as_array_mut) {
-        parts.iter_mut().for_each(|part| *part = to_json_schema(profile, part));
+        parts.iter_mut().for_each(|part| *part = to_json_schema(target, part));
     }
     match plain.remove("nullable") {
         Some(Value::Bool(true)) => json!({"anyOf": [plain, {"type": "null"}]}),
@@ -226,9 +227,9 @@ fn to_json_schema(profile: WireProfile, schema: &Value) -> Value {
 
 /// Describes arguments that are valid for the converted schema and not for the original, if no
 /// change was reported.
-fn rejected(schema: &Schema, wire: &Wire, arguments: &Value) -> Option<String> {
+fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
-    if schema.is_valid(&repaired) || !wire.losses.is_empty() {
+    if schema.is_valid(&repaired) || !converted.changes.is_empty() {
         return None;
     }
     Some(format!("no change is reported, and {arguments} is invalid"))
@@ -236,12 +237,16 @@ fn rejected(schema: &Schema, wire: &Wire, arguments: &Value) -> Option<String> {
 
 /// Returns `true` if arguments that are valid for the original are valid for the converted schema,
 /// or the reported changes exclude them.
-fn is_expressible(wire: &Wire, sent: &Schema, arguments: &Value) -> bool {
+fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
     // Changes that exclude values.
-    let is_narrower =
-        |kind: &LossKind| matches!(kind, LossKind::Narrowed | LossKind::AbsentForNull | LossKind::Cut);
-    if !wire.strict {
-        return sent.is_valid(arguments) || wire.losses.iter().any(|loss| is_narrower(&loss.kind));
+    let is_narrower = |kind: &SchemaChangeKind| {
+        matches!(
+            kind,
+            SchemaChangeKind::Narrowed | SchemaChangeKind::AbsentForNull | SchemaChangeKind::Unexpanded
+        )
+    };
+    if !converted.strict {
+        return sent.is_valid(arguments) || converted.changes.iter().any(|change| is_narrower(&change.kind));
     }
-    writer::strict_values(&wire.value, &wire.value, arguments).iter().any(|way| sent.is_valid(way))
+    writer::strict_values(&converted.value, &converted.value, arguments).iter().any(|way| sent.is_valid(way))
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     message::Transcript,
     model::ModelError,
-    text::WithCauses,
+    text::ErrorChain,
     usage::{Cost, Usage},
 };
 
@@ -154,7 +154,7 @@ impl fmt::Display for AgentError {
 
 impl fmt::Debug for AgentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&WithCauses(self), f)
+        fmt::Display::fmt(&ErrorChain(self), f)
     }
 }
 

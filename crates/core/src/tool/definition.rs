@@ -99,7 +99,7 @@ impl ToolDefinition {
     ///
     /// What is wrong with them is kept as a [defect](Self::defect).
     pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
-        Self::inferred::<R>(name, Schema::of::<A>().and_then(Schema::into_arguments))
+        Self::inferred::<R>(name, Schema::from_type::<A>().and_then(Schema::into_arguments))
     }
 
     /// Defines a tool by its name, what it takes, and the type that it returns.
@@ -329,7 +329,7 @@ impl Parts {
     }
 
     fn describe(&mut self, argument: &str, description: &str) {
-        let defect = match self.input_schema.with_described(argument, description) {
+        let defect = match self.input_schema.with_property_description(argument, description) {
             Some(Ok(schema)) => {
                 self.input_schema = schema;
                 return;

@@ -57,7 +57,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
     }
 
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
-        Some(Schema::of_output::<T>())
+        Some(Schema::from_output_type::<T>())
     }
 }
 

@@ -632,7 +632,7 @@ async fn null_for_an_optional_argument_is_absent_in_a_call() {
     }))
     .unwrap();
     let arguments = json!({"x": 1, "y": null, "at": {"z": null, "w": null}, "to": {"a": null}});
-    let wire = schema.wire(haft_core::schema::WireProfile::OpenAiStrict);
+    let wire = schema.for_provider(haft_core::schema::SchemaTarget::OpenAiStrict);
     assert!(wire.strict && Schema::new(wire.value).unwrap().is_valid(&arguments));
     let definition = ToolDefinition::new(ToolName::new("show").unwrap(), schema);
     let tools = ToolList::new("test", [DynamicTool::new(definition, |it, _| async move { it.to_string() })]);

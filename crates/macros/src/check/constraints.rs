@@ -1,4 +1,4 @@
-//! What may be said about a value of which type, as far as a type tells by its name.
+//! Compatibility of constraints with types, derived from the name of a type.
 
 use syn::{GenericArgument, Ident, PathArguments, Type};
 
@@ -19,7 +19,8 @@ enum Kind {
     Unknown,
 }
 
-/// A constraint that the values of a type never meet is a mistake: it would hold for all of them.
+/// Rejects constraints that do not apply to a type. JSON Schema ignores them, so they would have no
+/// effect.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     let kind = kind(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
@@ -54,7 +55,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// What a type is, also behind an `Option`, if its name says so.
+/// The kind of a type by its name. `Option` is transparent.
 fn kind(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

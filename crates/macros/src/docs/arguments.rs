@@ -2,20 +2,22 @@
 
 use syn::Expr;
 
-/// The headings under which people list the arguments of a function.
+/// Usual headings of a list of arguments.
 const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 
-/// An argument in such a list.
-pub(super) struct Listed {
+/// An item of a list of arguments.
+pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
-    /// The line that names it.
+    /// The doc comment with the name, for its span.
     pub(super) place: Expr,
 }
 
-/// Takes the list out of the lines.
-pub(super) fn split<'a>(lines: impl Iterator<Item = (&'a str, &'a Expr)>) -> (Vec<String>, Vec<Listed>) {
-    let (mut rest, mut listed) = (Vec::new(), Vec::<Listed>::new());
+/// Separates the list of arguments from the other lines.
+pub(super) fn split<'a>(
+    lines: impl Iterator<Item = (&'a str, &'a Expr)>,
+) -> (Vec<String>, Vec<ListedArgument>) {
+    let (mut rest, mut listed) = (Vec::new(), Vec::<ListedArgument>::new());
     let mut is_list = false;
     for (line, place) in lines {
         if let Some(title) = heading(line) {
@@ -26,7 +28,11 @@ pub(super) fn split<'a>(lines: impl Iterator<Item = (&'a str, &'a Expr)>) -> (Ve
         } else if !is_list {
             rest.push(line.to_owned());
         } else if let Some((name, text)) = item(line) {
-            listed.push(Listed { name: name.to_owned(), text: text.to_owned(), place: place.clone() });
+            listed.push(ListedArgument {
+                name: name.to_owned(),
+                text: text.to_owned(),
+                place: place.clone(),
+            });
         } else if let Some(last) = listed.last_mut() {
             let separator = if last.text.is_empty() || line.trim().is_empty() { "" } else { " " };
             last.text.push_str(&format!("{separator}{}", line.trim()));

@@ -8,7 +8,7 @@ fn text(item: &ItemStruct) -> Option<String> {
 }
 
 #[test]
-fn lines_lose_one_space_and_paragraphs_stay() {
+fn one_leading_space_is_removed() {
     let item = parse_quote! {
         /// Adds.
         ///
@@ -21,7 +21,7 @@ fn lines_lose_one_space_and_paragraphs_stay() {
 }
 
 #[test]
-fn a_block_comment_loses_its_stars() {
+fn leading_stars_of_a_block_comment_are_removed() {
     let item = parse_quote! {
         /** Adds
          *  - *two*
@@ -33,7 +33,7 @@ fn a_block_comment_loses_its_stars() {
 }
 
 #[test]
-fn a_list_in_a_block_comment_keeps_its_stars() {
+fn stars_of_a_list_are_kept() {
     let item = parse_quote! {
         #[doc = "Adds\n* one\nand two"]
         struct Item;
@@ -42,7 +42,7 @@ fn a_list_in_a_block_comment_keeps_its_stars() {
 }
 
 #[test]
-fn no_comment_is_no_text() {
+fn empty_comment_has_no_text() {
     assert_eq!(
         text(&parse_quote!(
             #[doc(hidden)]
@@ -60,7 +60,7 @@ fn no_comment_is_no_text() {
 }
 
 #[test]
-fn macros_are_left_to_the_compiler() {
+fn macro_calls_are_joined_by_the_compiler() {
     let item = parse_quote! {
         /// See:
         #[doc = include_str!("page.md")]
@@ -71,7 +71,7 @@ fn macros_are_left_to_the_compiler() {
 }
 
 #[test]
-fn a_list_of_arguments_is_taken_out() {
+fn list_of_arguments_is_separated_from_the_text() {
     let item: ItemStruct = parse_quote! {
         /// Adds.
         ///

@@ -1,4 +1,4 @@
-//! What is told about the tool.
+//! The expression for the `ToolDefinition`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -10,7 +10,7 @@ use crate::{
     tool::Tool,
 };
 
-/// The expression that makes the definition.
+/// The initializer of the definition.
 pub(super) fn definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -48,11 +48,11 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
     let touches = touches.as_ref().map(
         |touches| quote!(touches: ::core::option::Option::Some(#krate::__private::Access::new(#touches))),
     );
-    let given: Vec<TokenStream> =
+    let fields: Vec<TokenStream> =
         fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
-    (!given.is_empty()).then(|| {
+    (!fields.is_empty()).then(|| {
         quote! {
-            #krate::__private::Policy { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Policy { #(#fields,)* ..::core::default::Default::default() }
         }
     })
 }
@@ -66,27 +66,27 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
         ("idempotent", idempotent),
         ("open_world", open_world),
     ];
-    let given: Vec<TokenStream> =
+    let fields: Vec<TokenStream> =
         fields(values, |value| quote!(::core::option::Option::Some(#value))).collect();
-    (!given.is_empty()).then(|| {
+    (!fields.is_empty()).then(|| {
         quote! {
-            #krate::__private::Annotations { #(#given,)* ..::core::default::Default::default() }
+            #krate::__private::Annotations { #(#fields,)* ..::core::default::Default::default() }
         }
     })
 }
 
-/// The fields of a struct that are given.
+/// The given fields of a struct expression.
 fn fields<'a, const N: usize>(
     values: [(&'static str, &'a Option<Expr>); N],
-    written: impl Fn(&Expr) -> TokenStream + 'a,
+    expand: impl Fn(&Expr) -> TokenStream + 'a,
 ) -> impl Iterator<Item = TokenStream> + 'a {
     values.into_iter().filter_map(move |(field, value)| {
-        let (field, value) = (format_ident!("{field}"), written(value.as_ref()?));
+        let (field, value) = (format_ident!("{field}"), expand(value.as_ref()?));
         Some(quote!(#field: #value))
     })
 }
 
-/// That the tool should no longer be used, by its own option or by Rust's attribute.
+/// The deprecation, from the option `deprecated` or from Rust's attribute.
 fn deprecation(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let note = match &tool.options.deprecated {

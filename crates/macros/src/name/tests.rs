@@ -1,7 +1,7 @@
 use super::{is_tool_name, pascal_case};
 
 #[test]
-fn types_are_named_in_pascal_case() {
+fn type_names_are_pascal_case() {
     for (function, tool) in [
         ("add", "Add"),
         ("get_weather", "GetWeather"),
@@ -16,7 +16,7 @@ fn types_are_named_in_pascal_case() {
 }
 
 #[test]
-fn names_for_models_are_short_and_plain() {
+fn tool_names_have_at_most_64_ascii_characters() {
     assert!(is_tool_name("get-weather_2"));
     assert!(is_tool_name(&"a".repeat(64)));
     assert!(!is_tool_name(&"a".repeat(65)));

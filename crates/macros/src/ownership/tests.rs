@@ -4,7 +4,7 @@ use syn::{Type, parse_quote};
 use super::{borrows, is_short_lived, mentions, owned};
 
 #[test]
-fn what_borrows_is_found_wherever_it_stands() {
+fn borrows_are_found_in_nested_types() {
     let borrowing: [Type; 6] = [
         parse_quote!(&str),
         parse_quote!(Option<&str>),
@@ -20,7 +20,7 @@ fn what_borrows_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn what_lives_as_long_as_the_program_may_be_returned() {
+fn static_borrows_are_not_short_lived() {
     let short: [Type; 3] =
         [parse_quote!(Result<&str, String>), parse_quote!(Cow<'_, str>), parse_quote!(Vec<&'a str>)];
     assert!(short.iter().all(is_short_lived));
@@ -30,7 +30,7 @@ fn what_lives_as_long_as_the_program_may_be_returned() {
 }
 
 #[test]
-fn a_name_is_mentioned_where_it_stands_for_itself() {
+fn name_in_a_longer_path_is_not_mentioned() {
     assert!(mentions(quote!(order: Order), "Order"));
     assert!(mentions(quote!(Vec<Option<Order>>), "Order"));
     assert!(!mentions(quote!(order: api::Order), "Order"));
@@ -38,7 +38,7 @@ fn a_name_is_mentioned_where_it_stands_for_itself() {
 }
 
 #[test]
-fn the_owner_is_what_a_user_would_write() {
+fn owned_type_is_written_as_source_text() {
     let check = |ty: Type, expected| assert_eq!(owned(&ty), expected);
     check(parse_quote!(&str), "String");
     check(parse_quote!(&'static std::path::Path), "PathBuf");

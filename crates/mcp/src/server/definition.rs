@@ -33,7 +33,7 @@ pub(super) fn is_object(schema: &Schema) -> bool {
 
 /// Returns an object schema, as MCP requires. Other schemas become the property `result`.
 fn with_object_root(schema: &Schema) -> Value {
-    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped("result") }
+    if is_object(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }
 
 fn object(schema: Value) -> Arc<JsonObject> {

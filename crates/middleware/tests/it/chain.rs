@@ -168,23 +168,19 @@ fn invalid_chains_are_rejected() {
     );
     check_error(
         chain("a_b", (Count, Greet)),
-        expect![[r#"the output of "count" does not fit "greet": /: object is asked for, integer is given"#]],
+        expect![[r#"the output of "count" does not fit "greet": /: expected object, produced integer"#]],
     );
     check_error(
         chain("a_b", (FindUser, Double)),
-        expect![[r#"the output of "find_user" does not fit "double": /n: it is asked for and not given"#]],
+        expect![[r#"the output of "find_user" does not fit "double": /n: required, but never produced"#]],
     );
     check_error(
         chain("a_b", (Double, Count)),
-        expect![[
-            r#"the output of "double" does not fit "count": /text: string is asked for, integer is given"#
-        ]],
+        expect![[r#"the output of "double" does not fit "count": /text: expected string, produced integer"#]],
     );
     check_error(
         chain("a_b", (Greet, Count, Count)),
-        expect![[
-            r#"the output of "count" does not fit "count": /text: string is asked for, integer is given"#
-        ]],
+        expect![[r#"the output of "count" does not fit "count": /text: expected string, produced integer"#]],
     );
 }
 
@@ -195,9 +191,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(
         id("string"),
         id("integer"),
-        expect![[
-            r#"the output of "constant" does not fit "takes": /id: integer is asked for, string is given"#
-        ]],
+        expect![[r#"the output of "constant" does not fit "takes": /id: expected integer, produced string"#]],
     );
     check_fit(id("number"), id("integer"), expect!["fits"]);
     // An object may have more members than its schema lists, unless `additionalProperties` is
@@ -210,7 +204,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(
         less,
         id("integer"),
-        expect![[r#"the output of "constant" does not fit "takes": /at: it is asked for and not given"#]],
+        expect![[r#"the output of "constant" does not fit "takes": /at: required, but never produced"#]],
     );
     let deep = |kind: &str| {
         object(json!({"users": {"type": "array", "items": id(kind)}, "n": {}}), json!(["users", "n"]))
@@ -219,7 +213,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         deep("string"),
         deep("integer"),
         expect![[
-            r#"the output of "constant" does not fit "takes": /users/0/id: integer is asked for, string is given"#
+            r#"the output of "constant" does not fit "takes": /users/0/id: expected integer, produced string"#
         ]],
     );
     let mut closed = object(json!({"id": {"type": "integer"}, "x": {}}), json!(["id", "x"]));
@@ -228,7 +222,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(
         object(more.clone(), json!(["id", "y"])),
         closed.clone(),
-        expect![[r#"the output of "constant" does not fit "takes": /y: it is given and not taken"#]],
+        expect![[r#"the output of "constant" does not fit "takes": /y: always produced, but not accepted"#]],
     );
     check_fit(object(more, json!(["id"])), closed.clone(), expect!["fits"]);
     let one_of = |values: Value| object(json!({"kind": {"enum": values}, "n": {}}), json!(["kind", "n"]));
@@ -236,7 +230,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         one_of(json!(["a", "b"])),
         one_of(json!(["c", 1])),
         expect![[
-            r#"the output of "constant" does not fit "takes": /kind: one of "c", 1 is asked for, "a", "b" is given"#
+            r#"the output of "constant" does not fit "takes": /kind: expected one of "c", 1, produced "a", "b""#
         ]],
     );
     check_fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
@@ -247,14 +241,14 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         referred.clone(),
         id("integer"),
         expect![[
-            r#"the output of "constant" does not fit "takes": /id: integer is asked for, boolean is given"#
+            r#"the output of "constant" does not fit "takes": /id: expected integer, produced boolean"#
         ]],
     );
     check_fit(
         id("integer"),
         referred.clone(),
         expect![[
-            r#"the output of "constant" does not fit "takes": /id: boolean is asked for, integer is given"#
+            r#"the output of "constant" does not fit "takes": /id: expected boolean, produced integer"#
         ]],
     );
     referred["$defs"]["id"]["anyOf"][1]["type"] = json!("integer");
@@ -265,9 +259,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(
         parts,
         id("string"),
-        expect![[
-            r#"the output of "constant" does not fit "takes": /id: string is asked for, integer is given"#
-        ]],
+        expect![[r#"the output of "constant" does not fit "takes": /id: expected string, produced integer"#]],
     );
     // Optional or nullable values are only checked when the chain is called.
     check_fit(

@@ -7,7 +7,7 @@ mod error;
 
 use std::{env, fmt, marker::PhantomData, time::Duration};
 
-use haft_core::{model::ModelProfile, schema::WireProfile};
+use haft_core::{model::ModelProfile, schema::SchemaTarget};
 use secrecy::SecretString;
 use serde_json::Map;
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub struct ModelBuilder<M> {
     reasoning: Option<bool>,
     effort: Option<String>,
     extra_body: Map<String, Value>,
-    tool_schemas: Option<WireProfile>,
+    tool_schemas: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Options of the Responses API.
     pub(super) options: Options,
@@ -200,9 +200,9 @@ impl<M> ModelBuilder<M> {
 
     /// Sets the part of JSON Schema that the server supports, for tools and replies.
     ///
-    /// Default: [`OpenAiStrict`](WireProfile::OpenAiStrict) for OpenAI, except for fine-tuned
-    /// models; [`Gemini`](WireProfile::Gemini) for Google; [`OpenAi`](WireProfile::OpenAi)
-    /// otherwise. Use [`Small`](WireProfile::Small) for a small model on your own server.
+    /// Default: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI, except for fine-tuned
+    /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi)
+    /// otherwise. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
     ///
     /// Losses are logged, and calls are validated against the whole schema. A tool whose schema
     /// cannot be strict is sent without `strict`, with a warning: see
@@ -214,7 +214,7 @@ impl<M> ModelBuilder<M> {
     /// otherwise. If the root must be an object, any other root is wrapped in one, and the reply
     /// unwrapped.
     #[must_use]
-    pub fn tool_schemas(mut self, profile: WireProfile) -> Self {
+    pub fn tool_schemas(mut self, profile: SchemaTarget) -> Self {
         self.tool_schemas = Some(profile);
         self
     }

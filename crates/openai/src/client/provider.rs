@@ -3,7 +3,7 @@ mod tests;
 
 use std::{fmt, str::FromStr};
 
-use haft_core::schema::WireProfile;
+use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
 use crate::format::{AnswerProfile, CallIds, Reasoning};
@@ -89,7 +89,7 @@ pub(super) struct Quirks {
     pub(super) reasoning: Reasoning,
     /// The supported part of JSON Schema. Not strict for Azure, which has tighter limits, and
     /// others, which reject `strict` or give it another meaning.
-    pub(super) tool_schemas: WireProfile,
+    pub(super) tool_schemas: SchemaTarget,
     /// Accepts a user message after a tool result. Otherwise an assistant message is inserted.
     pub(super) user_after_tool: bool,
     /// Accepts `stream_options`.
@@ -119,7 +119,7 @@ impl Quirks {
 const UNKNOWN: Quirks = Quirks {
     max_completion_tokens: false,
     reasoning: Reasoning::Left,
-    tool_schemas: WireProfile::OpenAi,
+    tool_schemas: SchemaTarget::OpenAi,
     user_after_tool: true,
     stream_options: true,
     random_seed: false,
@@ -141,7 +141,7 @@ const PRESETS: &[Preset] = &[
         domains: &["openai.com"],
         quirks: Quirks {
             max_completion_tokens: true,
-            tool_schemas: WireProfile::OpenAiStrict,
+            tool_schemas: SchemaTarget::OpenAiStrict,
             object_replies: true,
             ..UNKNOWN
         },
@@ -164,7 +164,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         key_variable: Some("GEMINI_API_KEY"),
         domains: &["googleapis.com"],
-        quirks: Quirks { tool_schemas: WireProfile::Gemini, ..UNKNOWN },
+        quirks: Quirks { tool_schemas: SchemaTarget::Gemini, ..UNKNOWN },
     },
     // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and
     // «Unexpected role 'user' after role 'tool'»

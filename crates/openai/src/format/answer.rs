@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Schema, ToolName,
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ pub(crate) const PROPERTY: &str = "value";
 /// The part of response schemas that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerProfile {
-    pub(crate) schemas: WireProfile,
+    pub(crate) schemas: SchemaTarget,
     /// Requires an object without alternatives as the root.
     pub(crate) object_root: bool,
 }
@@ -54,11 +54,11 @@ impl AnswerSchema {
     }
 
     fn new(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Self {
-        let wants_object =
-            profile.object_root || matches!(profile.schemas, WireProfile::OpenAiStrict | WireProfile::Gemini);
+        let wants_object = profile.object_root
+            || matches!(profile.schemas, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
-            WireProfile::OpenAiStrict | WireProfile::Gemini => root.wire(profile.schemas),
+            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
             // The schema constrains the reply, and the model does not read it: no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
@@ -74,15 +74,15 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
     let is_plain = is_object && !REFUSED.iter().any(|keyword| root.get(*keyword).is_some());
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
-    let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
+    let wrapped = || Schema::new(schema.wrapped_in_object(PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
     // Too large to wrap: sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 
-fn tell(wire: &Wire, name: &ToolName) {
-    for loss in &wire.losses {
-        tracing::debug!(schema = %name, %loss, "the schema of a reply is not sent as it is");
+fn tell(wire: &ProviderSchema, name: &ToolName) {
+    for change in &wire.changes {
+        tracing::debug!(schema = %name, %change, "the schema of a reply is not sent as it is");
     }
     if let Some(obstacle) = wire.obstacle() {
         tracing::warn!(schema = %name, %obstacle, "the schema of a reply cannot be sent with `strict`");

@@ -6,7 +6,7 @@ use std::{
 
 use haft_core::{
     ToolDefinition, ToolName,
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
     toolset::ToolList,
 };
 use serde::{Serialize, Serializer};
@@ -41,11 +41,11 @@ const NAMED: usize = 5;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool(definition: &ToolDefinition) -> Value {
-    tool_as(definition, WireProfile::OpenAi)
+    tool_as(definition, SchemaTarget::OpenAi)
 }
 
 /// Encodes a tool for the Chat Completions API, with `strict` if its schema supports it: the server
-/// then enforces the schema. See [`WireProfile::OpenAiStrict`].
+/// then enforces the schema. See [`SchemaTarget::OpenAiStrict`].
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    tool_as(definition, WireProfile::OpenAiStrict)
+    tool_as(definition, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a tool for the Chat Completions API, with the part of its schema that a provider
@@ -80,7 +80,7 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Schema, schema::WireProfile, ToolDefinition, ToolName};
+/// use haft_core::{Schema, schema::SchemaTarget, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
 /// let schema = Schema::arguments(json!({
@@ -89,12 +89,12 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// }))?;
 /// let weather = ToolDefinition::new(ToolName::new("weather")?, schema);
 /// assert_eq!(
-///     haft_openai::tool_as(&weather, WireProfile::Small)["function"]["parameters"],
+///     haft_openai::tool_as(&weather, SchemaTarget::Small)["function"]["parameters"],
 ///     json!({"type": "object", "properties": {"at": {"type": "string"}}})
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn tool_as(definition: &ToolDefinition, profile: WireProfile) -> Value {
+pub fn tool_as(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
     json!(WireTool::of(definition, &derive(definition, profile)))
 }
 
@@ -102,7 +102,7 @@ pub fn tool_as(definition: &ToolDefinition, profile: WireProfile) -> Value {
 ///
 /// The result is cached in the list.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
-    tools_as(list, WireProfile::OpenAi)
+    tools_as(list, SchemaTarget::OpenAi)
 }
 
 /// Encodes a list of tools for the Chat Completions API, with `strict` for each tool whose schema
@@ -110,14 +110,14 @@ pub fn tools(list: &ToolList) -> Arc<Tools> {
 ///
 /// One warning names the others. The result is cached in the list, beside that of [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
-    tools_as(list, WireProfile::OpenAiStrict)
+    tools_as(list, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a list of tools for the Chat Completions API, with the part of their schemas that a
 /// provider supports.
 ///
 /// The result is cached in the list for each profile.
-pub fn tools_as(list: &ToolList, profile: WireProfile) -> Arc<Tools> {
+pub fn tools_as(list: &ToolList, profile: SchemaTarget) -> Arc<Tools> {
     rendered(list, Shape::Chat, profile)
 }
 
@@ -133,16 +133,16 @@ pub(crate) enum Shape {
 
 /// The cache beside a list.
 #[derive(Default)]
-struct Rendered(Mutex<HashMap<(Shape, WireProfile), Arc<Tools>>>);
+struct Rendered(Mutex<HashMap<(Shape, SchemaTarget), Arc<Tools>>>);
 
 /// The encoded tools of a list, from the cache.
-pub(crate) fn rendered(list: &ToolList, shape: Shape, profile: WireProfile) -> Arc<Tools> {
+pub(crate) fn rendered(list: &ToolList, shape: Shape, profile: SchemaTarget) -> Arc<Tools> {
     let rendered = list.rendering(|_| Rendered::default());
     let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(rendered.entry((shape, profile)).or_insert_with(|| Arc::new(render(list, shape, profile))))
 }
 
-fn render(list: &ToolList, shape: Shape, profile: WireProfile) -> Tools {
+fn render(list: &ToolList, shape: Shape, profile: SchemaTarget) -> Tools {
     let wires = derive_all(list, profile);
     let wires = wires.iter();
     Tools(match shape {
@@ -157,19 +157,19 @@ fn render(list: &ToolList, shape: Shape, profile: WireProfile) -> Tools {
 }
 
 /// The schema that is sent for a tool. Losses are logged.
-pub(crate) fn derive(definition: &ToolDefinition, profile: WireProfile) -> Wire {
-    let wire = definition.input_schema().wire(profile);
-    for loss in &wire.losses {
-        tracing::debug!(tool = %definition.name(), %loss, "a schema is not sent as it is");
+pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
+    let wire = definition.input_schema().for_provider(profile);
+    for change in &wire.changes {
+        tracing::debug!(tool = %definition.name(), %change, "a schema is not sent as it is");
     }
     wire
 }
 
 /// The schemas that are sent for a list. One warning names the tools that cannot be strict.
-pub(crate) fn derive_all(list: &ToolList, profile: WireProfile) -> Vec<(&ToolDefinition, Wire)> {
+pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
     let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
-    let obstacle = |(definition, wire): &(&ToolDefinition, Wire)| {
+    let obstacle = |(definition, wire): &(&ToolDefinition, ProviderSchema)| {
         wire.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
     };
     let obstacles: Vec<_> = wires.iter().filter_map(obstacle).collect();
@@ -214,7 +214,7 @@ struct Function<'a> {
 }
 
 impl<'a> WireTool<'a> {
-    fn of(definition: &'a ToolDefinition, wire: &'a Wire) -> Self {
+    fn of(definition: &'a ToolDefinition, wire: &'a ProviderSchema) -> Self {
         Self {
             function: Function {
                 name: definition.name(),

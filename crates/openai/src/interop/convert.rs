@@ -16,7 +16,7 @@ use haft_core::{
     content::{Bytes, Content},
     message::{AssistantMessage, MessageBody},
     model::{ChatResponse, ModelError},
-    schema::WireProfile,
+    schema::SchemaTarget,
     toolset::ToolList,
     usage::Usage,
 };
@@ -27,7 +27,7 @@ use super::InteropError;
 use crate::format::{derive, derive_all};
 
 /// Converts a tool definition, with the part of its schema that the provider reads.
-pub fn to_tool(definition: &ToolDefinition, profile: WireProfile) -> ChatCompletionTools {
+pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = derive(definition, profile);
     function_tool(definition, wire.value, wire.strict)
 }
@@ -37,12 +37,12 @@ pub fn to_tool(definition: &ToolDefinition, profile: WireProfile) -> ChatComplet
 /// # Examples
 ///
 /// ```
-/// use haft_core::{schema::WireProfile, toolset::ToolList};
+/// use haft_core::{schema::SchemaTarget, toolset::ToolList};
 /// use haft_openai::interop::to_tools;
 ///
-/// assert!(to_tools(&ToolList::default(), WireProfile::OpenAiStrict).is_empty());
+/// assert!(to_tools(&ToolList::default(), SchemaTarget::OpenAiStrict).is_empty());
 /// ```
-pub fn to_tools(list: &ToolList, profile: WireProfile) -> Vec<ChatCompletionTools> {
+pub fn to_tools(list: &ToolList, profile: SchemaTarget) -> Vec<ChatCompletionTools> {
     let wires = derive_all(list, profile).into_iter();
     wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.strict)).collect()
 }

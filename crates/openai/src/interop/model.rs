@@ -9,7 +9,7 @@ use futures::{
 use haft_core::{
     ChatModel, ToolName,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat, ToolChoice},
-    schema::WireProfile,
+    schema::SchemaTarget,
 };
 use serde::Serialize;
 use serde_json::Map;
@@ -71,7 +71,7 @@ pub struct AsyncOpenAi<C: Config> {
     client: Arc<Client<C>>,
     profile: ModelProfile,
     encoding: Arc<EncodingOptions>,
-    tool_schemas: WireProfile,
+    tool_schemas: SchemaTarget,
     newer_limit: bool,
 }
 
@@ -83,7 +83,7 @@ impl<C: Config> AsyncOpenAi<C> {
             client: client.into(),
             encoding: encoding_of(&profile),
             profile,
-            tool_schemas: WireProfile::OpenAi,
+            tool_schemas: SchemaTarget::OpenAi,
             newer_limit: true,
         }
     }
@@ -96,10 +96,10 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Sets the part of schemas that the server reads. Default: [`WireProfile::OpenAi`], which is
+    /// Sets the part of schemas that the server reads. Default: [`SchemaTarget::OpenAi`], which is
     /// not strict.
     #[must_use]
-    pub fn with_tool_schemas(mut self, profile: WireProfile) -> Self {
+    pub fn with_tool_schemas(mut self, profile: SchemaTarget) -> Self {
         self.tool_schemas = profile;
         self
     }

@@ -17,7 +17,7 @@ use haft_core::{
     content::Content,
     message::{AssistantMessage, MessageBody},
     model::{ChatEvent, ChatRequest, FinishReason, ModelError, ResponseFormat, ToolChoice},
-    schema::WireProfile,
+    schema::SchemaTarget,
     tool::DynamicTool,
     toolset::ToolList,
     usage::Usage,
@@ -58,11 +58,11 @@ fn openai(server: &Server) -> AsyncOpenAi<OpenAIConfig> {
 
 #[test]
 fn tools_convert_in_both_directions() {
-    let tool = to_tool(&add(), WireProfile::OpenAiStrict);
+    let tool = to_tool(&add(), SchemaTarget::OpenAiStrict);
     expect![[r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"],"additionalProperties":false},"strict":true}}"#]]
         .assert_eq(&json!(tool).to_string());
-    assert_eq!(to_tools(&tool_list(), WireProfile::OpenAiStrict), [tool]);
-    let back = from_tool(&to_tool(&add(), WireProfile::OpenAi)).unwrap();
+    assert_eq!(to_tools(&tool_list(), SchemaTarget::OpenAiStrict), [tool]);
+    let back = from_tool(&to_tool(&add(), SchemaTarget::OpenAi)).unwrap();
     assert_eq!(json!(back), json!(add()));
 }
 

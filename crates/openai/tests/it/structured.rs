@@ -5,7 +5,7 @@ use futures::TryStreamExt as _;
 use haft_core::{
     ChatModel, Schema, ToolName,
     model::{ChatEvent, ChatRequest, ResponseFormat},
-    schema::WireProfile,
+    schema::SchemaTarget,
 };
 use haft_openai::Provider;
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ async fn a_watcher_sees_nothing_of_the_object_around_a_reply() {
         pieces.iter().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
     let cut = Step::Send(chunks(&pieces[..2]));
     let server = Server::start([vec![Step::Send(stream(&pieces))], vec![cut]]).await;
-    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).max_retries(0).build().unwrap();
+    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).max_retries(0).build().unwrap();
     let request = asking(step());
     let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
@@ -174,7 +174,7 @@ async fn what_is_heard_beside_a_call_is_the_reply() {
         finish("tool_calls"),
     ];
     let server = Server::replying([stream(&sent)]).await;
-    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).build().unwrap();
+    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
     let events: Vec<_> = model.stream(&asking(step())).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
         ChatEvent::TextDelta { text } => Some(text.as_str()),

@@ -11,7 +11,7 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _};
 use haft_core::{
     ChatModel as _, Message, Schema, ToolDefinition, ToolName, call::BoxError, content::Content,
-    message::MessageBody, model::ChatRequest, schema::WireProfile, tool::DynamicTool, toolset::ToolList,
+    message::MessageBody, model::ChatRequest, schema::SchemaTarget, tool::DynamicTool, toolset::ToolList,
 };
 use haft_openai::{ChatCompletions, HttpService};
 use reqwest::{Request, Response};
@@ -94,7 +94,7 @@ async fn tools_that_cannot_be_strict_are_told_once() {
     let request = hello().with_tools(ToolList::new("test", tools));
     let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
     let server = Server::replying([fine.clone(), fine]).await;
-    let model = server.builder().tool_schemas(WireProfile::OpenAiStrict).build().unwrap();
+    let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
     let recording = listen(recorder.clone());
     model.chat(&request).await.unwrap();
     model.chat(&request).await.unwrap();

@@ -158,7 +158,7 @@ impl ReactAgentBuilder {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let model = ScriptedModel::new().calls([("a", "finish", r#"{"text":"Pferd"}"#)]);
     /// let agent = ReactAgent::builder(model)
-    ///     .inputs(Schema::of::<Question>()?)
+    ///     .inputs(Schema::from_type::<Question>()?)
     ///     .output::<Translation>()
     ///     .build()?;
     /// let input = RunInput::new(Content::json(json!({"text": "horse", "language": "German"})));
@@ -197,7 +197,7 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn output<T: JsonSchema>(mut self) -> Self {
-        match Schema::of::<T>() {
+        match Schema::from_type::<T>() {
             Ok(schema) => return self.outputs(schema),
             Err(error) => self.output_error = Some(error),
         }

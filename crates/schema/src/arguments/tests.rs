@@ -5,7 +5,7 @@ use super::super::{Schema, SchemaFault};
 
 /// Behaviour A7.
 #[test]
-fn a_root_of_arguments_is_an_object() {
+fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});
     for given in [json!({"type": "object"}), json!({}), json!({"type": ["object", "null"]}), empty.clone()] {
         assert_eq!(Schema::arguments(given).unwrap().as_value().to_string(), empty.to_string());
@@ -31,21 +31,21 @@ fn a_root_of_arguments_is_an_object() {
         .assert_eq(&object.validate(&json!([1])).unwrap_err().to_string());
 }
 
-/// What stands beside `$ref` does not count in draft-07, so that a type there would not make an object of it.
+/// Draft-07 ignores the siblings of `$ref`, so adding a `type` beside it would have no effect.
 #[test]
-fn a_reference_of_draft_07_is_an_object() {
+fn draft_07_reference_at_the_root_becomes_an_object() {
     let root = |target: Value| {
         json!({
             "$schema": "http://json-schema.org/draft-07/schema#",
             "$ref": "#/definitions/a",
-            "required": ["never asked for"],
+            "required": ["ignored"],
             "definitions": {"a": target, "b": {"$ref": "#/definitions/a", "type": "object"}},
         })
     };
     let open = Schema::arguments(root(json!({"properties": {"x": {"type": "integer"}}}))).unwrap();
     expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","allOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"properties":{"x":{"type":"integer"}}},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&open.as_value().to_string());
     let typed = Schema::arguments(root(json!({"type": "object"}))).unwrap();
-    expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","required":["never asked for"],"definitions":{"a":{"type":"object"},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&typed.as_value().to_string());
+    expect![[r##"{"type":"object","$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","required":["ignored"],"definitions":{"a":{"type":"object"},"b":{"$ref":"#/definitions/a","type":"object"}}}"##]].assert_eq(&typed.as_value().to_string());
     for schema in [open, typed] {
         assert!(schema.is_valid(&json!({"x": 1})));
         assert!(!schema.is_valid(&json!("text")));

@@ -1,6 +1,6 @@
 //! Behaviour A1, A6, A8.
 
-#![allow(dead_code, reason = "the types are only described")]
+#![allow(dead_code, reason = "only the schemas of the types are used")]
 
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::Schema;
 
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check<T: JsonSchema>(expected: Expect) {
-    expected.assert_eq(&format!("{:#}", Schema::of::<T>().unwrap().as_value()));
+    expected.assert_eq(&format!("{:#}", Schema::from_type::<T>().unwrap().as_value()));
 }
 
 #[derive(JsonSchema)]
@@ -35,7 +35,7 @@ struct Place {
     unit: Option<Unit>,
 }
 
-/// Where to look.
+/// A search near a place.
 #[derive(JsonSchema)]
 struct Search {
     near: Place,
@@ -56,7 +56,7 @@ struct Plant {
 }
 
 #[test]
-fn numbers_lose_their_formats() {
+fn number_formats_are_omitted() {
     check::<Add>(expect![[r#"
         {
           "type": "object",
@@ -88,7 +88,7 @@ fn numbers_lose_their_formats() {
 }
 
 #[test]
-fn types_are_written_out_where_they_are_used() {
+fn subschemas_are_inlined() {
     check::<Search>(expect![[r#"
         {
           "type": "object",
@@ -153,7 +153,7 @@ fn types_are_written_out_where_they_are_used() {
             "near",
             "also"
           ],
-          "description": "Where to look."
+          "description": "A search near a place."
         }"#]]);
 }
 
@@ -246,14 +246,14 @@ fn recursive_types_stay_references() {
             }
           }
         }"##]]);
-    let schema = Schema::of::<Plant>().unwrap();
+    let schema = Schema::from_type::<Plant>().unwrap();
     assert!(schema.is_valid(&json!({"root": {"children": [{"children": []}]}, "seed": null})));
     assert!(!schema.is_valid(&json!({"root": {"children": [{"children": [1]}]}})));
 }
 
 #[test]
-fn output_is_described_as_it_is_written() {
-    let schema = Schema::of_output::<Search>().unwrap();
+fn output_schema_describes_the_serialized_form() {
+    let schema = Schema::from_output_type::<Search>().unwrap();
     assert!(schema.properties().any(|it| it.name == "limit_out"));
 }
 

@@ -1,28 +1,28 @@
-//! A value that fits none of several alternatives: which one was meant?
+//! Violations of unions, for the alternative that the model probably intended.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
 use super::super::violation::{LISTED, Violation, Violations};
-use super::super::{describe, guarded};
+use super::super::{text, union_guards};
 use super::{Explainer, explain};
 
-/// How near an error leaves an alternative to what was meant, from far to near.
+/// The similarity of a value to an alternative, derived from an error, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// Another kind of value altogether.
+    /// Another type.
     Kind,
     /// An object with another tag, such as `{"type": "circle"}` for `"square"`.
     Tag,
     /// An object with other properties.
     Shape,
-    /// Something inside it.
+    /// A nested value.
     Inside,
 }
 
 impl Explainer<'_> {
-    /// Explains the alternative that was meant if there is one, and otherwise names them all.
+    /// Explains the nearest alternative if it is unique, and lists all alternatives otherwise.
     pub(super) fn union(
         &self,
         error: &ValidationError<'_>,
@@ -39,10 +39,10 @@ impl Explainer<'_> {
         }
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let expected = match schemas {
-            Some(schemas) => describe::either(
-                schemas.iter().map(|it| describe::schema(self.schema, guarded::alternative(it))),
+            Some(schemas) => text::either(
+                schemas.iter().map(|it| text::schema(self.schema, union_guards::alternative(it))),
             ),
-            None => describe::either(
+            None => text::either(
                 alternatives
                     .iter()
                     .flatten()
@@ -50,11 +50,11 @@ impl Explainer<'_> {
                     .flat_map(|it| it.iter().map(|it| it.expected.clone()).collect::<Vec<_>>()),
             ),
         };
-        let violation = Violation::mismatch(pointer, expected, describe::received(error.instance()));
+        let violation = Violation::mismatch(pointer, expected, text::received(error.instance()));
         Violations::new(vec![violation], 0)
     }
 
-    /// Explains objects of which only the tag is wrong: each tag is listed with all that it may be.
+    /// Explains objects with a wrong tag by listing the allowed values of each tag.
     fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
@@ -69,14 +69,14 @@ impl Explainer<'_> {
             }
         }
         let violation = |(tag, values): (&ValidationError<'_>, Vec<String>)| {
-            let received = describe::received(tag.instance());
-            Violation::mismatch(tag.instance_path().as_str(), describe::either(values.into_iter()), received)
+            let received = text::received(tag.instance());
+            Violation::mismatch(tag.instance_path().as_str(), text::either(values.into_iter()), received)
         };
         Violations::new(tags.into_iter().map(violation).collect(), 0)
     }
 }
 
-/// The alternatives that are nearest to what was meant, and how near that is.
+/// The nearest alternatives and their nearness.
 fn nearest<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],

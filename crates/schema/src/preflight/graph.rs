@@ -1,4 +1,4 @@
-//! The subschemas of a schema and how they lead to each other.
+//! The graph of subschemas, with nesting and references as edges.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,49 +6,50 @@ use serde_json::Value;
 
 use super::super::error::{SchemaError, SchemaFault};
 use super::super::reference::Reference;
-use super::keyword::{self, Place};
 use super::measure::Survey;
+use super::subschema::{self, InstanceLocation};
 
-/// How many subschemas may lead on to each other for one value. The validator takes stack for each of them.
-const CHAIN: usize = 500;
+/// Maximum length of a chain of subschemas for one value. The validator takes stack for each.
+const MAX_CHAIN: usize = 500;
 
-/// How many references the compiler follows one inside the other before it puts them off.
+/// Number of nested references that the compiler follows before it defers them.
 const NESTED_REFERENCES: usize = 8;
 
-/// How many subschemas inside each other the compiler may meet on its way. It takes stack for each of them: in a debug build
-/// 400 are too many for a thread of 2 MiB.
-const NESTED: usize = 300;
+/// Maximum nesting of subschemas during compilation. The compiler takes stack for each: in a debug
+/// build 400 overflow a thread of 2 MiB.
+const MAX_NESTED: usize = 300;
 
-/// Every subschema that can be reached, by keyword or by reference. The root comes first.
+/// All reachable subschemas. The root is the first node.
 pub(crate) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
-    /// The nodes by their address in the document.
+    /// Nodes by their address in the document.
     index: HashMap<*const Value, usize>,
 }
 
 pub(crate) struct Node<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) pointer: String,
-    /// The subschemas that it consists of.
+    /// Edges to nested and referenced subschemas.
     pub(crate) edges: Vec<Edge<'s>>,
 }
 
-/// How one subschema leads to another.
+/// An edge from a subschema to a nested or referenced subschema.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge<'s> {
-    pub(crate) place: Place<'s>,
+    pub(crate) location: InstanceLocation<'s>,
     pub(crate) node: usize,
-    /// The keyword, if it is a reference.
+    /// The keyword of a reference. `None` for a nested subschema.
     pub(crate) reference: Option<&'static str>,
 }
 
-/// How far the count of one node has come.
-enum Count {
+/// The state of a node during the walk.
+enum Visit {
     Open,
     Done(u64),
 }
 
-/// One step of the walk that counts: a node, its next child, and what its children came to so far.
+/// A stack frame of the walk: a node, its next child, and the combined count of its visited
+/// children.
 struct Frame {
     node: usize,
     child: usize,
@@ -72,7 +73,7 @@ impl Frame {
 }
 
 impl<'s> Graph<'s> {
-    /// Collects the subschemas of a document and refuses references that leave it.
+    /// Collects the subschemas of a document. Rejects references to other documents.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
         graph.node(root, String::new());
@@ -82,9 +83,9 @@ impl<'s> Graph<'s> {
             super::draft_of(schema, &pointer)?;
             let mut edges = Vec::new();
             for (keyword, value) in schema.as_object().into_iter().flatten() {
-                for it in keyword::subschemas(&pointer, keyword, value) {
+                for it in subschema::subschemas(&pointer, keyword, value) {
                     let node = graph.node(it.schema, it.pointer);
-                    edges.push(Edge { place: it.place, node, reference: None });
+                    edges.push(Edge { location: it.location, node, reference: None });
                 }
             }
             for (reference, text) in references(schema) {
@@ -92,7 +93,7 @@ impl<'s> Graph<'s> {
                 let (target, target_pointer) =
                     resolve(root, survey, text).map_err(|it| SchemaError::new(at(), it))?;
                 let node = graph.node(target, target_pointer);
-                edges.push(Edge { place: Place::Here, node, reference: Some(reference) });
+                edges.push(Edge { location: InstanceLocation::Current, node, reference: Some(reference) });
             }
             if let Some(node) = graph.nodes.get_mut(next) {
                 node.edges = edges;
@@ -102,12 +103,12 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// All subschemas. Edges count from the start of this list.
+    /// All subschemas. [`Edge::node`] is an index into this list.
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }
 
-    /// What references lead to, each once.
+    /// The distinct targets of references.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges);
         let targets: BTreeSet<_> =
@@ -115,7 +116,7 @@ impl<'s> Graph<'s> {
         targets.into_iter().filter_map(|target| self.nodes.get(target))
     }
 
-    /// The subschema of that number.
+    /// The subschema with a number.
     pub(crate) fn node_at(&self, node: usize) -> Option<&Node<'s>> {
         self.nodes.get(node)
     }
@@ -125,7 +126,7 @@ impl<'s> Graph<'s> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
-    /// The node of a subschema, new or known.
+    /// Returns the node of a subschema, and adds it if it is new.
     fn node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
@@ -134,22 +135,22 @@ impl<'s> Graph<'s> {
         })
     }
 
-    /// Refuses what applies to one value more than `limit` times, through too many others, or without an end.
-    pub(super) fn bounded(&self, limit: usize) -> Result<(), SchemaError> {
-        let here: fn(&Edge<'_>) -> bool = |edge| edge.place == Place::Here;
+    /// Rejects infinite recursion, more than `limit` subschemas for one value, and too deep chains.
+    pub(super) fn check_limits(&self, limit: usize) -> Result<(), SchemaError> {
+        let here: fn(&Edge<'_>) -> bool = |edge| edge.location == InstanceLocation::Current;
         let counts = self
-            .unfolded(here, u64::saturating_add, |_| 1)
-            .map_err(|node| self.refuse(node, SchemaFault::Endless))?;
+            .fold(here, u64::saturating_add, |_| 1)
+            .map_err(|node| self.reject(node, SchemaFault::InfiniteRecursion))?;
         if let Some((node, _)) = counts.iter().find(|(_, count)| *count > limit as u64) {
-            return Err(self.refuse(*node, SchemaFault::TooExpansive(limit)));
+            return Err(self.reject(*node, SchemaFault::TooExpansive(limit)));
         }
-        if self.chain() > CHAIN {
-            return Err(self.refuse(0, SchemaFault::TooExpansive(CHAIN)));
+        if self.chain() > MAX_CHAIN {
+            return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN)));
         }
-        // Each reference that is followed may lead to the deepest part of the document.
-        let levels = NESTED / (1 + self.references().min(NESTED_REFERENCES));
+        // Each nested reference may point to the deepest part of the document.
+        let levels = MAX_NESTED / (1 + self.references().min(NESTED_REFERENCES));
         if self.levels() > levels {
-            return Err(self.refuse(0, SchemaFault::TooDeep(levels)));
+            return Err(self.reject(0, SchemaFault::TooDeep(levels)));
         }
         Ok(())
     }
@@ -158,29 +159,32 @@ impl<'s> Graph<'s> {
         self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
     }
 
-    /// How many subschemas are inside each other at most, without following references.
+    /// The maximum nesting of subschemas, without references.
     fn levels(&self) -> usize {
-        let depths = self.unfolded(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
+        let depths = self.fold(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
         let deepest = depths.into_iter().map(|(_, depth)| depth).max();
         deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
-    /// How many subschemas lead on to each other at most that all apply to one value.
+    /// The length of the longest chain of subschemas for one value.
     pub(crate) fn chain(&self) -> usize {
-        let chains = self.unfolded(|edge| edge.place == Place::Here, u64::max, |_| 1).unwrap_or_default();
+        let chains =
+            self.fold(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1).unwrap_or_default();
         let longest = chains.into_iter().map(|(_, length)| length).max();
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// What the root and all that it leads to come to, each counted as often as it is led to; `None` if that has no
-    /// end.
+    /// The sum of `own` over the root and all reachable nodes, once per path. `None` if it is
+    /// infinite.
     pub(crate) fn weight(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
-        let counts = self.unfolded(|edge| edge.place != Place::Nowhere, u64::saturating_add, own).ok()?;
+        let counts =
+            self.fold(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own).ok()?;
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// What each node and all that it leads to come to, the inner ones first, or a node that leads back to itself.
-    fn unfolded(
+    /// Combines the counts of each node and its children, children first. Fails with a node on a
+    /// cycle.
+    fn fold(
         &self,
         follows: fn(&Edge<'_>) -> bool,
         combined: fn(u64, u64) -> u64,
@@ -192,15 +196,15 @@ impl<'s> Graph<'s> {
             if counts.contains_key(&start) {
                 continue;
             }
-            counts.insert(start, Count::Open);
+            counts.insert(start, Visit::Open);
             let mut path = vec![Frame::of(start)];
             while let Some(frame) = path.last_mut() {
                 if let Some(child) = frame.next_child(self, follows) {
                     match counts.get(&child) {
-                        Some(Count::Done(count)) => frame.inner = combined(frame.inner, *count),
-                        Some(Count::Open) => return Err(child),
+                        Some(Visit::Done(count)) => frame.inner = combined(frame.inner, *count),
+                        Some(Visit::Open) => return Err(child),
                         None => {
-                            counts.insert(child, Count::Open);
+                            counts.insert(child, Visit::Open);
                             path.push(Frame::of(child));
                         }
                     }
@@ -208,7 +212,7 @@ impl<'s> Graph<'s> {
                 }
                 let node = frame.node;
                 let count = own(node).saturating_add(frame.inner);
-                counts.insert(node, Count::Done(count));
+                counts.insert(node, Visit::Done(count));
                 done.push((node, count));
                 path.pop();
                 if let Some(parent) = path.last_mut() {
@@ -219,17 +223,17 @@ impl<'s> Graph<'s> {
         Ok(done)
     }
 
-    fn refuse(&self, node: usize, fault: SchemaFault) -> SchemaError {
+    fn reject(&self, node: usize, fault: SchemaFault) -> SchemaError {
         SchemaError::new(self.nodes.get(node).map_or("", |node| &node.pointer), fault)
     }
 }
 
-/// The references of one subschema, by keyword.
+/// The references of a subschema, by keyword.
 fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
     ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?.as_str()?)))
 }
 
-/// The subschema that a reference leads to, with its pointer.
+/// The target of a reference, with its pointer.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {

@@ -1,4 +1,4 @@
-//! Size, depth and names of a schema, seen as plain JSON.
+//! Size, depth and anchors of a schema as plain JSON.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use super::super::error::{SchemaError, SchemaFault};
 use super::{SchemaLimits, pattern};
 
-/// What a walk over every JSON value of a schema finds.
+/// The results of a walk over all JSON values of a schema.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
-    /// Subschemas by the name they give themselves.
+    /// Subschemas by anchor.
     pub(super) anchors: HashMap<&'s str, &'s Value>,
     /// An `$id` below the root.
     pub(super) nested_id: Option<&'s str>,
-    /// The states that its regular expressions take together.
+    /// Estimated states of all regular expressions.
     patterns: usize,
 }
 
-/// Walks a schema, as long as it stays within its limits.
+/// Walks a schema and checks its limits.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;
@@ -29,7 +29,7 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
         if depth > limits.depth && (value.is_array() || value.is_object()) {
             return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
         }
-        // The values that wait are counted before they are listed: a list may hold a million.
+        // Counted before they are pushed: an array may have a million items.
         if nodes + open.len() + width(value) > limits.nodes {
             return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
         }
@@ -76,7 +76,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// A writer that keeps nothing and fails when more is written than it has left.
+/// A writer that discards its input and fails after a number of bytes.
 struct Budget(usize);
 
 impl Write for Budget {
@@ -91,17 +91,17 @@ impl Write for Budget {
 }
 
 /// Returns `true` if objects and arrays are nested more than `levels` deep. Recursion stops there.
-pub fn is_deeper(value: &Value, levels: usize) -> bool {
+pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => true,
-        Value::Array(items) => items.iter().any(|item| is_deeper(item, levels - 1)),
-        Value::Object(members) => members.values().any(|member| is_deeper(member, levels - 1)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, levels - 1)),
+        Value::Object(members) => members.values().any(|member| exceeds_depth(member, levels - 1)),
         _ => false,
     }
 }
 
-/// Whether a value has more than `limit` values inside it.
-pub(crate) fn is_larger(value: &Value, limit: usize) -> bool {
+/// Returns `true` if a value has more than `limit` nested values.
+pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
@@ -114,8 +114,9 @@ pub(crate) fn is_larger(value: &Value, limit: usize) -> bool {
     false
 }
 
-/// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts the stack.
-pub(crate) fn dismantle(value: Value) {
+/// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts
+/// the stack.
+pub(crate) fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {

@@ -1,18 +1,19 @@
-//! How large a regular expression becomes once it is compiled.
+//! Estimates for the compiled size of regular expressions.
 //!
-//! The compiler has a limit of its own for one expression, which takes up to half a second to reach. A schema has
-//! room for thousands.
+//! The compiler has a limit per expression, but takes up to half a second to reach it, and a schema
+//! may have thousands of expressions.
 
-/// What a class of Unicode such as `\p{L}` takes, which has hundreds of ranges.
+/// States of a Unicode class such as `\p{L}`, which has hundreds of ranges.
 const UNICODE_CLASS: usize = 500;
 
-/// What a class takes that goes through all of UTF-8, such as `.` or `\D`.
+/// States of a class that spans all of UTF-8, such as `.` or `\D`.
 const WIDE_CLASS: usize = 12;
 
-/// What a class takes that is all but the spaces, which are many and far apart.
+/// States of `\S`, whose ranges are the gaps between many spaces.
 const NO_SPACE: usize = 22;
 
-/// A rough count of the states that a regular expression takes. An expression that is not one may get any count.
+/// Estimates the number of states of a regular expression. The estimate of an invalid expression is
+/// arbitrary.
 pub(crate) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;
@@ -35,8 +36,8 @@ pub(crate) fn states(pattern: &str) -> usize {
     counter.sum.saturating_add(counter.atom)
 }
 
-/// Whether a regular expression needs an engine that backtracks: for lookaround, references to groups and the like.
-/// Where in doubt it does.
+/// Returns `true` if a regular expression needs a backtracking engine, for look-around,
+/// back-references and the like. Errs towards `true`.
 pub(crate) fn backtracks(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['(', '\\', '+', '}']) {
@@ -59,13 +60,13 @@ pub(crate) fn backtracks(pattern: &str) -> bool {
     false
 }
 
-/// Each step returns how many bytes it has read.
+/// The state of [`states`]. Its methods return the number of bytes they read.
 struct Counter {
-    /// What was counted before each group that is open.
+    /// The sum before each open group.
     groups: Vec<usize>,
-    /// What was counted in this group, before the last atom.
+    /// The sum of the current group, without the last atom.
     sum: usize,
-    /// What the last atom takes, since a repetition may follow it.
+    /// States of the last atom, which a repetition may multiply.
     atom: usize,
 }
 
@@ -102,7 +103,7 @@ impl Counter {
         self.atom(states.saturating_add(length.max(WIDE_CLASS)), length)
     }
 
-    /// `{3}`, `{3,}` or `{1,3}`; other braces stand for themselves.
+    /// Reads `{3}`, `{3,}` or `{1,3}`. Other braces are literals.
     fn repeat(&mut self, rest: &str) -> usize {
         let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
         let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))

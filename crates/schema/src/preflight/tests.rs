@@ -9,13 +9,13 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
-fn check_refused(value: Value, expected: Expect) {
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
+fn check_rejected(value: Value, expected: Expect) {
     expected.assert_eq(&Schema::new(value).unwrap_err().to_string());
 }
 
 #[test]
-fn an_id_of_the_root_does_not_matter() {
+fn id_of_the_root_is_ignored() {
     for id in [
         "https://example.com/a.json",
         "http://json-schema.org/draft-07/schema",
@@ -31,92 +31,92 @@ fn an_id_of_the_root_does_not_matter() {
     }
 }
 
-/// Behaviour S1: nothing is fetched or opened, and the reason is told.
+/// Behaviour S1: a reference to another document is an error with a reason. Nothing is fetched.
 #[test]
-fn references_that_leave_the_document_are_refused() {
-    check_refused(
+fn references_to_other_documents_are_rejected() {
+    check_rejected(
         json!({"properties": {"x": {"$ref": "http://127.0.0.1:1/a.json"}}}),
         expect![[
             r#"invalid schema at /properties/x/$ref: reference "http://127.0.0.1:1/a.json" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$defs": {"a": {"items": {"$ref": "file:///etc/passwd"}}}}),
         expect![[
             r#"invalid schema at /$defs/a/items/$ref: reference "file:///etc/passwd" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"allOf": [{"$ref": "other.json#/a"}]}),
         expect![[
             r#"invalid schema at /allOf/0/$ref: reference "other.json#/a" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
-        json!({"$ref": "#/nowhere"}),
-        expect![[r##"invalid schema at /$ref: reference "#/nowhere" leads nowhere"##]],
+    check_rejected(
+        json!({"$ref": "#/unknown"}),
+        expect![[r##"invalid schema at /$ref: reference "#/unknown" has no target"##]],
     );
-    check_refused(
-        json!({"$ref": "#nobody"}),
-        expect![[r##"invalid schema at /$ref: reference "#nobody" leads nowhere"##]],
+    check_rejected(
+        json!({"$ref": "#unknown"}),
+        expect![[r##"invalid schema at /$ref: reference "#unknown" has no target"##]],
     );
-    check_refused(
+    check_rejected(
         json!({"$ref": ""}),
         expect![[
             r#"invalid schema at /$ref: reference "" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$dynamicRef": "https://example.com/#a"}),
         expect![[
             r#"invalid schema at /$dynamicRef: reference "https://example.com/#a" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$ref": "#/x-own/a", "x-own": {"a": {"$ref": "https://example.com"}}}),
         expect![[
             r#"invalid schema at /x-own/a/$ref: reference "https://example.com" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$id": "https://example.com/", "items": {"$ref": "https://example.com/#/$defs/a"}, "$defs": {"a": {}}}),
         expect![[
             r#"invalid schema at /items/$ref: reference "https://example.com/#/$defs/a" leaves the document: only `#`, `#/...` and `#name` are followed"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$defs": {"a": {"$id": "file:///etc/", "$ref": "#/$defs/b"}, "b": {}}, "$ref": "#/$defs/a"}),
         expect![[r#"invalid schema at /$ref: `$id` "file:///etc/" inside a document with references"#]],
     );
-    check_refused(
+    check_rejected(
         json!({"$schema": "https://example.com/meta.json"}),
         expect![[
             r#"invalid schema at /: unknown dialect "https://example.com/meta.json": only draft 2020-12 and draft-07 are known"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$schema": "http://json-schema.org/draft-04/schema#"}),
         expect![[
             r#"invalid schema at /: unknown dialect "http://json-schema.org/draft-04/schema#": only draft 2020-12 and draft-07 are known"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"items": {"$schema": "file:///etc/passwd"}}),
         expect![[
             r#"invalid schema at /items: unknown dialect "file:///etc/passwd": only draft 2020-12 and draft-07 are known"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"$schema": 7}),
         expect![[r#"invalid schema at /: unknown dialect "7": only draft 2020-12 and draft-07 are known"#]],
     );
-    check_refused(
+    check_rejected(
         json!({"$defs": {"a": {"$anchor": "n"}, "b": {"$anchor": "n"}}}),
         expect![[r#"invalid schema at /: anchor "n" is defined twice"#]],
     );
 }
 
-/// What looks like a reference in data, or is a property of that name, is none.
+/// A `$ref` in data, or as the name of a property, is not a reference.
 #[test]
 fn data_is_not_searched_for_references() {
     let schema = schema(json!({
@@ -129,7 +129,7 @@ fn data_is_not_searched_for_references() {
 
 /// Behaviour S2.
 #[test]
-fn bombs_are_refused_before_they_are_compiled() {
+fn schema_bombs_are_rejected_before_compilation() {
     let mut definitions = Map::new();
     for level in 0..40 {
         let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
@@ -137,26 +137,26 @@ fn bombs_are_refused_before_they_are_compiled() {
     }
     definitions.insert("a40".to_owned(), json!({"type": "string"}));
     let started = Instant::now();
-    check_refused(
+    check_rejected(
         json!({"$ref": "#/$defs/a0", "$defs": definitions}),
         expect![
-            "invalid schema at /$defs/a28: its references stand for more than 10000 subschemas that all apply to one value"
+            "invalid schema at /$defs/a28: its references expand to more than 10000 subschemas for one value"
         ],
     );
-    check_refused(
+    check_rejected(
         json!({"enum": (0..1_000_000).collect::<Vec<_>>()}),
         expect!["invalid schema at /: more than 10000 values"],
     );
-    check_refused(
+    check_rejected(
         json!({"const": "a".repeat(256 << 10)}),
         expect!["invalid schema at /: larger than 262144 bytes"],
     );
     let flat: Map<_, _> = (0..10_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
-    check_refused(json!({"properties": flat}), expect!["invalid schema at /: more than 10000 values"]);
+    check_rejected(json!({"properties": flat}), expect!["invalid schema at /: more than 10000 values"]);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
-/// Behaviour S2: what is just within the limits compiles.
+/// Behaviour S2: schemas just below the limits compile.
 #[test]
 fn large_schemas_within_the_limits_compile() {
     let properties: Map<_, _> = (0..3_300).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
@@ -176,8 +176,8 @@ fn large_schemas_within_the_limits_compile() {
 }
 
 #[test]
-fn patterns_that_explode_cost_only_their_own_schema() {
-    check_refused(
+fn expensive_patterns_are_rejected_or_bounded() {
+    check_rejected(
         json!({"pattern": "^(a{1000}){1000}$"}),
         expect!["invalid schema at /: its regular expressions take more than 100000 states"],
     );
@@ -186,9 +186,9 @@ fn patterns_that_explode_cost_only_their_own_schema() {
     assert!(!backtracking.is_valid(&value));
 }
 
-/// What the compiler would find too large is refused before it, with a reason that is true.
+/// An expression beyond the compiler's own limit is rejected before compilation.
 #[test]
-fn a_class_counts_for_what_it_takes() {
+fn state_estimates_of_classes_match_the_compiler() {
     for class in ["\\S", "[^\\s]", "[\\s\\S]", "\\W", "."] {
         let pattern = |times| json!({"pattern": format!("^{class}{{1,{times}}}$")});
         assert!(Schema::new(pattern(1_000)).is_ok(), "{class}");
@@ -197,33 +197,36 @@ fn a_class_counts_for_what_it_takes() {
     }
 }
 
-/// Behaviour S3: compiled or refused, and never a stack overflow.
+/// Behaviour S3: recursive schemas are compiled or rejected, without a stack overflow.
 #[test]
-fn circles_are_compiled_or_refused() {
-    check_refused(json!({"$ref": "#"}), expect!["invalid schema at /: refers to itself without an end"]);
-    check_refused(
+fn infinite_recursion_is_rejected() {
+    check_rejected(
+        json!({"$ref": "#"}),
+        expect!["invalid schema at /: a reference leads back to itself for the same value"],
+    );
+    check_rejected(
         json!({"allOf": [{"anyOf": [{"$ref": "#"}]}]}),
-        expect!["invalid schema at /: refers to itself without an end"],
+        expect!["invalid schema at /: a reference leads back to itself for the same value"],
     );
-    check_refused(
+    check_rejected(
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}}}),
-        expect!["invalid schema at /$defs/a: refers to itself without an end"],
+        expect!["invalid schema at /$defs/a: a reference leads back to itself for the same value"],
     );
-    check_refused(
+    check_rejected(
         json!({"$anchor": "me", "dependentSchemas": {"x": {"$ref": "#me"}}}),
-        expect!["invalid schema at /: refers to itself without an end"],
+        expect!["invalid schema at /: a reference leads back to itself for the same value"],
     );
 }
 
 /// Behaviour S3.
 #[test]
-fn depth_is_refused_and_dropped_without_recursion() {
+fn deep_schema_is_rejected_and_dropped_without_recursion() {
     fn nested(levels: usize) -> Value {
         let object = |key: &str, inner| Value::Object(Map::from_iter([(key.to_owned(), inner)]));
         (0..levels).fold(json!({"type": "string"}), |inner, _| object("properties", object("x", inner)))
     }
-    check_refused(nested(2_500), expect!["invalid schema at /: nested deeper than 64 levels"]);
-    check_refused(
+    check_rejected(nested(2_500), expect!["invalid schema at /: nested deeper than 64 levels"]);
+    check_rejected(
         (0..200_000).fold(json!(1), |inner, _| Value::Array(vec![inner])),
         expect!["invalid schema at /: nested deeper than 64 levels"],
     );
@@ -231,88 +234,90 @@ fn depth_is_refused_and_dropped_without_recursion() {
 }
 
 #[test]
-fn a_schema_that_breaks_the_rules_is_told_where() {
-    check_refused(
+fn invalid_schema_is_rejected_with_the_pointer() {
+    check_rejected(
         json!({"properties": {"x": {"type": "widget"}}}),
         expect![[
             r#"invalid schema at /properties/x/type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "widget""#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"required": "x"}),
         expect![[r#"invalid schema at /required: expected array, received string "x""#]],
     );
-    check_refused(
+    check_rejected(
         json!({"properties": null}),
         expect!["invalid schema at /properties: expected object, received null"],
     );
-    check_refused(
+    check_rejected(
         json!({"minLength": -1}),
         expect!["invalid schema at /minLength: expected at least 0, received integer -1"],
     );
-    check_refused(
+    check_rejected(
         json!({"pattern": "("}),
         expect![[r#"invalid schema at /pattern: expected string of format regex, received string "(""#]],
     );
-    check_refused(
+    check_rejected(
         json!("object"),
         expect![[r#"invalid schema at /: expected boolean or object, received string "object""#]],
     );
-    check_refused(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
+    check_rejected(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
 }
 
-/// A type of another language, as many catalogues have them.
+/// Tools of many MCP servers use type names of their programming language.
 #[test]
-fn a_foreign_type_is_told_with_the_one_that_is_meant() {
-    check_refused(
+fn type_of_another_language_is_rejected_with_a_suggestion() {
+    check_rejected(
         json!({"type": "dict"}),
-        expect![[r#"invalid schema at /type: "dict" is no type of JSON Schema, expected "object""#]],
+        expect![[r#"invalid schema at /type: "dict" is not a type of JSON Schema, expected "object""#]],
     );
-    check_refused(
+    check_rejected(
         json!({"properties": {"x": {"type": "float"}}}),
         expect![[
-            r#"invalid schema at /properties/x/type: "float" is no type of JSON Schema, expected "number""#
+            r#"invalid schema at /properties/x/type: "float" is not a type of JSON Schema, expected "number""#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"properties": {"type": {"type": ["String", "null"]}}}),
         expect![[
-            r#"invalid schema at /properties/type/type/0: "String" is no type of JSON Schema, expected "string""#
+            r#"invalid schema at /properties/type/type/0: "String" is not a type of JSON Schema, expected "string""#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"items": {"type": "tuple"}}),
-        expect![[r#"invalid schema at /items/type: "tuple" is no type of JSON Schema, expected "array""#]],
+        expect![[r#"invalid schema at /items/type: "tuple" is not a type of JSON Schema, expected "array""#]],
     );
-    check_refused(
+    check_rejected(
         json!({"items": {"type": "any"}}),
         expect![[
-            r#"invalid schema at /items/type: "any" is no type of JSON Schema, leave `type` out where any value fits"#
+            r#"invalid schema at /items/type: "any" is not a type of JSON Schema, omit `type` to allow any value"#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"type": "strnig"}),
-        expect![[r#"invalid schema at /type: "strnig" is no type of JSON Schema, expected "string""#]],
+        expect![[r#"invalid schema at /type: "strnig" is not a type of JSON Schema, expected "string""#]],
     );
-    check_refused(
+    check_rejected(
         json!({"properties": {"type": "dict"}}),
         expect![[
             r#"invalid schema at /properties/type: expected boolean or object, received string "dict""#
         ]],
     );
-    check_refused(
+    check_rejected(
         json!({"type": "dict".repeat(100)}),
         expect![[
             r#"invalid schema at /type: expected one of "array", "boolean", "integer", "null", "number", "object", "string" or array, received string "dictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdictdict"… (400 characters)"#
         ]],
     );
     let draft_7 = "http://json-schema.org/draft-07/schema#";
-    check_refused(
+    check_rejected(
         json!({"$schema": draft_7, "items": {"type": "dict"}}),
-        expect![[r#"invalid schema at /items/type: "dict" is no type of JSON Schema, expected "object""#]],
+        expect![[r#"invalid schema at /items/type: "dict" is not a type of JSON Schema, expected "object""#]],
     );
-    check_refused(
+    check_rejected(
         json!({"$schema": draft_7, "items": {"type": ["null", "float"]}}),
-        expect![[r#"invalid schema at /items/type/1: "float" is no type of JSON Schema, expected "number""#]],
+        expect![[
+            r#"invalid schema at /items/type/1: "float" is not a type of JSON Schema, expected "number""#
+        ]],
     );
 }

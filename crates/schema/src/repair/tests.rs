@@ -4,41 +4,41 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
-/// Repairs under the default policy: what comes out, and what was done.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+/// Checks the repaired value and its repairs, under the default policy.
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();
     let (strict, none) = repair(&schema, value.clone(), RepairPolicy::Strict);
     assert_eq!((strict, none), (value.clone(), Vec::new()));
     let (repaired, repairs) = repair(&schema, value, RepairPolicy::Default);
     assert!(schema.is_valid(&repaired), "{repaired}");
-    let told: String = repairs.iter().map(|repair| format!("\n{repair}")).collect();
-    expected.assert_eq(&format!("{repaired}{told}"));
+    let lines: String = repairs.iter().map(|repair| format!("\n{repair}")).collect();
+    expected.assert_eq(&format!("{repaired}{lines}"));
 }
 
-/// What has no plain reading stays as it is, and nothing is recorded.
-fn check_left(schema: &Value, value: Value) {
+/// Checks that an invalid value is returned unchanged, without repairs.
+fn check_not_repaired(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(!schema.is_valid(&value), "{value}");
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// A call that fits is never changed.
-fn check_kept(schema: &Value, value: Value) {
+/// Checks that a valid value is returned unchanged, without repairs.
+fn check_valid(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(schema.is_valid(&value), "{value}");
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
 /// An object with one required property.
-#[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+#[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn of(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
 /// Behaviour B13.
 #[test]
-fn strings_are_read_where_a_number_is_wanted() {
+fn string_is_parsed_for_a_number() {
     let integer = of("x", json!({"type": "integer"}));
     check(
         &integer,
@@ -54,7 +54,7 @@ fn strings_are_read_where_a_number_is_wanted() {
         {"x":-3.0}
         /x: read a string as the number that it spells"#]],
     );
-    check_kept(&integer, json!({"x": 3.0}));
+    check_valid(&integer, json!({"x": 3.0}));
     let number = of("x", json!({"type": ["number", "null"]}));
     check(
         &number,
@@ -71,17 +71,17 @@ fn strings_are_read_where_a_number_is_wanted() {
         /x: read a string as the null that it spells"#]],
     );
     for text in ["abc", "", "3.5", "3 apples", "0x10", "1,000", "+3", "03", "NaN", "true", "[3]", "\"3\""] {
-        check_left(&integer, json!({"x": text}));
+        check_not_repaired(&integer, json!({"x": text}));
     }
-    check_left(&integer, json!({"x": true}));
-    check_left(&integer, json!({"x": 3.5}));
-    // It would come out as another number.
-    check_left(&integer, json!({"x": "123456789012345678901234567890"}));
-    check_left(&of("x", json!({"type": "integer", "maximum": 2})), json!({"x": "3"}));
+    check_not_repaired(&integer, json!({"x": true}));
+    check_not_repaired(&integer, json!({"x": 3.5}));
+    // Parsing would lose precision.
+    check_not_repaired(&integer, json!({"x": "123456789012345678901234567890"}));
+    check_not_repaired(&of("x", json!({"type": "integer", "maximum": 2})), json!({"x": "3"}));
 }
 
 #[test]
-fn strings_are_read_where_something_else_is_wanted() {
+fn string_is_parsed_for_other_types() {
     let boolean = of("x", json!({"type": "boolean"}));
     check(
         &boolean,
@@ -90,9 +90,9 @@ fn strings_are_read_where_something_else_is_wanted() {
         {"x":true}
         /x: read a string as the boolean that it spells"#]],
     );
-    check_left(&boolean, json!({"x": "True"}));
-    check_left(&boolean, json!({"x": "yes"}));
-    check_left(&boolean, json!({"x": 1}));
+    check_not_repaired(&boolean, json!({"x": "True"}));
+    check_not_repaired(&boolean, json!({"x": "yes"}));
+    check_not_repaired(&boolean, json!({"x": 1}));
     check(
         &of("x", json!({"type": "array", "items": {"type": "string"}})),
         json!({"x": "[\"a\"]"}),
@@ -107,7 +107,7 @@ fn strings_are_read_where_something_else_is_wanted() {
         {"x":2}
         /x: read a string as the integer that it spells"#]],
     );
-    check_left(&of("x", json!({"enum": [1, 2, 3]})), json!({"x": "4"}));
+    check_not_repaired(&of("x", json!({"enum": [1, 2, 3]})), json!({"x": "4"}));
     check(
         &of("x", json!({"const": 7})),
         json!({"x": "7"}),
@@ -115,12 +115,12 @@ fn strings_are_read_where_something_else_is_wanted() {
         {"x":7}
         /x: read a string as the integer that it spells"#]],
     );
-    check_left(&of("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
+    check_not_repaired(&of("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
 }
 
-/// A string holds an object, that holds strings, that spell numbers.
+/// A string contains an object whose strings contain numbers.
 #[test]
-fn repairs_go_on_inside_of_what_they_uncovered() {
+fn parsed_strings_are_repaired_recursively() {
     let schema = of("filter", of("limit", json!({"type": "integer"})));
     check(
         &schema,
@@ -140,11 +140,11 @@ fn repairs_go_on_inside_of_what_they_uncovered() {
         /filter: read a string as the object that it spells
         /filter/limit: read a string as the integer that it spells"#]],
     );
-    check_left(&schema, json!({"filter": "{\"limit\": \"many\"}"}));
+    check_not_repaired(&schema, json!({"filter": "{\"limit\": \"many\"}"}));
 }
 
 #[test]
-fn every_place_is_repaired_or_none() {
+fn value_is_repaired_completely_or_not_at_all() {
     let schema = json!({"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}, "a/b": {"items": {"type": "integer"}}}});
     check(
         &schema,
@@ -155,12 +155,12 @@ fn every_place_is_repaired_or_none() {
         /y: read a string as the integer that it spells
         /a~1b/1: read a string as the integer that it spells"#]],
     );
-    check_left(&schema, json!({"x": "1", "y": "two"}));
+    check_not_repaired(&schema, json!({"x": "1", "y": "two"}));
 }
 
 /// Behaviour B15.
 #[test]
-fn wrapped_arguments_are_taken_out() {
+fn wrapped_arguments_are_unwrapped() {
     let integer = of("x", json!({"type": "integer"}));
     for wrapper in ["args", "arguments", "input", "parameters"] {
         let (repaired, repairs) =
@@ -191,18 +191,18 @@ fn wrapped_arguments_are_taken_out() {
         /: took the arguments out of "arguments"
         /: read a string as the object that it spells"#]],
     );
-    check_left(&integer, json!({"args": {"x": 1}, "note": "a"}));
-    check_left(&integer, json!({"args": {"y": 1}}));
-    check_left(&integer, json!({"payload": {"x": 1}}));
-    check_left(&integer, json!([{"x": 1}]));
-    check_left(&integer, json!("x = 1"));
-    check_left(&integer, json!("[1]"));
-    check_left(&integer, json!(1));
+    check_not_repaired(&integer, json!({"args": {"x": 1}, "note": "a"}));
+    check_not_repaired(&integer, json!({"args": {"y": 1}}));
+    check_not_repaired(&integer, json!({"payload": {"x": 1}}));
+    check_not_repaired(&integer, json!([{"x": 1}]));
+    check_not_repaired(&integer, json!("x = 1"));
+    check_not_repaired(&integer, json!("[1]"));
+    check_not_repaired(&integer, json!(1));
 }
 
-/// Behaviour B15: `""` for a tool without arguments.
+/// Behaviour B15: empty arguments (`""`, `null`) are repaired to `{}`.
 #[test]
-fn nothing_is_taken_as_no_arguments() {
+fn empty_arguments_become_an_empty_object() {
     let none = json!({"type": "object", "properties": {}});
     check(
         &none,
@@ -225,14 +225,14 @@ fn nothing_is_taken_as_no_arguments() {
         {}
         /: read a string as the object that it spells"#]],
     );
-    check_left(&none, json!([]));
-    check_left(&none, json!("now"));
-    check_left(&of("x", json!({"type": "integer"})), json!(""));
-    check_left(&of("x", json!({"type": "integer"})), Value::Null);
+    check_not_repaired(&none, json!([]));
+    check_not_repaired(&none, json!("now"));
+    check_not_repaired(&of("x", json!({"type": "integer"})), json!(""));
+    check_not_repaired(&of("x", json!({"type": "integer"})), Value::Null);
 }
 
 #[test]
-fn null_is_taken_as_an_absent_optional() {
+fn null_of_an_optional_property_is_removed() {
     let schema = json!({
         "type": "object",
         "properties": {"x": {"type": "integer"}, "limit": {"type": "integer"}, "kind": {"enum": ["a", "b"]}},
@@ -246,26 +246,26 @@ fn null_is_taken_as_an_absent_optional() {
         /limit: took null as an absent property
         /kind: took null as an absent property"#]],
     );
-    check_left(&schema, json!({"x": null}));
-    check_kept(&json!({"properties": {"limit": {"type": ["integer", "null"]}}}), json!({"limit": null}));
-    check_left(&json!({"items": {"type": "integer"}}), json!([null]));
+    check_not_repaired(&schema, json!({"x": null}));
+    check_valid(&json!({"properties": {"limit": {"type": ["integer", "null"]}}}), json!({"limit": null}));
+    check_not_repaired(&json!({"items": {"type": "integer"}}), json!([null]));
 }
 
-/// Behaviour B15: what fits as it is stays as it is.
+/// Behaviour B15: valid arguments are never changed.
 #[test]
-fn a_call_that_fits_is_never_changed() {
-    check_kept(&of("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
-    check_kept(&of("input", json!({"type": "string"})), json!({"input": "{\"x\": 1}"}));
-    check_kept(&of("x", json!({"anyOf": [{"type": "string"}, {"type": "integer"}]})), json!({"x": "3"}));
-    check_kept(&json!({"type": "string"}), json!("{}"));
-    check_left(
+fn valid_arguments_are_never_changed() {
+    check_valid(&of("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
+    check_valid(&of("input", json!({"type": "string"})), json!({"input": "{\"x\": 1}"}));
+    check_valid(&of("x", json!({"anyOf": [{"type": "string"}, {"type": "integer"}]})), json!({"x": "3"}));
+    check_valid(&json!({"type": "string"}), json!("{}"));
+    check_not_repaired(
         &of("args", json!({"type": "object", "required": ["x"]})),
         json!({"args": {"args": {"x": 1}}}),
     );
 }
 
 #[test]
-fn references_and_alternatives_are_looked_through() {
+fn values_of_references_and_alternatives_are_repaired() {
     let referred = json!({"properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}});
     check(
         &referred,
@@ -283,7 +283,7 @@ fn references_and_alternatives_are_looked_through() {
         {"x":3}
         /x: read a string as the integer that it spells"#]],
     );
-    check_left(&optional, json!({"x": "three"}));
+    check_not_repaired(&optional, json!({"x": "three"}));
 
     let place = json!({"type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]});
     let nested = of("at", json!({"anyOf": [{"type": "null"}, place]}));
@@ -324,7 +324,7 @@ fn references_and_alternatives_are_looked_through() {
         /0: read a string as the integer that it spells
         /1: read a string as the boolean that it spells"#]],
     );
-    check_left(&several, json!(["1", "true", "x"]));
+    check_not_repaired(&several, json!(["1", "true", "x"]));
 
     let merged = json!({"allOf": [{"properties": {"x": {"type": "integer"}}}, {"properties": {"x": {"type": "number"}}}]});
     check(
@@ -337,7 +337,7 @@ fn references_and_alternatives_are_looked_through() {
 }
 
 #[test]
-fn a_repair_is_data() {
+fn repairs_can_be_serialized() {
     let schema = Schema::new(of("x", json!({"type": "integer"}))).unwrap();
     let (_, repairs) = repair(&schema, json!({"args": {"x": "3"}}), RepairPolicy::Default);
     let text = serde_json::to_string(&repairs).unwrap();
@@ -345,17 +345,17 @@ fn a_repair_is_data() {
     assert_eq!(serde_json::from_str::<Vec<Repair>>(&text).unwrap(), repairs);
 }
 
-/// Behaviour X3: repairs are logged, arguments may be secret.
+/// Behaviour X3: repairs are logged, and arguments may be secret.
 #[test]
-fn a_repair_does_not_repeat_the_value() {
+fn repair_does_not_contain_the_value() {
     let schema = Schema::new(of("pin", json!({"type": "integer"}))).unwrap();
     let (_, repairs) = repair(&schema, json!({"pin": "4711"}), RepairPolicy::Default);
     assert!(!format!("{repairs:?} {}", repairs[0]).contains("4711"));
 }
 
 #[test]
-fn the_search_for_repairs_is_bounded() {
+fn repair_search_is_bounded() {
     let union = json!({"anyOf": vec![json!({"type": "integer"}); 50]});
     let schema = json!({"items": union});
-    check_left(&schema, json!(vec!["1"; 200].into_iter().chain(["x"]).collect::<Vec<_>>()));
+    check_not_repaired(&schema, json!(vec!["1"; 200].into_iter().chain(["x"]).collect::<Vec<_>>()));
 }

@@ -1,11 +1,12 @@
-//! What holds for any schema and any value inside the engine. What users see of it is held to laws in the package `fuzz`.
+//! Properties of the engine's internals for any schema and any value. The package `fuzz` has the
+//! properties of the public API.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// JSON that is often a schema and often fits one: few keys, few values, much nesting.
+/// JSON that is often a schema, or valid for one: few keys, few values, much nesting.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -101,26 +102,26 @@ fn valid_schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn counting_effort_does_not_change_what_fits(schema in valid_schema(), value in json_value(), levels in 0..12) {
+    fn metering_does_not_change_the_result(schema in valid_schema(), value in json_value(), levels in 0..12) {
         let value = (0..levels).fold(value, |inner, _| json!({"a": inner, "b": inner}));
         let plain = jsonschema::validator_for(&schema).unwrap().is_valid(&value);
-        let metered = metered::compile(&schema, jsonschema::Draft::Draft202012).unwrap();
-        if let Some(is_valid) = effort::metered(10_000_000, || metered.is_valid(&value)) {
+        let metered = metered_validator::compile(&schema, jsonschema::Draft::Draft202012).unwrap();
+        if let Some(is_valid) = cost::with_budget(10_000_000, || metered.is_valid(&value)) {
             prop_assert_eq!(is_valid, plain);
         }
         prop_assert_eq!(Schema::new(schema).unwrap().validate(&value).is_ok(), plain);
     }
 
     #[test]
-    fn guarding_alternatives_does_not_change_what_fits(schema in valid_schema(), value in json_value()) {
-        if let Some(guarded) = guarded::guarded(&schema) {
+    fn union_guards_do_not_change_the_result(schema in valid_schema(), value in json_value()) {
+        if let Some(guarded) = union_guards::guarded(&schema) {
             let (schema, guarded) = (Schema::new(schema).unwrap(), Schema::new(guarded).unwrap());
             prop_assert_eq!(guarded.is_valid(&value), schema.is_valid(&value));
         }
     }
 
     #[test]
-    fn canonical_text_forgets_the_order_of_keys_only(members in prop::collection::vec(("[a-d]", json_value()), 0..4)) {
+    fn canonical_text_differs_only_in_the_order_of_keys(members in prop::collection::vec(("[a-d]", json_value()), 0..4)) {
         let forward: Map<String, Value> = members.clone().into_iter().collect();
         let mut backward = Map::new();
         for (key, value) in forward.iter().rev() {
@@ -132,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_has_a_count_of_states(text in "[\\\\(){}\\[\\]a-c0-9,.*+?|^$pPß]{0,40}") {
+    fn any_pattern_is_estimated_without_panic(text in "[\\\\(){}\\[\\]a-c0-9,.*+?|^$pPß]{0,40}") {
         drop(Schema::new(json!({"pattern": text})));
     }
 }

@@ -1,8 +1,8 @@
-//! The engine from outside.
+//! Tests of the public API.
 
 #[cfg(test)]
-mod misfit;
+mod compatibility;
+#[cfg(test)]
+mod provider;
 #[cfg(test)]
 mod suite;
-#[cfg(test)]
-mod wire;

@@ -1,16 +1,16 @@
-//! The official JSON-Schema-Test-Suite, through the engine as tools use it.
+//! The official JSON-Schema-Test-Suite.
 //!
-//! Every value of a schema that the engine accepts is judged as the suite has it. The schemas that it refuses, on purpose,
-//! are listed with the reason:
+//! For every accepted schema, each value has the result of the suite. The snapshots list the
+//! schemas that are rejected on purpose, by reason:
 //!
-//! - `RemoteReference`: a reference to another document, or to a part of this one by the URI that an `$id` gives it. Only
-//!   `#`, `#/...` and `#name` are followed, so that nothing is ever fetched, and what a reference means does not depend
-//!   on who reads it.
-//! - `NestedId`: an `$id` inside a document with references, which would change what they mean. It is not asked whether
-//!   the `$id` is data, such as a value of an `enum`.
-//! - `DuplicateAnchor`: two places with one name, which only nested `$id`s could tell apart, or the scopes of
-//!   `$dynamicRef`.
-//! - `UnknownDialect`: a `$schema` besides draft 2020-12 and draft-07.
+//! - `RemoteReference`: a reference to another document, or to a part of the document by the URI of
+//!   its `$id`. Only `#`, `#/...` and `#name` are followed, so nothing is fetched and references
+//!   have the same meaning everywhere.
+//! - `NestedId`: a nested `$id` in a document with references, which changes their meaning. An
+//!   `$id` in data, such as a value of an `enum`, is rejected too.
+//! - `DuplicateAnchor`: two equal anchors, distinguished only by nested `$id`s or by the dynamic
+//!   scope of `$dynamicRef`.
+//! - `UnknownDialect`: a `$schema` other than draft 2020-12 and draft-07.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -19,14 +19,14 @@ use haft_schema::{RepairPolicy, Schema, SchemaFault, repair};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is judged otherwise on purpose, by file.
-const OTHERWISE: [(&str, &str); 3] = [
-    ("format", "formats are held to, not only noted: the folder `format` has the tests for that"),
-    ("idn-email", "not checked: it takes tables of Unicode"),
-    ("idn-hostname", "not checked: it takes tables of Unicode"),
+/// Skipped files, with the reason.
+const SKIPPED: [(&str, &str); 3] = [
+    ("format", "formats are assertions here, not annotations; the folder `format` tests them"),
+    ("idn-email", "not validated: requires Unicode tables"),
+    ("idn-hostname", "not validated: requires Unicode tables"),
 ];
 
-/// Schemas of one subject.
+/// A schema with test values.
 #[derive(Deserialize)]
 struct Case {
     description: String,
@@ -41,11 +41,10 @@ struct Test {
     valid: bool,
 }
 
-/// What the engine made of the suite: schemas that it refuses, with the reason, and values that it takes for something
-/// else than the suite does.
+/// The results of the suite: rejected schemas by reason, and values with a wrong result.
 #[derive(Default)]
 struct Report {
-    refused: BTreeMap<String, Vec<String>>,
+    rejected: BTreeMap<String, Vec<String>>,
     wrong: Vec<String>,
     right: usize,
 }
@@ -59,7 +58,7 @@ impl Report {
         files.sort();
         for path in files {
             let file = path.file_stem().unwrap().to_str().unwrap();
-            if OTHERWISE.iter().any(|(name, _)| *name == file) {
+            if SKIPPED.iter().any(|(name, _)| *name == file) {
                 continue;
             }
             for mut case in serde_json::from_slice::<Vec<Case>>(&fs::read(&path).unwrap()).unwrap() {
@@ -76,8 +75,8 @@ impl Report {
         let schema = match Schema::new(case.schema) {
             Ok(schema) => schema,
             Err(error) => {
-                let place = format!("{file}: {}", case.description);
-                self.refused.entry(kind(error.fault())).or_default().push(place);
+                let case = format!("{file}: {}", case.description);
+                self.rejected.entry(kind(error.fault())).or_default().push(case);
                 return;
             }
         };
@@ -98,16 +97,16 @@ impl Report {
 
     fn check(&self, expected: &Expect) {
         let mut text = format!("{} right\n", self.right);
-        for (reason, places) in &self.refused {
-            text += &format!("refused, {reason}:\n");
-            text.extend(places.iter().map(|place| format!("  {place}\n")));
+        for (reason, cases) in &self.rejected {
+            text += &format!("rejected, {reason}:\n");
+            text.extend(cases.iter().map(|case| format!("  {case}\n")));
         }
         expected.assert_eq(&text);
         assert_eq!(self.wrong, Vec::<String>::new());
     }
 }
 
-/// The name of a fault, without what it says of one schema.
+/// The name of a fault, without its fields.
 fn kind(fault: &SchemaFault) -> String {
     let text = format!("{fault:?}");
     text.split(|it: char| !it.is_alphanumeric()).next().unwrap_or_default().to_owned()
@@ -117,7 +116,7 @@ fn kind(fault: &SchemaFault) -> String {
 fn draft_2020_12() {
     Report::of("draft2020-12", None).check(&expect![[r#"
         1010 right
-        refused, DuplicateAnchor:
+        rejected, DuplicateAnchor:
           anchor: same $anchor with different base uri
           dynamicRef: A $dynamicRef resolves to the first $dynamicAnchor still in scope that is encountered when the schema is evaluated
           dynamicRef: A $dynamicRef without anchor in fragment behaves identical to $ref
@@ -133,7 +132,7 @@ fn draft_2020_12() {
           ref: order of evaluation: $id and $anchor and $ref
           unevaluatedItems: unevaluatedItems with $dynamicRef
           unevaluatedProperties: unevaluatedProperties with $dynamicRef
-        refused, RemoteReference:
+        rejected, RemoteReference:
           anchor: Location-independent identifier with absolute URI
           anchor: Location-independent identifier with base URI change in subschema
           defs: validate definition against metaschema
@@ -171,7 +170,7 @@ fn draft_2020_12() {
           refRemote: remote HTTP ref with different URN $id
           refRemote: remote HTTP ref with nested absolute ref
           refRemote: $ref to $ref finds detached $anchor
-        refused, UnknownDialect:
+        rejected, UnknownDialect:
           vocabulary: schema that uses custom metaschema with with no validation vocabulary
           vocabulary: ignore unrecognized optional vocabulary
     "#]]);
@@ -181,15 +180,15 @@ fn draft_2020_12() {
 fn draft_2020_12_optional() {
     Report::of("draft2020-12/optional", None).check(&expect![[r#"
         141 right
-        refused, DuplicateAnchor:
+        rejected, DuplicateAnchor:
           anchor: $anchor inside an enum is not a real identifier
           dynamicRef: $dynamicRef skips over intermediate resources - pointer reference across resource boundary
-        refused, NestedId:
+        rejected, NestedId:
           id: $id inside an enum is not a real identifier
           unknownKeyword: $id inside an unknown keyword is not a real identifier
-        refused, RemoteReference:
+        rejected, RemoteReference:
           cross-draft: refs to historic drafts are processed as historic drafts
-        refused, UnknownDialect:
+        rejected, UnknownDialect:
           format-assertion: schema that uses custom metaschema with format-assertion: false
           format-assertion: schema that uses custom metaschema with format-assertion: true
     "#]]);
@@ -208,10 +207,10 @@ const DRAFT_7: Option<&str> = Some("http://json-schema.org/draft-07/schema#");
 fn draft_7() {
     Report::of("draft7", DRAFT_7).check(&expect![[r#"
         754 right
-        refused, NestedId:
+        rejected, NestedId:
           refRemote: base URI change - change folder
           refRemote: base URI change - change folder in subschema
-        refused, RemoteReference:
+        rejected, RemoteReference:
           definitions: validate definition against metaschema
           ref: $ref prevents a sibling $id from changing the base uri
           ref: remote ref, containing refs itself
@@ -244,11 +243,11 @@ fn draft_7() {
 fn draft_7_optional() {
     Report::of("draft7/optional", DRAFT_7).check(&expect![[r#"
         108 right
-        refused, NestedId:
+        rejected, NestedId:
           id: id inside an enum is not a real identifier
           id: non-schema object containing an $id property
           unknownKeyword: $id inside an unknown keyword is not a real identifier
-        refused, RemoteReference:
+        rejected, RemoteReference:
           cross-draft: refs to future drafts are processed as future drafts
     "#]]);
 }

@@ -47,8 +47,7 @@ pub(super) fn check(response: &ChatResponse, report: &mut Report) {
         let is_named = !call.name.is_empty() && !call.id.is_empty() && ids.insert(&call.id);
         report
             .require(IDENTIFIED, is_named, || format!("a call of {:?} has the id {:?}", call.name, call.id));
-        let is_truncated = response.finish_reason == FinishReason::Length
-            && call.arguments.value().is_err();
+        let is_truncated = response.finish_reason == FinishReason::Length && call.arguments.value().is_err();
         report.require(COMPLETE, !is_truncated, || format!("the arguments of {:?} are truncated", call.name));
     }
 }

@@ -2,35 +2,36 @@
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
-    schema::{Wire, WireProfile},
+    schema::{ProviderSchema, SchemaTarget},
 };
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
-/// The formats with a definition that differs from the one of its profile.
+/// The formats with a definition that differs from the one of its target.
 pub(super) fn mistakes(
     definition: &ToolDefinition,
-    profile: WireProfile,
-    wire: &Wire,
+    target: SchemaTarget,
+    converted: &ProviderSchema,
     sent: &Schema,
 ) -> Vec<String> {
-    let function = described(definition, json!({"parameters": wire.value}));
+    let function = described(definition, json!({"parameters": converted.value}));
     let mut chat = json!({"type": "function", "function": function});
-    if wire.strict {
+    if converted.strict {
         chat["function"]["strict"] = json!(true);
     }
-    let response = json!({"type": "function", "parameters": wire.value, "strict": wire.strict});
+    let response = json!({"type": "function", "parameters": converted.value, "strict": converted.strict});
     let response = described(definition, response);
     // The converted schema as a definition of its own.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
-    let checks = match profile {
-        WireProfile::OpenAi => vec![
+    let checks = match target {
+        SchemaTarget::OpenAi => vec![
             ("chat", tool(definition) == chat && tool(&back) == chat),
             ("responses", responses::tool(definition) == response && responses::tool(&back) == response),
             (
                 "anthropic",
-                anthropic::tool(definition) == described(definition, json!({"input_schema": wire.value})),
+                anthropic::tool(definition)
+                    == described(definition, json!({"input_schema": converted.value})),
             ),
             (
                 "gemini",
@@ -38,21 +39,21 @@ pub(super) fn mistakes(
                     == with_schema(definition, "parametersJsonSchema", definition.input_schema().as_value()),
             ),
         ],
-        WireProfile::OpenAiStrict => vec![
+        SchemaTarget::OpenAiStrict => vec![
             ("chat", strict_tool(definition) == chat && strict_tool(&back) == chat),
             (
                 "responses",
                 responses::strict_tool(definition) == response && responses::strict_tool(&back) == response,
             ),
         ],
-        WireProfile::Gemini => {
-            let subset = with_schema(definition, "parameters", &wire.value);
+        SchemaTarget::Gemini => {
+            let subset = with_schema(definition, "parameters", &converted.value);
             vec![
-                ("chat", tool_as(definition, profile) == chat),
+                ("chat", tool_as(definition, target) == chat),
                 ("gemini", gemini::subset_tool(definition) == subset),
             ]
         }
-        _ => vec![("chat", tool_as(definition, profile) == chat && tool_as(&back, profile) == chat)],
+        _ => vec![("chat", tool_as(definition, target) == chat && tool_as(&back, target) == chat)],
     };
     let wrong = checks.into_iter().filter(|(_, holds)| !holds);
     wrong.map(|(name, _)| format!("the format of {name} differs")).collect()

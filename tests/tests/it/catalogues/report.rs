@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use haft_core::schema::{LossKind, Wire};
+use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
 /// Tools are named `package tool`.
 #[derive(Default)]
@@ -10,7 +10,7 @@ pub(super) struct Report {
     pub(super) servers: usize,
     pub(super) tools: usize,
     /// Tools that are rejected, with the reason.
-    pub(super) refused: BTreeSet<String>,
+    pub(super) rejected: BTreeSet<String>,
     /// Tools that OpenAI's strict mode cannot express, with the reason.
     pub(super) not_strict: BTreeSet<String>,
     /// Tools without valid generated arguments for a converted schema.
@@ -23,16 +23,16 @@ impl Report {
     pub(super) fn add(&mut self, other: Self) {
         self.servers += other.servers;
         self.tools += other.tools;
-        self.refused.extend(other.refused);
+        self.rejected.extend(other.rejected);
         self.not_strict.extend(other.not_strict);
         self.without_arguments.extend(other.without_arguments);
         self.broken.extend(other.broken);
     }
 
-    pub(super) fn add_obstacles(&mut self, tool: &str, wire: &Wire) {
-        for loss in &wire.losses {
-            if let LossKind::NotStrict { reason } = &loss.kind {
-                self.not_strict.insert(format!("{tool}: {}: {reason}", loss.keyword));
+    pub(super) fn add_obstacles(&mut self, tool: &str, converted: &ProviderSchema) {
+        for change in &converted.changes {
+            if let SchemaChangeKind::NotStrict { reason } = &change.kind {
+                self.not_strict.insert(format!("{tool}: {}: {reason}", change.keyword));
             }
         }
     }

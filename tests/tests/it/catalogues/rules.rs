@@ -1,6 +1,6 @@
-//! The rules of each profile, written from the documentation of its provider.
+//! The rules of each target, written from the documentation of its provider.
 
-use haft_core::schema::{Wire, WireProfile};
+use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
 /// The keywords of OpenAI's strict subset.
@@ -51,27 +51,27 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// Keywords that the profile for small models omits.
+/// Keywords that the target for small models omits.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
-/// The violations of the profile's rules in a converted schema.
-pub(super) fn broken(profile: WireProfile, wire: &Wire) -> Vec<String> {
+/// The violations of the target's rules in a converted schema.
+pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
-    if wire.value["type"] != "object" {
+    if converted.value["type"] != "object" {
         broken.push("the root is not an object".to_owned());
     }
-    if profile != WireProfile::OpenAiStrict && wire.strict {
+    if target != SchemaTarget::OpenAiStrict && converted.strict {
         broken.push("strict without a strict mode".to_owned());
     }
-    match profile {
-        WireProfile::OpenAiStrict if wire.strict => each("", &wire.value, &mut broken, &strict),
-        WireProfile::OpenAi | WireProfile::OpenAiStrict => {
-            let refused = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
-            let refused = refused.filter(|keyword| wire.value.get(keyword).is_some());
-            broken.extend(refused.map(|keyword| format!("`{keyword}` at the root")));
+    match target {
+        SchemaTarget::OpenAiStrict if converted.strict => each("", &converted.value, &mut broken, &strict),
+        SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
+            let rejected = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
+            let rejected = rejected.filter(|keyword| converted.value.get(keyword).is_some());
+            broken.extend(rejected.map(|keyword| format!("`{keyword}` at the root")));
         }
-        WireProfile::Gemini => each("", &wire.value, &mut broken, &gemini),
-        _ => each("", &wire.value, &mut broken, &small),
+        SchemaTarget::Gemini => each("", &converted.value, &mut broken, &gemini),
+        _ => each("", &converted.value, &mut broken, &small),
     }
     broken
 }

@@ -5,7 +5,7 @@ use crate::{
     call::{ToolError, ToolOutput},
     content::Content,
     limits,
-    schema::{Schema, is_deeper},
+    schema::{Schema, exceeds_depth},
 };
 
 impl ToolDefinition {
@@ -21,7 +21,7 @@ impl ToolDefinition {
 }
 
 fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
-    let problem = if values(output).any(|value| is_deeper(value, limits::VALUE_DEPTH)) {
+    let problem = if values(output).any(|value| exceeds_depth(value, limits::VALUE_DEPTH)) {
         format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
     } else if let Some(problem) = definition.output_schema().and_then(|schema| misfit(schema, output)) {
         format!("does not fit the tool's output schema: {problem}")

@@ -158,7 +158,7 @@ async fn a_wrong_override_is_a_defect() {
     expect!["its arguments: invalid schema at /: the arguments of a tool must be an object"]
         .assert_eq(&defect(&|it| it.with_input_schema(json!({"type": "string"}))));
     expect![[
-        r#"its output: invalid schema at /type: "strnig" is no type of JSON Schema, expected "string""#
+        r#"its output: invalid schema at /type: "strnig" is not a type of JSON Schema, expected "string""#
     ]]
     .assert_eq(&defect(&|it| it.with_output_schema(json!({"type": "strnig"}))));
 

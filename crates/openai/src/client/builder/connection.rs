@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_core::{call::BoxError, model::ModelProfile, schema::WireProfile};
+use haft_core::{call::BoxError, model::ModelProfile, schema::SchemaTarget};
 use percent_encoding::percent_decode_str;
 use reqwest::{
     Proxy, Request, Response, Url,
@@ -205,7 +205,7 @@ impl<M> ModelBuilder<M> {
         let usual = Provider::quirks(provider);
         // Fine-tuned models support fewer keywords.
         let is_fine_tuned = self.model.starts_with("ft:");
-        let usual_schemas = if is_fine_tuned { WireProfile::OpenAi } else { usual.tool_schemas };
+        let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.tool_schemas };
         let quirks = Quirks {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
             reasoning: match self.reasoning {

@@ -1,5 +1,5 @@
 use expect_test::{Expect, expect};
-use haft_core::schema::WireProfile;
+use haft_core::schema::SchemaTarget;
 use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
@@ -202,7 +202,7 @@ fn a_proxy_that_is_none_is_refused_without_showing_it() {
 
 #[test]
 fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
-    use WireProfile::{OpenAi, OpenAiStrict, Small};
+    use SchemaTarget::{OpenAi, OpenAiStrict, Small};
     let schemas = |mut builder: ChatCompletionsBuilder| {
         let provider = builder.target().unwrap().provider;
         builder.defaults(provider).quirks.tool_schemas

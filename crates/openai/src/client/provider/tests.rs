@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use haft_core::schema::WireProfile;
+use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
 use super::{PRESETS, Provider, UNKNOWN};
@@ -62,6 +62,6 @@ fn quirks_follow_from_who_runs_a_server() {
     assert_eq!(quirks(Provider::DeepSeek).reasoning, Reasoning::Required("reasoning_content"));
     let schemas =
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);
-    assert_eq!(schemas, [WireProfile::OpenAiStrict, WireProfile::OpenAi, WireProfile::Gemini]);
+    assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);
     assert_eq!(Provider::quirks(None), UNKNOWN);
 }

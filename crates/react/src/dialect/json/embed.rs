@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 /// constraint lets pass is held against the whole schema before the tool runs.
 pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     let home = format!("#/$defs/{}", tool.name());
-    let mut moved = tool.input_schema().moved_to(&home);
+    let mut moved = tool.input_schema().embedded_at(&home);
     if let Value::Object(root) = &mut moved.schema {
         root.shift_remove("$schema");
         root.shift_remove("$id");

@@ -4,7 +4,7 @@ use haft_core::{
     content::Content,
     message::{AssistantMessage, View},
     model::{ChatEvent, ChatResponse, ResponseFormat},
-    schema::WireProfile,
+    schema::SchemaTarget,
     tool::DynamicTool,
     toolset::ToolList,
 };
@@ -135,7 +135,7 @@ fn check_arguments(arguments: Value, expected: &Expect) {
 /// OpenAI constrains a reply only where each object says what it may have.
 #[test]
 fn a_step_is_strict_with_a_tool_without_arguments() {
-    let strict = |arguments| step_schema(arguments).wrapped("value");
+    let strict = |arguments| step_schema(arguments).wrapped_in_object("value");
     for (arguments, is_strict) in [
         (json!({}), true),
         (json!({"type": "object", "properties": {}, "required": [], "description": "None."}), true),
@@ -143,7 +143,7 @@ fn a_step_is_strict_with_a_tool_without_arguments() {
         (json!({"required": ["x"]}), false),
     ] {
         let schema = Schema::new(strict(arguments.clone())).unwrap();
-        assert_eq!(schema.wire(WireProfile::OpenAiStrict).strict, is_strict, "{arguments}");
+        assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).strict, is_strict, "{arguments}");
     }
 }
 

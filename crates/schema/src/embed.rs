@@ -1,0 +1,119 @@
+//! Embedding of a schema in a larger document.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use super::Schema;
+use super::reference::join;
+
+/// A schema for a location in a larger document, created by [`Schema::embedded_at`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EmbeddedSchema {
+    /// The schema. Its references by JSON pointer are relative to the larger document.
+    pub schema: Value,
+    /// Set if the schema has references by JSON pointer.
+    pub has_references: bool,
+    /// Set if the schema defines or references anchors. They may collide with other anchors of the
+    /// larger document.
+    pub has_names: bool,
+}
+
+impl Schema {
+    /// Rewrites the references of the schema for a location in a larger document, such as
+    /// `#/$defs/tree`.
+    ///
+    /// References by JSON pointer are relative to the root of the document (JSON Schema Core
+    /// 2020-12, section 8.2.3).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
+    /// let embedded = tree.embedded_at("#/$defs/tree");
+    /// assert_eq!(embedded.schema, json!({"type": "array", "items": {"$ref": "#/$defs/tree"}}));
+    /// assert!(embedded.has_references && !embedded.has_names);
+    /// # Ok::<(), haft_schema::SchemaError>(())
+    /// ```
+    pub fn embedded_at(&self, place: &str) -> EmbeddedSchema {
+        let mut embedded = EmbeddedSchema { schema: Value::Null, has_references: false, has_names: false };
+        let mut schema = self.as_value().clone();
+        embedded.keywords(&mut schema, place);
+        EmbeddedSchema { schema, ..embedded }
+    }
+
+    /// Wraps the schema in an object with a single required property, for protocols that accept
+    /// objects only. References are rewritten.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let tree = Schema::new(json!({"type": "array", "items": {"$ref": "#"}}))?;
+    /// assert_eq!(
+    ///     tree.wrapped_in_object("tree"),
+    ///     json!({
+    ///         "type": "object",
+    ///         "properties": {
+    ///             "tree": {"type": "array", "items": {"$ref": "#/properties/tree"}}
+    ///         },
+    ///         "required": ["tree"],
+    ///     })
+    /// );
+    /// # Ok::<(), haft_schema::SchemaError>(())
+    /// ```
+    pub fn wrapped_in_object(&self, property: &str) -> Value {
+        // References below an `$id` are relative to it, and stay correct.
+        let mut inner = match self.as_value().get("$id") {
+            Some(_) => self.as_value().clone(),
+            None => self.embedded_at(&join("#/properties", property)).schema,
+        };
+        let dialect = inner.as_object_mut().and_then(|inner| inner.shift_remove("$schema"));
+        let mut outer = json!({"type": "object", "properties": {property: inner}, "required": [property]});
+        if let (Some(dialect), Some(outer)) = (dialect, outer.as_object_mut()) {
+            outer.shift_insert(0, "$schema".to_owned(), dialect);
+        }
+        outer
+    }
+}
+
+impl EmbeddedSchema {
+    fn keywords(&mut self, schema: &mut Value, place: &str) {
+        let Value::Object(keywords) = schema else { return };
+        for (keyword, value) in keywords {
+            self.keyword(keyword, value, place);
+        }
+    }
+
+    fn keyword(&mut self, keyword: &str, value: &mut Value, place: &str) {
+        match (keyword, value) {
+            ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                match reference.strip_prefix('#').filter(|it| it.is_empty() || it.starts_with('/')) {
+                    Some(pointer) => {
+                        *reference = format!("{place}{pointer}");
+                        self.has_references = true;
+                    }
+                    None => self.has_names = true,
+                }
+            }
+            ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
+            // Values are data, not schemas.
+            ("const" | "enum" | "default" | "examples", _) => {}
+            // Names of subschemas may look like keywords.
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependencies",
+                Value::Object(schemas),
+            ) => schemas.values_mut().for_each(|schema| self.keywords(schema, place)),
+            (_, Value::Array(schemas)) => schemas.iter_mut().for_each(|schema| self.keywords(schema, place)),
+            (_, schema) => self.keywords(schema, place),
+        }
+    }
+}

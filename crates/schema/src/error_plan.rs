@@ -1,0 +1,149 @@
+//! An upper bound for the number of errors of a value, computed before they are listed.
+//!
+//! The validator lists the errors of every subschema of `allOf` and of every alternative of a
+//! union, and again for each reference to the same subschema. It cannot be interrupted, so a
+//! cheaper walk with a budget visits the same subschemas first.
+
+use serde_json::{Map, Value};
+
+use super::cost::Cost;
+use super::preflight::{self, Graph, InstanceLocation};
+
+/// Maximum number of subschema visits for a complete list. Each visit may add an error, which takes
+/// a hundred times the memory of a value.
+const MAX_VISITS: usize = 50_000;
+
+/// The errors of a value that can be listed within the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ErrorPlan {
+    /// All errors.
+    All,
+    /// The first error only.
+    First,
+    /// No errors: listing exceeds the budget.
+    None,
+}
+
+/// Determines the errors that can be listed, and subtracts the cost from `budget`.
+pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
+    let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
+    let costs = vec![None; graph.nodes().len()];
+    let mut walk = Walk { graph: &graph, costs, visits: 0, has_union: false, budget };
+    match walk.visit_all(0, value) {
+        None => ErrorPlan::None,
+        Some(()) if walk.visits <= MAX_VISITS => ErrorPlan::All,
+        Some(()) if walk.has_union => ErrorPlan::None,
+        Some(()) => ErrorPlan::First,
+    }
+}
+
+struct Walk<'g, 's> {
+    graph: &'g Graph<'s>,
+    /// The cost of each subschema, computed at the first visit.
+    costs: Vec<Option<Cost>>,
+    visits: usize,
+    /// Set if a union was visited. Its error contains the errors of all alternatives, so a single
+    /// error may be large.
+    has_union: bool,
+    budget: &'g mut u64,
+}
+
+impl Walk<'_, '_> {
+    /// Visits a subschema with a value, and nested subschemas. Returns `None` if the budget is used
+    /// up.
+    fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
+        let mut open = vec![(node, value)];
+        while let Some((node, value)) = open.pop() {
+            let cost = self.pay(node, value)?;
+            let node = self.graph.node_at(node)?;
+            let keywords = node.schema.as_object();
+            self.has_union |= keywords.is_some_and(|it| it.contains_key("anyOf") || it.contains_key("oneOf"));
+            let skipped = keywords.and_then(|keywords| skipped(keywords, value));
+            for edge in &node.edges {
+                let target = self.graph.node_at(edge.node)?.schema;
+                if edge.location == InstanceLocation::Names {
+                    self.visit_names(edge.node, value)?;
+                } else if !skipped.is_some_and(|skipped| std::ptr::eq(skipped, target)) {
+                    let times =
+                        if cost.reevaluates() && edge.location == InstanceLocation::Current { 3 } else { 1 };
+                    for _ in 0..times {
+                        let before = open.len();
+                        open.extend(parts(edge.location, value).map(|part| (edge.node, part)));
+                        *self.budget = self.budget.checked_sub((open.len() - before) as u64)?;
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn visit_names(&mut self, node: usize, value: &Value) -> Option<()> {
+        let names = value.as_object().into_iter().flat_map(Map::keys);
+        names.map(|name| self.visit_all(node, &Value::from(name.as_str()))).collect()
+    }
+
+    fn pay(&mut self, node: usize, value: &Value) -> Option<Cost> {
+        let schema = self.graph.node_at(node)?.schema;
+        let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| Cost::of(schema));
+        *self.budget = self.budget.checked_sub(cost.with(value))?;
+        self.visits += 1;
+        Some(cost)
+    }
+}
+
+/// The parts of a value at an instance location.
+fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
+    let items = || value.as_array().into_iter().flatten();
+    match location {
+        InstanceLocation::Current => Box::new(std::iter::once(value)),
+        InstanceLocation::Member(name) => Box::new(value.get(name).into_iter()),
+        InstanceLocation::Members => Box::new(value.as_object().into_iter().flat_map(Map::values)),
+        InstanceLocation::Item(index) => Box::new(value.get(index).into_iter()),
+        InstanceLocation::Items => Box::new(items()),
+        InstanceLocation::Names | InstanceLocation::None => Box::new(std::iter::empty()),
+    }
+}
+
+/// Returns the `then` branch if a simple `if` fails, as in the guards of
+/// [`union_guards`](super::union_guards).
+fn skipped<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
+    let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
+    rejects(condition, value).then_some(then)
+}
+
+/// Returns `true` if a value is certainly invalid for a simple schema.
+fn rejects(schema: &Value, value: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
+    // Draft-07 ignores the siblings of `$ref`.
+    if keywords.contains_key("$ref") {
+        return false;
+    }
+    keywords.iter().any(|(keyword, wanted)| match (keyword.as_str(), value) {
+        ("type", _) => !is_of(value, wanted),
+        ("const", Value::String(_)) => wanted != value,
+        ("enum", Value::String(_)) => wanted.as_array().is_some_and(|all| !all.contains(value)),
+        ("required", Value::Object(members)) => {
+            let mut names = wanted.as_array().into_iter().flatten().filter_map(Value::as_str);
+            names.any(|name| !members.contains_key(name))
+        }
+        ("properties", Value::Object(members)) => {
+            let mut declared = wanted.as_object().into_iter().flatten();
+            declared.any(|(name, schema)| members.get(name).is_some_and(|member| rejects(schema, member)))
+        }
+        _ => false,
+    })
+}
+
+/// Returns `true` if a value may be of a type. Every number may be an integer.
+fn is_of(value: &Value, wanted: &Value) -> bool {
+    let is = |wanted: &Value| match (wanted.as_str(), value) {
+        (Some("null"), it) => it.is_null(),
+        (Some("boolean"), it) => it.is_boolean(),
+        (Some("number" | "integer"), it) => it.is_number(),
+        (Some("string"), it) => it.is_string(),
+        (Some("array"), it) => it.is_array(),
+        (Some("object"), it) => it.is_object(),
+        _ => true,
+    };
+    wanted.as_array().map_or_else(|| is(wanted), |all| all.iter().any(is))
+}

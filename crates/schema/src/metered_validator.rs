@@ -1,0 +1,118 @@
+//! A validator with a budget.
+//!
+//! The validator of `jsonschema` has no budget, and its cost may be exponential in the depth of a
+//! value. Here each subschema first subtracts its cost from the budget. When the budget is used up,
+//! every subschema rejects its value, so the check ends. The result is the same if the budget
+//! suffices.
+
+use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value, json};
+
+use super::cost::{self, Cost, MAX_BACKTRACKS};
+use super::preflight::{self, Graph, InstanceLocation, Node};
+
+/// The keyword that subtracts the cost of a subschema. Its value is the number of the subschema. It
+/// is removed from the original schema.
+const COST: &str = "haft:cost";
+
+/// Compiles a schema that passed the preflight.
+pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
+    let graph = preflight::graph(schema)?;
+    let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
+    let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
+    let options = options.with_pattern_options(patterns()).with_keyword(COST, move |_, number, _| {
+        let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
+        let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
+        Ok(Box::new(CostKeyword(cost)))
+    });
+    options.build(&flatten(&graph, draft)).ok()
+}
+
+/// The options of regular expressions, with a limit for backtracking.
+pub(super) fn patterns() -> PatternOptions<FancyRegex> {
+    PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
+}
+
+struct CostKeyword(Cost);
+
+impl<'i> Keyword<'i> for CostKeyword {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(value) { Ok(()) } else { Err(ValidationError::custom("a check within its budget")) }
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        cost::spend(self.0.with(value))
+    }
+}
+
+/// Moves each subschema to its own definition, behind the keyword [`COST`]. Unreachable subschemas
+/// are omitted: the compiler skipped them in the original, and might reject them here.
+fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
+    let mut all = Map::new();
+    let mut open = vec![0];
+    while let Some(number) = open.pop() {
+        let Some(node) = graph.node_at(number).filter(|_| !all.contains_key(&number.to_string())) else {
+            continue;
+        };
+        let then = without_nesting(graph, node, draft, &mut open).unwrap_or_else(|| node.schema.clone());
+        all.insert(number.to_string(), json!({"if": {COST: number}, "then": then, "else": false}));
+    }
+    json!({"$ref": path(0), "$defs": all})
+}
+
+/// Replaces nested subschemas by references, and appends their numbers to `open`.
+fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut Vec<usize>) -> Option<Value> {
+    let mut to = |number| {
+        open.push(number);
+        json!({"$ref": path(number)})
+    };
+    let mut keywords = Map::new();
+    for (keyword, value) in node.schema.as_object()?.iter().filter(|(keyword, _)| is_known(draft, keyword)) {
+        let is_kept = !keyword.starts_with('$') || keyword == "$schema";
+        let holds = preflight::subschemas("", keyword, value);
+        let Some(first) = holds.first() else {
+            if is_kept && keyword != COST {
+                keywords.insert(keyword.clone(), value.clone());
+            }
+            continue;
+        };
+        let mut place = |schema: &Value| graph.number(schema).map_or_else(|| schema.clone(), &mut to);
+        let value = match value {
+            _ if first.location == InstanceLocation::None => continue,
+            Value::Object(_) if std::ptr::eq(first.schema, value) => place(value),
+            Value::Object(members) => {
+                members.iter().map(|(name, member)| (name.clone(), place(member))).collect()
+            }
+            Value::Array(items) => items.iter().map(place).collect(),
+            other => other.clone(),
+        };
+        keywords.insert(keyword.clone(), value);
+    }
+    for edge in &node.edges {
+        match edge.reference.filter(|keyword| is_known(draft, keyword)) {
+            Some("$ref") => drop(keywords.insert("$ref".to_owned(), to(edge.node)["$ref"].take())),
+            Some(_) => {
+                let all = keywords.entry("allOf").or_insert_with(|| json!([]));
+                all.as_array_mut()?.push(to(edge.node));
+            }
+            None => {}
+        }
+    }
+    Some(Value::Object(keywords))
+}
+
+/// Returns `true` if a dialect has a keyword with subschemas. The graph has the keywords of both
+/// dialects.
+fn is_known(draft: Draft, keyword: &str) -> bool {
+    match draft {
+        Draft::Draft7 => !matches!(
+            keyword,
+            "$dynamicRef" | "prefixItems" | "dependentSchemas" | "unevaluatedProperties" | "unevaluatedItems"
+        ),
+        _ => keyword != "additionalItems",
+    }
+}
+
+fn path(number: usize) -> String {
+    format!("#/$defs/{number}")
+}

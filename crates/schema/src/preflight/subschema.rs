@@ -1,0 +1,89 @@
+//! Subschemas and the parts of a value that they apply to.
+
+use serde_json::Value;
+
+use super::super::reference::join;
+
+/// The location of the values of a subschema, relative to the value of its parent schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InstanceLocation<'s> {
+    /// The value itself.
+    Current,
+    /// The member with this name.
+    Member(&'s str),
+    /// Any member.
+    Members,
+    /// The item at this index.
+    Item(usize),
+    /// Any item.
+    Items,
+    /// The names of the members.
+    Names,
+    /// No value: the subschema is a definition.
+    None,
+}
+
+/// A schema nested in another schema.
+pub(crate) struct Subschema<'s> {
+    pub(crate) location: InstanceLocation<'s>,
+    pub(crate) pointer: String,
+    pub(crate) schema: &'s Value,
+}
+
+/// The JSON form in which a keyword contains subschemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SubschemaContainer {
+    /// The members of an object.
+    Map,
+    /// A single subschema, or the items of an array.
+    List,
+}
+
+/// The subschemas of a keyword. Other values are skipped; the compiler checks them.
+pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> Vec<Subschema<'s>> {
+    let Some((location, container)) = location_of(keyword) else { return Vec::new() };
+    let pointer = join(pointer, keyword);
+    let mut found: Vec<_> = match (value, container) {
+        (Value::Object(members), SubschemaContainer::Map) => {
+            let member = |(name, schema): (&'s String, &'s Value)| {
+                let location =
+                    if keyword == "properties" { InstanceLocation::Member(name) } else { location };
+                Subschema { location, pointer: join(&pointer, name), schema }
+            };
+            members.iter().map(member).collect()
+        }
+        (Value::Array(items), SubschemaContainer::List) => {
+            let item = |(index, schema): (usize, &'s Value)| {
+                let is_tuple = matches!(keyword, "items" | "prefixItems");
+                let location = if is_tuple { InstanceLocation::Item(index) } else { location };
+                Subschema { location, pointer: join(&pointer, &index.to_string()), schema }
+            };
+            items.iter().enumerate().map(item).collect()
+        }
+        (Value::Object(_), SubschemaContainer::List) => vec![Subschema { location, pointer, schema: value }],
+        _ => Vec::new(),
+    };
+    found.retain(|it| it.schema.is_object());
+    found
+}
+
+/// The keywords of draft 2020-12 and draft-07. Keywords that the dialect ignores do no harm here.
+fn location_of(keyword: &str) -> Option<(InstanceLocation<'static>, SubschemaContainer)> {
+    Some(match keyword {
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
+            (InstanceLocation::Current, SubschemaContainer::List)
+        }
+        "dependentSchemas" | "dependencies" => (InstanceLocation::Current, SubschemaContainer::Map),
+        "properties" | "patternProperties" => (InstanceLocation::Members, SubschemaContainer::Map),
+        "additionalProperties" | "unevaluatedProperties" => {
+            (InstanceLocation::Members, SubschemaContainer::List)
+        }
+        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
+            (InstanceLocation::Items, SubschemaContainer::List)
+        }
+        "propertyNames" => (InstanceLocation::Names, SubschemaContainer::List),
+        "contentSchema" => (InstanceLocation::None, SubschemaContainer::List),
+        "$defs" | "definitions" => (InstanceLocation::None, SubschemaContainer::Map),
+        _ => return None,
+    })
+}

@@ -1,0 +1,29 @@
+//! Replacement of property descriptions.
+
+use serde_json::{Map, Value, json};
+
+use super::error::SchemaError;
+use super::{Schema, reference};
+
+impl Schema {
+    /// Replaces the description of a property of the root. Returns `None` if the root does not
+    /// declare the property.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Schema::new`].
+    pub fn with_property_description(
+        &self,
+        name: &str,
+        description: &str,
+    ) -> Option<Result<Self, SchemaError>> {
+        let mut value = self.as_value().clone();
+        let properties = reference::join(&reference::root_target(&value), "properties");
+        let property = value.pointer_mut(&reference::join(&properties, name))?;
+        if let Value::Bool(allows) = property {
+            *property = if *allows { Value::Object(Map::new()) } else { json!({"not": {}}) };
+        }
+        property.as_object_mut()?.insert("description".to_owned(), description.into());
+        Some(self.with_root(value))
+    }
+}

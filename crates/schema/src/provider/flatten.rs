@@ -1,0 +1,335 @@
+//! Merging of a subschema with its `allOf` and the target of its `$ref`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::super::reference::{Reference, join};
+use super::change::{SchemaChange, SchemaChangeKind};
+
+/// Maximum number of subschemas read for a provider schema. A subschema counts once per reference.
+const MAX_READ: usize = 20_000;
+
+/// Maximum number of subschemas read for a provider schema without references. Further references
+/// are dropped.
+const MAX_INLINED: usize = 12_000;
+
+/// Assertions: keywords that restrict the valid values. All other keywords are annotations.
+const ASSERTIONS: [&str; 42] = [
+    "$dynamicRef",
+    "$ref",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
+
+/// Keywords that depend on the declared properties.
+const REMAINDERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+
+/// Keywords that depend on the declared tuple items.
+const REMAINING_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
+
+/// A keyword or a property, with its value.
+#[derive(Clone)]
+pub(super) struct Entry<'s> {
+    pub(super) name: &'s str,
+    pub(super) value: &'s Value,
+    /// The pointer of the schema with the keyword, or of the property's own schema.
+    pub(super) at: Rc<str>,
+}
+
+/// A merged subschema: either a reference with annotations only, or a schema without a reference.
+#[derive(Clone, Default)]
+pub(super) struct FlatSchema<'s> {
+    pub(super) at: Rc<str>,
+    pub(super) reference: Option<&'s str>,
+    pub(super) keywords: Vec<Entry<'s>>,
+    pub(super) properties: Vec<Entry<'s>>,
+    pub(super) required: Vec<&'s str>,
+    /// The pointers of the merged reference targets.
+    pub(super) targets: Vec<Rc<str>>,
+}
+
+/// Merges the subschemas of one document.
+pub(super) struct Flattener<'s> {
+    root: &'s Value,
+    /// Draft-07 ignores the siblings of `$ref`.
+    is_draft_7: bool,
+    budget: Cell<usize>,
+    /// Keywords dropped because they cannot be merged exactly. `None` if that is an error.
+    dropped: Option<RefCell<Vec<SchemaChange>>>,
+}
+
+/// Returns `true` for keywords that restrict the valid values.
+pub(crate) fn is_assertion(keyword: &str) -> bool {
+    ASSERTIONS.contains(&keyword)
+}
+
+/// Returns `true` if `required` is the only assertion of a schema.
+pub(super) fn is_requirement(schema: &Value) -> bool {
+    let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
+}
+
+impl<'s> Flattener<'s> {
+    /// A flattener that fails if parts cannot be merged exactly.
+    pub(super) fn exact(root: &'s Value) -> Self {
+        let dialect = root.get("$schema").and_then(Value::as_str);
+        let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
+        Self { root, is_draft_7, budget: Cell::new(MAX_READ), dropped: None }
+    }
+
+    /// A flattener that drops parts that cannot be merged. The first occurrence wins.
+    pub(super) fn lossy(root: &'s Value) -> Self {
+        Self { budget: Cell::new(MAX_INLINED), dropped: Some(RefCell::default()), ..Self::exact(root) }
+    }
+
+    /// Takes the keywords dropped since the last call.
+    pub(super) fn changes(&self) -> Vec<SchemaChange> {
+        self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    /// Merges a subschema with its `allOf`. A reference with annotations only is kept.
+    pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
+        let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+        self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
+        let Some(members) = schema.as_object() else {
+            let is_none = schema == &Value::Bool(false);
+            let what = if is_none { "no value fits" } else { "any value fits" };
+            let lost = is_none.then_some((at, "type"));
+            self.drop_or_fail(|| SchemaChange::not_strict(at, "type", what), lost)?;
+            return Ok(FlatSchema { at: at.into(), ..FlatSchema::default() });
+        };
+        let reference = members.get("$ref").and_then(Value::as_str);
+        let counts = |name: &str| !(self.is_draft_7 && reference.is_some() && is_assertion(name));
+        let mut flat = FlatSchema { at: at.into(), ..FlatSchema::default() };
+        for (name, value) in members.iter().filter(|(name, _)| counts(name)) {
+            flat.add(name, value);
+        }
+        let all_of = members.get("allOf").and_then(Value::as_array).filter(|_| counts("allOf"));
+        let mut parts = Vec::new();
+        for (index, part) in all_of.into_iter().flatten().enumerate() {
+            parts.push(self.flatten(&format!("{at}/allOf/{index}"), part)?);
+        }
+        if let Some(reference) = reference {
+            parts.push(FlatSchema { at: at.into(), reference: Some(reference), ..FlatSchema::default() });
+        }
+        if let [FlatSchema { reference: Some(reference), .. }] = parts.as_slice()
+            && flat.has_no_assertions()
+        {
+            flat.reference = Some(reference);
+            let described = parts.pop().map(|part| part.keywords).unwrap_or_default();
+            flat.keywords.extend(described);
+            return Ok(flat);
+        }
+        for part in parts {
+            self.merge(&mut flat, self.resolve_reference(part)?, "allOf")?;
+        }
+        Ok(flat)
+    }
+
+    /// Merges another schema for the same value.
+    pub(super) fn merge(
+        &self,
+        flat: &mut FlatSchema<'s>,
+        mut other: FlatSchema<'s>,
+        keyword: &str,
+    ) -> Result<(), SchemaChange> {
+        let at = flat.at.clone();
+        let conflict = |lost: Option<(&str, &str)>| {
+            self.drop_or_fail(
+                || SchemaChange::not_strict(&at, keyword, "its parts cannot be merged exactly"),
+                lost,
+            )
+        };
+        // "All other properties" and "all other items" would mean a different set after the merge.
+        let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
+        for entry in outside.iter().chain(&inside) {
+            conflict(Some((&entry.at, entry.name)))?;
+        }
+        flat.keywords.retain(|it| outside.iter().all(|lost| lost.name != it.name));
+        other.keywords.retain(|it| inside.iter().all(|lost| lost.name != it.name));
+        for entry in other.properties {
+            match flat.property(entry.name) {
+                Some(known) if known.value != entry.value => conflict(Some((&entry.at, "type")))?,
+                Some(_) => {}
+                None => flat.properties.push(entry),
+            }
+        }
+        for entry in other.keywords {
+            match flat.keyword(entry.name) {
+                Some(known) if is_assertion(entry.name) && known.value != entry.value => {
+                    conflict(Some((&entry.at, entry.name)))?;
+                }
+                Some(_) => {}
+                None => flat.keywords.push(entry),
+            }
+        }
+        let missing: Vec<_> =
+            other.required.into_iter().filter(|name| !flat.required.contains(name)).collect();
+        flat.required.extend(missing);
+        flat.targets.extend(other.targets);
+        Ok(())
+    }
+
+    /// Merges a subschema with its `allOf` and its reference.
+    pub(super) fn resolve(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
+        self.resolve_reference(self.flatten(at, schema)?)
+    }
+
+    /// The final target of a reference, with its pointer.
+    pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
+        let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
+        let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
+        let target = self.root.pointer(&pointer).ok_or_else(unknown)?;
+        match target.as_object() {
+            Some(members) if members.len() == 1 => match members.get("$ref").and_then(Value::as_str) {
+                Some(next) => self.target(&pointer, next),
+                None => Ok((pointer, target)),
+            },
+            _ => Ok((pointer, target)),
+        }
+    }
+
+    fn resolve_reference(&self, flat: FlatSchema<'s>) -> Result<FlatSchema<'s>, SchemaChange> {
+        let Some(reference) = flat.reference else { return Ok(flat) };
+        let mut described = FlatSchema { reference: None, ..flat };
+        let target = self.spend(&described.at, 1).and_then(|()| self.target(&described.at, reference));
+        let (pointer, target) = match target {
+            Ok(target) => target,
+            Err(change) => {
+                self.drop_or_fail(|| change, Some((&described.at, "$ref")))?;
+                return Ok(described);
+            }
+        };
+        self.merge(&mut described, self.resolve(&pointer, target)?, "$ref")?;
+        described.targets.push(pointer.into());
+        Ok(described)
+    }
+
+    fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
+        let left = self.budget.get().checked_sub(cost);
+        self.budget.set(left.ok_or_else(|| {
+            SchemaChange::not_strict(at, "$ref", "its references expand to too many subschemas")
+        })?);
+        Ok(())
+    }
+
+    /// Fails with the obstacle, or records the dropped keyword.
+    fn drop_or_fail(
+        &self,
+        obstacle: impl FnOnce() -> SchemaChange,
+        lost: Option<(&str, &str)>,
+    ) -> Result<(), SchemaChange> {
+        let Some(dropped) = &self.dropped else { return Err(obstacle()) };
+        let lost = lost.map(|(at, keyword)| SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
+        dropped.borrow_mut().extend(lost);
+        Ok(())
+    }
+}
+
+impl<'s> FlatSchema<'s> {
+    fn add(&mut self, name: &'s str, value: &'s Value) {
+        match name {
+            "$ref" | "allOf" | "$defs" | "definitions" => {}
+            "properties" => {
+                let at = join(&self.at, name);
+                let properties = value.as_object().into_iter().flatten();
+                let entry = |(name, value): (&'s String, &'s Value)| Entry {
+                    name,
+                    value,
+                    at: join(&at, name).into(),
+                };
+                self.properties = properties.map(entry).collect();
+            }
+            "required" => {
+                self.required = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            }
+            _ => self.keywords.push(Entry { name, value, at: self.at.clone() }),
+        }
+    }
+
+    pub(super) fn keyword(&self, name: &str) -> Option<&Entry<'s>> {
+        self.keywords.iter().find(|it| it.name == name)
+    }
+
+    /// Removes and returns a keyword.
+    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
+        let index = self.keywords.iter().position(|it| it.name == name)?;
+        Some(self.keywords.remove(index))
+    }
+
+    /// A copy without annotations.
+    pub(super) fn assertions_only(&self) -> Self {
+        let mut bare = self.clone();
+        bare.keywords.retain(|it| is_assertion(it.name));
+        bare
+    }
+
+    /// Returns `true` if every value is valid.
+    pub(super) fn has_no_assertions(&self) -> bool {
+        let says_nothing = self.keywords.iter().all(|it| !is_assertion(it.name));
+        says_nothing && self.properties.is_empty() && self.required.is_empty()
+    }
+
+    fn property(&self, name: &str) -> Option<&Entry<'s>> {
+        self.properties.iter().find(|it| it.name == name)
+    }
+
+    /// The keywords that change their meaning when they are merged with the declarations of
+    /// another schema.
+    fn remainders(&self, other: &Self) -> Vec<Entry<'s>> {
+        let mut names = Vec::new();
+        if other.properties.iter().any(|it| self.property(it.name).is_none()) {
+            names.extend(REMAINDERS);
+        }
+        if other.has_tuple() && !self.has_tuple() {
+            names.extend(REMAINING_ITEMS);
+        }
+        let says_something = |it: &&Entry<'_>| it.value != &Value::Bool(true);
+        names.into_iter().filter_map(|name| self.keyword(name)).filter(says_something).cloned().collect()
+    }
+
+    fn has_tuple(&self) -> bool {
+        let is_tuple = |it: &Entry<'_>| it.name == "prefixItems" || it.name == "items" && it.value.is_array();
+        self.keywords.iter().any(is_tuple)
+    }
+}

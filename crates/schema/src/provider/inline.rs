@@ -1,0 +1,167 @@
+//! Derivation of a schema with inlined references and merged `allOf`.
+
+use std::{collections::HashSet, rc::Rc};
+
+use serde_json::{Map, Value, json};
+
+use super::change::{SchemaChange, SchemaChangeKind};
+use super::flatten::{FlatSchema, Flattener, is_assertion};
+use super::json_types::types;
+
+/// Maximum nesting of subschemas. Models do not write deeper values.
+const MAX_NESTING: usize = 16;
+
+/// Maximum size of the derived schema: one unit per subschema and per 32 bytes of its texts. Only
+/// repeated inlining reaches it.
+const MAX_SIZE: usize = 16_000;
+
+/// Derives a subschema. Calls [`Inliner::schema`] or [`Inliner::emit`] for nested subschemas.
+pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
+
+/// Derives a schema without references. Unsupported keywords are dropped and reported.
+pub(super) struct Inliner<'s> {
+    pub(super) changes: Vec<SchemaChange>,
+    flattener: Flattener<'s>,
+    derive: Derive,
+    /// The pointers of the enclosing reference targets. A reference to them is recursive.
+    open: Vec<Rc<str>>,
+    nesting: usize,
+    /// The rest of [`MAX_SIZE`].
+    left: usize,
+}
+
+impl<'s> Inliner<'s> {
+    pub(super) fn new(root: &'s Value, derive: Derive) -> Self {
+        let open = vec![Rc::from("")];
+        Self {
+            changes: Vec::new(),
+            flattener: Flattener::lossy(root),
+            derive,
+            open,
+            nesting: 0,
+            left: MAX_SIZE,
+        }
+    }
+
+    /// Derives a subschema.
+    pub(super) fn schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
+        let flat = self.read(at, schema);
+        self.emit(flat)
+    }
+
+    /// Derives a merged subschema.
+    pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
+        let targets = std::mem::take(&mut flat.targets);
+        if targets.iter().any(|target| self.open.contains(target)) {
+            self.report(&flat.at, "$ref", SchemaChangeKind::Unexpanded);
+            return any_of_its_type(&flat);
+        }
+        if self.nesting == MAX_NESTING || !self.spend(weight(&flat)) {
+            self.report_unexpanded(&flat);
+            return any_of_its_type(&flat);
+        }
+        let outside = self.open.len();
+        self.open.extend(targets);
+        self.nesting += 1;
+        let output = (self.derive)(self, flat);
+        self.nesting -= 1;
+        self.open.truncate(outside);
+        output
+    }
+
+    pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
+        let flat = self.flattener.resolve(at, schema);
+        self.changes.extend(self.flattener.changes());
+        flat.unwrap_or_else(|obstacle| {
+            self.changes.push(obstacle);
+            FlatSchema::default()
+        })
+    }
+
+    /// Merges another subschema for the same value.
+    pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
+        let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
+        if !self.spend(size(flat) * size(&other) / 64) {
+            self.report(&other.at.clone(), keyword, SchemaChangeKind::Unexpanded);
+            return;
+        }
+        let merged = self.flattener.merge(flat, other, keyword);
+        self.changes.extend(self.flattener.changes());
+        self.changes.extend(merged.err());
+    }
+
+    /// The distinct changes. A subschema that is inlined twice reports the same changes twice.
+    pub(super) fn into_changes(self) -> Vec<SchemaChange> {
+        let mut known = HashSet::new();
+        self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
+    }
+
+    fn spend(&mut self, cost: usize) -> bool {
+        let left = self.left.checked_sub(cost);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Reports all assertions of a subschema that is reduced to its type.
+    fn report_unexpanded(&mut self, flat: &FlatSchema<'s>) {
+        let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
+        self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
+        for (keyword, is_lost) in
+            [("properties", !flat.properties.is_empty()), ("required", !flat.required.is_empty())]
+        {
+            if is_lost {
+                self.report(&flat.at, keyword, SchemaChangeKind::Unexpanded);
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self, at: &str, keyword: &str, kind: SchemaChangeKind) {
+        self.changes.push(SchemaChange::new(at, keyword, kind));
+    }
+}
+
+/// A schema for any value, for targets that require a type.
+pub(super) fn any_value() -> Value {
+    let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
+    json!({"anyOf": each})
+}
+
+/// The replacement for a subschema that is not inlined.
+fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
+    let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
+    let mut output: Map<_, _> = described.into_iter().collect();
+    let any = match types(flat).map(|types| types.names).as_deref() {
+        Ok([name]) => any_of_type(name),
+        Ok(names) => json!({"anyOf": names.iter().map(|name| any_of_type(name)).collect::<Vec<_>>()}),
+        Err(_) if flat.properties.is_empty() => any_value(),
+        Err(_) => any_of_type("object"),
+    };
+    if let Value::Object(any) = any {
+        output.extend(any);
+    }
+    output
+}
+
+fn any_of_type(name: &str) -> Value {
+    if name == "array" { json!({"type": name, "items": any_value()}) } else { json!({"type": name}) }
+}
+
+/// The size of a subschema without nested subschemas, in the unit of [`MAX_SIZE`].
+fn weight(flat: &FlatSchema<'_>) -> usize {
+    let is_text = |name: &str| {
+        matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")
+    };
+    let texts = flat.keywords.iter().filter(|it| is_text(it.name)).map(|it| bytes(it.value));
+    1 + texts.sum::<usize>() / 32
+}
+
+fn bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(bytes).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(name, it)| name.len() + 3 + bytes(it)).sum::<usize>() + 2
+        }
+        _ => 4,
+    }
+}

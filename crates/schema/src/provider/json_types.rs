@@ -1,0 +1,116 @@
+//! The types of the values of a schema.
+
+use serde_json::Value;
+
+use super::change::SchemaChange;
+use super::flatten::FlatSchema;
+
+/// The types of a schema.
+pub(super) struct Types<'s> {
+    pub(super) names: Vec<&'s str>,
+    /// Set if the types are not declared but derived from other keywords.
+    pub(super) is_assumed: bool,
+}
+
+/// Returns the types of the valid values.
+pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
+    let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
+        Some(Value::String(name)) => Some(vec![name]),
+        Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
+        _ => None,
+    };
+    let names = match (declared, constants(flat)) {
+        (Some(names), None) => names,
+        (Some(mut names), Some(constants)) => {
+            names.retain(|name| constants.iter().any(|it| is_of(it, name)));
+            names
+        }
+        (None, Some(constants)) => kinds(&constants),
+        (None, None) => {
+            let name =
+                assumed(flat).ok_or_else(|| SchemaChange::not_strict(&flat.at, "type", "any value fits"))?;
+            return Ok(Types { names: vec![name], is_assumed: true });
+        }
+    };
+    if names.is_empty() {
+        return Err(SchemaChange::not_strict(&flat.at, "type", "no value fits"));
+    }
+    Ok(Types { names, is_assumed: false })
+}
+
+/// The values of `enum` and `const`.
+pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
+    let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
+    match flat.keyword("const") {
+        Some(only) => {
+            let is_option = |options: &Vec<&Value>| options.contains(&only.value);
+            Some(if options.as_ref().is_none_or(is_option) { vec![only.value] } else { Vec::new() })
+        }
+        None => options,
+    }
+}
+
+/// Returns `true` if a value has a type.
+pub(super) fn is_of(value: &Value, name: &str) -> bool {
+    let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    match name {
+        "integer" => is_whole(),
+        "number" => value.is_number(),
+        _ => kind(value) == name,
+    }
+}
+
+/// The distinct types of values. All numbers are `number` if one of them has a fraction.
+fn kinds(values: &[&Value]) -> Vec<&'static str> {
+    let mut kinds = Vec::new();
+    let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
+    for value in values {
+        let kind = match kind(value) {
+            "number" if !has_fraction => "integer",
+            kind => kind,
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The type that all keywords constrain, if it is unique.
+fn assumed(flat: &FlatSchema<'_>) -> Option<&'static str> {
+    let is_object = !flat.properties.is_empty() || !flat.required.is_empty();
+    let mut subjects = flat.keywords.iter().filter_map(|it| subject(it.name));
+    let first = if is_object { "object" } else { subjects.next()? };
+    subjects.all(|it| it == first).then_some(first)
+}
+
+/// The type that a keyword constrains. Values of other types are not affected.
+pub(super) fn subject(keyword: &str) -> Option<&'static str> {
+    Some(match keyword {
+        "minLength" | "maxLength" | "pattern" | "format" => "string",
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
+        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" | "minContains"
+        | "maxContains" | "minItems" | "maxItems" | "uniqueItems" => "array",
+        "additionalProperties"
+        | "patternProperties"
+        | "unevaluatedProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "dependencies" => "object",
+        _ => return None,
+    })
+}

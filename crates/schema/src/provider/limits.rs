@@ -1,0 +1,124 @@
+//! Size limits of strict schemas.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::change::SchemaChange;
+
+/// Maximum number of properties of all objects.
+const PROPERTIES: usize = 5_000;
+
+/// Maximum nesting of objects and arrays, including the root.
+const LEVELS: usize = 10;
+
+/// Maximum number of values of all enums.
+const ENUM_VALUES: usize = 1_000;
+
+/// Maximum number of characters in names of properties and definitions, enum values and constants.
+const CHARACTERS: usize = 120_000;
+
+/// Number of values above which [`LARGE_ENUM_CHARACTERS`] limits an enum of strings.
+const LARGE_ENUM: usize = 250;
+
+/// Maximum number of characters in the values of an enum with more than [`LARGE_ENUM`] values.
+const LARGE_ENUM_CHARACTERS: usize = 15_000;
+
+/// Rejects a strict schema that exceeds a limit.
+pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
+    let mut size = Size::default();
+    size.add(root);
+    let exceeded = |keyword, limit, what| {
+        Err(SchemaChange::not_strict("", keyword, format!("there are more than {limit} {what}")))
+    };
+    if size.properties > PROPERTIES {
+        return exceeded("properties", PROPERTIES, "properties");
+    }
+    if size.enum_values > ENUM_VALUES {
+        return exceeded("enum", ENUM_VALUES, "values of enums");
+    }
+    if size.characters > CHARACTERS {
+        return exceeded("properties", CHARACTERS, "characters of names and values");
+    }
+    if size.has_long_enum {
+        return exceeded("enum", LARGE_ENUM_CHARACTERS, "characters in one enum");
+    }
+    let mut depth = Depth { root, known: HashMap::new() };
+    if depth.of(root) > LEVELS {
+        return exceeded("properties", LEVELS, "levels of objects and arrays");
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Size {
+    properties: usize,
+    enum_values: usize,
+    characters: usize,
+    has_long_enum: bool,
+}
+
+impl Size {
+    fn add(&mut self, schema: &Value) {
+        let properties = members(schema, "properties");
+        let definitions = members(schema, "$defs");
+        for name in properties.into_iter().chain(definitions).flat_map(Map::keys) {
+            self.characters += name.chars().count();
+        }
+        self.properties += properties.map_or(0, Map::len);
+        if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+            let characters: usize = values.iter().map(characters).sum();
+            self.enum_values += values.len();
+            self.characters += characters;
+            self.has_long_enum |= values.len() > LARGE_ENUM && characters > LARGE_ENUM_CHARACTERS;
+        }
+        self.characters += schema.get("const").map_or(0, characters);
+        children(schema)
+            .chain(definitions.into_iter().flat_map(Map::values))
+            .for_each(|child| self.add(child));
+    }
+}
+
+/// The nesting of the values of a schema. A recursive reference is followed once.
+struct Depth<'s> {
+    root: &'s Value,
+    /// The depth of each definition by name. It is 0 during the computation.
+    known: HashMap<&'s str, usize>,
+}
+
+impl<'s> Depth<'s> {
+    fn of(&mut self, schema: &'s Value) -> usize {
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+            return self.of_definition(name);
+        }
+        let is_level = schema.get("properties").is_some() || schema.get("items").is_some();
+        children(schema).map(|child| self.of(child)).max().unwrap_or(0) + usize::from(is_level)
+    }
+
+    fn of_definition(&mut self, reference: &'s str) -> usize {
+        let Some(name) = reference.strip_prefix("#/$defs/") else { return 0 };
+        if let Some(depth) = self.known.get(name) {
+            return *depth;
+        }
+        let Some(target) = members(self.root, "$defs").and_then(|defs| defs.get(name)) else { return 0 };
+        self.known.insert(name, 0);
+        let depth = self.of(target);
+        self.known.insert(name, depth);
+        depth
+    }
+}
+
+fn characters(value: &Value) -> usize {
+    value.as_str().map_or(0, |text| text.chars().count())
+}
+
+/// The nested subschemas of a strict schema, without definitions.
+fn children(schema: &Value) -> impl Iterator<Item = &Value> {
+    let properties = members(schema, "properties").into_iter().flat_map(Map::values);
+    let alternatives = schema.get("anyOf").and_then(Value::as_array);
+    properties.chain(alternatives.into_iter().flatten()).chain(schema.get("items"))
+}
+
+fn members<'s>(schema: &'s Value, keyword: &str) -> Option<&'s Map<String, Value>> {
+    schema.get(keyword).and_then(Value::as_object)
+}

@@ -1,0 +1,175 @@
+//! Reduced schemas for small models: inlined references, and useful keywords only.
+
+use serde_json::{Map, Value, json};
+
+use super::super::reference::join;
+use super::change::{SchemaChange, SchemaChangeKind};
+use super::description_notes::is_schema_metadata;
+use super::flatten::{Entry, FlatSchema};
+use super::inline::Inliner;
+
+/// Maximum length of a description, in bytes.
+const MAX_DESCRIPTION: usize = 300;
+
+/// The end of a description that is cut within a sentence.
+const ELLIPSIS: &str = "…";
+
+/// The keywords that help small models, or that constrained decoding enforces.
+const KEPT: [&str; 17] = [
+    "type",
+    "enum",
+    "const",
+    "default",
+    "examples",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+];
+
+/// Derives the schema and the report of changes.
+pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
+    let mut inline = Inliner::new(root, derive_flat);
+    let mut output = inline.schema("", root);
+    // A tool without arguments has explicit empty properties.
+    if !["anyOf", "oneOf"].iter().any(|union| output.contains_key(*union)) {
+        output.entry("properties").or_insert_with(|| json!({}));
+    }
+    (Value::Object(output), inline.into_changes())
+}
+
+fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String, Value> {
+    let mut output = Map::new();
+    for entry in &flat.keywords {
+        if let Some(value) = keyword(inline, entry) {
+            // The derived schema has no `$schema`, so the tuple keyword of draft-07 is renamed.
+            let is_tuple = entry.name == "items" && value.is_array();
+            output.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
+        }
+    }
+    if !flat.properties.is_empty() {
+        let properties = properties(inline, &flat);
+        output.insert("properties".to_owned(), Value::Object(properties));
+    }
+    if !flat.required.is_empty() {
+        output.insert("required".to_owned(), json!(flat.required));
+    }
+    output
+}
+
+/// Derives a keyword. Returns `None` if it is dropped.
+fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
+    let at = join(&entry.at, entry.name);
+    match (entry.name, entry.value) {
+        ("description", Value::String(text)) => Some(description(inline, entry, text)),
+        ("anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(parts)) => {
+            let parts = parts.iter().enumerate();
+            Some(
+                parts
+                    .map(|(index, part)| Value::Object(inline.schema(&format!("{at}/{index}"), part)))
+                    .collect(),
+            )
+        }
+        ("items" | "additionalProperties", Value::Object(_)) => {
+            // An empty schema is redundant.
+            Some(inline.schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
+        }
+        ("items" | "additionalProperties", Value::Bool(true)) => None,
+        (name, _) if is_schema_metadata(name) => None,
+        (name, value) if KEPT.contains(&name) && !is_machine_format(entry) => Some(value.clone()),
+        (name, _) => {
+            inline.report(&entry.at, name, SchemaChangeKind::Dropped);
+            None
+        }
+    }
+}
+
+/// Returns `true` for a `format` with the width of a number, such as `int64`.
+fn is_machine_format(entry: &Entry<'_>) -> bool {
+    let kinds = ["int", "uint", "float", "double"];
+    entry.name == "format"
+        && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
+}
+
+/// Shortens a description to the first sentences within the limit.
+fn description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
+    if text.len() <= MAX_DESCRIPTION {
+        return Value::from(text);
+    }
+    inline.report(&entry.at, entry.name, SchemaChangeKind::Shortened);
+    let start = text.get(..text.floor_char_boundary(MAX_DESCRIPTION - ELLIPSIS.len())).unwrap_or_default();
+    let ends = [". ", ".\n", "\n\n"].map(|end| start.rfind(end).map(|at| at + 1));
+    // A full stop near the beginning is usually an abbreviation.
+    let end = ends.into_iter().flatten().max().filter(|end| *end > MAX_DESCRIPTION / 3);
+    let whole = end.and_then(|end| start.get(..end)).map(str::trim_end);
+    Value::from(whole.map_or_else(|| format!("{start}{ELLIPSIS}"), str::to_owned))
+}
+
+fn properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map<String, Value> {
+    let mut properties = Map::new();
+    for property in &flat.properties {
+        let is_required = flat.required.contains(&property.name);
+        if property.value == &Value::Bool(false) && !is_required {
+            inline.report(&property.at, "type", SchemaChangeKind::Dropped);
+            continue;
+        }
+        let mut schema = inline.schema(&property.at, property.value);
+        if !is_required && remove_null(&mut schema) {
+            inline.report(&property.at, "type", SchemaChangeKind::AbsentForNull);
+        }
+        properties.insert(property.name.to_owned(), Value::Object(schema));
+    }
+    properties
+}
+
+/// Removes `null` from the valid values, unless it is the only one. Returns `true` if it did.
+fn remove_null(schema: &mut Map<String, Value>) -> bool {
+    let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
+    let options = schema.get("enum").and_then(Value::as_array);
+    if options.is_some_and(|options| options.iter().all(Value::is_null)) {
+        return false;
+    }
+    let Some(key) = ["type", "anyOf", "oneOf"].into_iter().find(|key| {
+        let list = schema.get(*key).and_then(Value::as_array);
+        list.is_some_and(|list| list.len() > 1 && list.iter().any(is_null))
+    }) else {
+        return false;
+    };
+    if let Some(Value::Array(options)) = schema.get_mut("enum") {
+        options.retain(|it| !it.is_null());
+    }
+    if schema.get("default") == Some(&Value::Null) {
+        schema.shift_remove("default");
+    }
+    let Some(Value::Array(list)) = schema.get_mut(key) else { return false };
+    list.retain(|it| !is_null(it));
+    if let [only] = list.as_slice() {
+        let only = only.clone();
+        replace_list(schema, key, only);
+    }
+    true
+}
+
+/// Replaces a list by its only element.
+fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
+    match only {
+        Value::Object(only) => {
+            let is_free = |name: &String| name == "description" || !schema.contains_key(name);
+            if only.keys().all(is_free) {
+                schema.shift_remove(key);
+                for (name, value) in only {
+                    schema.entry(name).or_insert(value);
+                }
+            }
+        }
+        only => drop(schema.insert(key.to_owned(), only)),
+    }
+}

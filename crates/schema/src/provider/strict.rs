@@ -1,0 +1,209 @@
+//! The schema subset of OpenAI's strict mode.
+
+mod keywords;
+mod object;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde_json::{Map, Value, json};
+
+use super::change::{SchemaChange, SchemaChangeKind};
+use super::description_notes::{DescriptionNotes, annotations};
+use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
+use super::json_types::{Types, types};
+use super::limits;
+
+/// Maximum nesting of subschemas during derivation. The subset allows 10 levels of objects.
+const MAX_NESTING: usize = 32;
+
+/// Derives the schema and the report of changes. Fails with the reason why it cannot be strict.
+pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
+    let mut strict = Strict::new(root);
+    let mut output = strict.root(root)?;
+    let mut definitions = Map::new();
+    while let Some((name, pointer, schema)) = strict.open.pop_front() {
+        definitions.insert(name, Value::Object(strict.schema(&pointer, schema)?));
+    }
+    if !definitions.is_empty() {
+        output.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let output = Value::Object(output);
+    limits::check(&output)?;
+    Ok((output, strict.changes))
+}
+
+/// Derives a strict schema. Each reference target becomes a definition.
+struct Strict<'s> {
+    flattener: Flattener<'s>,
+    changes: Vec<SchemaChange>,
+    /// The names of the definitions, by the pointers of their originals.
+    names: HashMap<String, String>,
+    taken: HashSet<String>,
+    /// Referenced definitions that are not derived yet.
+    open: VecDeque<(String, String, &'s Value)>,
+    nesting: usize,
+}
+
+impl<'s> Strict<'s> {
+    fn new(root: &'s Value) -> Self {
+        Self {
+            flattener: Flattener::exact(root),
+            changes: Vec::new(),
+            names: HashMap::new(),
+            taken: HashSet::new(),
+            open: VecDeque::new(),
+            nesting: 0,
+        }
+    }
+
+    fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
+        let mut flat = self.flattener.resolve("", root)?;
+        let mut notes = DescriptionNotes::default();
+        if let Some((union, _)) = self.union(&mut flat, &mut notes)? {
+            return Err(SchemaChange::not_strict(&union.at, union.name, "the root must be one object"));
+        }
+        let Types { names, is_assumed } = types(&flat)?;
+        if names != ["object"] {
+            return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
+        }
+        self.note_assumed(&flat, is_assumed);
+        self.plain(&flat, &names, notes, true)
+    }
+
+    fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
+        let flat = self.flattener.flatten(at, schema)?;
+        self.emit(flat)
+    }
+
+    fn emit(&mut self, flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
+        if self.nesting == MAX_NESTING {
+            return Err(SchemaChange::not_strict(&flat.at, "properties", "it is nested too deep"));
+        }
+        self.nesting += 1;
+        let emitted = self.emit_nested(flat);
+        self.nesting -= 1;
+        emitted
+    }
+
+    fn emit_nested(&mut self, mut flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
+        if let Some(reference) = flat.reference {
+            return self.reference(&flat, reference);
+        }
+        let mut notes = DescriptionNotes::default();
+        if let Some((union, alternatives)) = self.union(&mut flat, &mut notes)? {
+            return self.alternatives(&flat, &union, alternatives);
+        }
+        let Types { names, is_assumed } = types(&flat)?;
+        self.note_assumed(&flat, is_assumed);
+        if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
+            return self.plain(&flat, &names, notes, false);
+        }
+        // Each keyword constrains one type, so splitting by type is exact.
+        let mut output = annotations(&flat, notes, &mut self.changes);
+        let bare = flat.assertions_only();
+        let alternatives =
+            names.iter().map(|name| self.plain(&bare, &[*name], DescriptionNotes::default(), false));
+        let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
+        output.insert("anyOf".to_owned(), json!(alternatives));
+        Ok(output)
+    }
+
+    /// A reference. It must have no siblings, so annotations go around it.
+    fn reference(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        reference: &str,
+    ) -> Result<Map<String, Value>, SchemaChange> {
+        let (pointer, target) = self.flattener.target(&flat.at, reference)?;
+        let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
+        let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
+        let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
+        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        if output.is_empty() {
+            return Ok(reference);
+        }
+        output.insert("anyOf".to_owned(), json!([reference]));
+        Ok(output)
+    }
+
+    /// The name of a definition: the last token of its pointer, made unique.
+    fn definition(&mut self, pointer: String, target: &'s Value) -> String {
+        if let Some(name) = self.names.get(&pointer) {
+            return name.clone();
+        }
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        let last = pointer.rsplit('/').next().unwrap_or_default();
+        let plain: String = last.chars().map(|it| if is_plain(it) { it } else { '_' }).collect();
+        let mut name = plain.clone();
+        for number in 2.. {
+            if self.taken.insert(name.clone()) {
+                break;
+            }
+            name = format!("{plain}_{number}");
+        }
+        self.names.insert(pointer.clone(), name.clone());
+        self.open.push_back((name.clone(), pointer, target));
+        name
+    }
+
+    /// Removes and returns `anyOf` or `oneOf` with its alternatives.
+    ///
+    /// If the alternatives differ only in `required`, `anyOf` becomes a note in the description:
+    /// all properties of a strict schema are required.
+    fn union(
+        &mut self,
+        flat: &mut FlatSchema<'s>,
+        notes: &mut DescriptionNotes,
+    ) -> Result<Option<(Entry<'s>, &'s [Value])>, SchemaChange> {
+        let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) else { return Ok(None) };
+        if flat.keyword("oneOf").is_some() {
+            return Err(SchemaChange::not_strict(&flat.at, "oneOf", "it stands beside `anyOf`"));
+        }
+        let alternatives = union.value.as_array().map(Vec::as_slice).unwrap_or_default();
+        if !alternatives.iter().all(is_requirement) {
+            return Ok(Some((union, alternatives)));
+        }
+        if union.name == "oneOf" {
+            return Err(SchemaChange::not_strict(&union.at, "oneOf", "null counts as given there"));
+        }
+        self.describe(&union, notes);
+        Ok(None)
+    }
+
+    /// Derives the alternatives, each merged with the common keywords.
+    fn alternatives(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        union: &Entry<'s>,
+        alternatives: &'s [Value],
+    ) -> Result<Map<String, Value>, SchemaChange> {
+        if union.name == "oneOf" {
+            self.changes.push(SchemaChange::new(&union.at, "oneOf", SchemaChangeKind::AnyOf));
+        }
+        let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
+        let common = flat.assertions_only();
+        let mut any_of = Vec::new();
+        for (index, alternative) in alternatives.iter().enumerate() {
+            let at = format!("{}/{}/{index}", union.at, union.name);
+            any_of.push(if common.has_no_assertions() {
+                self.schema(&at, alternative)?
+            } else {
+                let mut merged = self.flattener.resolve(&at, alternative)?;
+                self.flattener.merge(&mut merged, common.clone(), union.name)?;
+                self.emit(merged)?
+            });
+        }
+        output.insert("anyOf".to_owned(), json!(any_of));
+        Ok(output)
+    }
+
+    fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
+        self.changes.push(notes.add(&entry.at, entry.name, entry.value));
+    }
+
+    fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
+        if is_assumed {
+            self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));
+        }
+    }
+}

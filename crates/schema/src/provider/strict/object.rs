@@ -1,0 +1,171 @@
+//! Strict schemas for values of known types.
+
+use serde_json::{Map, Value, json};
+
+use super::super::super::reference::join;
+use super::super::change::{SchemaChange, SchemaChangeKind};
+use super::super::description_notes::{DescriptionNotes, annotations};
+use super::super::flatten::{FlatSchema, is_assertion};
+use super::super::json_types::{constants, is_of};
+use super::Strict;
+use super::keywords::{KeywordAction, keyword_action};
+
+impl<'s> Strict<'s> {
+    /// Derives a schema without alternatives, for one type or several scalar types.
+    pub(super) fn plain(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        types: &[&str],
+        mut notes: DescriptionNotes,
+        is_root: bool,
+    ) -> Result<Map<String, Value>, SchemaChange> {
+        let has_optional = flat.properties.iter().any(|it| !flat.required.contains(&it.name));
+        let mut rules = Map::new();
+        for entry in flat.keywords.iter().filter(|it| is_assertion(it.name)) {
+            match keyword_action(entry, types, has_optional) {
+                KeywordAction::Keep => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
+                KeywordAction::Skip => {}
+                KeywordAction::Describe => self.describe(entry, &mut notes),
+                KeywordAction::Reject => {
+                    return Err(SchemaChange::not_strict(&entry.at, entry.name, "it has no strict form"));
+                }
+            }
+        }
+        let mut output = annotations(flat, notes, &mut self.changes);
+        output.insert("type".to_owned(), if let [name] = types { json!(name) } else { json!(types) });
+        add_enum(flat, types, &mut output)?;
+        output.append(&mut rules);
+        if types.contains(&"array") {
+            self.fill_array(flat, &mut output)?;
+        }
+        if types.contains(&"object") {
+            self.fill_object(flat, is_root, &mut output)?;
+        }
+        Ok(output)
+    }
+
+    fn fill_array(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        output: &mut Map<String, Value>,
+    ) -> Result<(), SchemaChange> {
+        let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
+            return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
+        };
+        let items = self.schema(&join(&items.at, "items"), items.value)?;
+        output.insert("items".to_owned(), Value::Object(items));
+        Ok(())
+    }
+
+    /// Adds closed properties that are all required.
+    fn fill_object(
+        &mut self,
+        flat: &FlatSchema<'s>,
+        is_root: bool,
+        output: &mut Map<String, Value>,
+    ) -> Result<(), SchemaChange> {
+        reject_undeclared(flat, is_root)?;
+        let mut properties = Map::new();
+        for property in &flat.properties {
+            let is_required = flat.required.contains(&property.name);
+            if property.value == &Value::Bool(false) && !is_required {
+                continue;
+            }
+            let mut schema = self.schema(&property.at, property.value)?;
+            if !is_required && accepts_null(&schema) {
+                self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
+            } else if !is_required {
+                schema = nullable(schema);
+            }
+            properties.insert(property.name.to_owned(), Value::Object(schema));
+        }
+        let required: Vec<_> = properties.keys().cloned().collect();
+        output.insert("properties".to_owned(), Value::Object(properties));
+        output.insert("required".to_owned(), json!(required));
+        output.insert("additionalProperties".to_owned(), Value::Bool(false));
+        Ok(())
+    }
+}
+
+/// Rejects an object that allows undeclared properties on purpose. An object without declared
+/// properties is a map, except at the root, where it is a tool without arguments.
+fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
+    const ANY_NAME: &str = "its properties may have any name";
+    let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
+    let mut others = others.into_iter().flatten().peekable();
+    if flat.properties.is_empty() && others.peek().is_none() && !is_root {
+        return Err(SchemaChange::not_strict(&flat.at, "properties", ANY_NAME));
+    }
+    if let Some(entry) = others.find(|it| it.value != &Value::Bool(false)) {
+        return Err(SchemaChange::not_strict(&entry.at, entry.name, ANY_NAME));
+    }
+    let is_declared = |name: &&str| flat.properties.iter().any(|it| it.name == *name);
+    if !flat.required.iter().all(is_declared) {
+        return Err(SchemaChange::not_strict(
+            &flat.at,
+            "required",
+            "it names a property that is not declared",
+        ));
+    }
+    Ok(())
+}
+
+/// Adds `enum` and `const`, restricted to values of the given types. Other values are invalid
+/// anyway.
+fn add_enum(
+    flat: &FlatSchema<'_>,
+    types: &[&str],
+    output: &mut Map<String, Value>,
+) -> Result<(), SchemaChange> {
+    let Some(mut values) = constants(flat) else { return Ok(()) };
+    values.retain(|value| types.iter().any(|name| is_of(value, name)));
+    if values.iter().any(|value| value.is_object() || value.is_array()) {
+        return Err(SchemaChange::not_strict(&flat.at, "enum", "its values are not scalars"));
+    }
+    match values.as_slice() {
+        [only] if flat.keyword("const").is_some() => output.insert("const".to_owned(), (*only).clone()),
+        _ => output.insert("enum".to_owned(), json!(values)),
+    };
+    Ok(())
+}
+
+/// Returns `true` if a strict schema accepts `null`. References are not followed: allowing `null`
+/// twice does no harm.
+fn accepts_null(schema: &Map<String, Value>) -> bool {
+    if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
+        return alternatives.iter().filter_map(Value::as_object).any(accepts_null);
+    }
+    let is_typed = match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        Some(name) => name == "null",
+        None => false,
+    };
+    let is_option = match (schema.get("const"), schema.get("enum").and_then(Value::as_array)) {
+        (Some(only), _) => only.is_null(),
+        (None, Some(options)) => options.contains(&Value::Null),
+        (None, None) => true,
+    };
+    is_typed && is_option
+}
+
+/// Makes a schema nullable.
+fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let nothing = json!({"type": "null"});
+    if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
+        alternatives.push(nothing);
+        return schema;
+    }
+    let has_constants = schema.contains_key("enum") || schema.contains_key("const");
+    let is_nested = schema.contains_key("properties") || schema.contains_key("items");
+    match schema.get_mut("type") {
+        Some(Value::Array(names)) if !has_constants => names.push(Value::from("null")),
+        Some(name @ Value::String(_)) if !has_constants && !is_nested => *name = json!([name, "null"]),
+        _ => {
+            let head = ["title", "description"].map(|name| schema.shift_remove_entry(name));
+            let mut around: Map<_, _> = head.into_iter().flatten().collect();
+            around.insert("anyOf".to_owned(), json!([schema, nothing]));
+            return around;
+        }
+    }
+    schema
+}

@@ -1,0 +1,203 @@
+//! Repairs inside a value, derived from its validation errors.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{JsonType, JsonTypeSet, ValidationError};
+use serde_json::Value;
+
+use super::super::validator::ERROR_BUDGET;
+use super::super::{Schema, text};
+use super::{Repair, RepairKind};
+
+/// Maximum number of validations per value. Each tried alternative of a union counts.
+const MAX_ATTEMPTS: usize = 100;
+
+/// A search for the repairs of one value.
+pub(super) struct Repairer<'s> {
+    schema: &'s Schema,
+    attempts: usize,
+    /// Remaining budget of all validations.
+    budget: u64,
+}
+
+/// A change that may make the value valid.
+#[derive(Debug, Clone, PartialEq)]
+enum Fix {
+    /// Replaces a string by the JSON value in it.
+    Read { pointer: String, parsed: Value },
+    /// Removes a property with the value `null`.
+    Drop { pointer: String },
+}
+
+/// A possible solution for an error.
+enum Remedy<'e> {
+    Fix(Fix),
+    /// The errors of each alternative of a union, of which one must be repaired.
+    Union {
+        pointer: &'e str,
+        alternatives: &'e [Vec<ValidationError<'static>>],
+    },
+}
+
+impl<'s> Repairer<'s> {
+    pub(super) fn new(schema: &'s Schema) -> Self {
+        Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
+    }
+
+    /// Repairs all errors at or below `scope`. Returns `None` if an error has no remedy.
+    pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
+        self.attempts = self.attempts.checked_sub(1)?;
+        if self.schema.is_too_deep(&value) {
+            return None;
+        }
+        let errors = self.schema.errors(&value, &mut self.budget)?.errors;
+        let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
+        let remedies: Vec<_> = errors.map(|error| remedy(&value, error)).collect::<Option<_>>()?;
+        if remedies.is_empty() {
+            return Some((value, Vec::new()));
+        }
+        let fixes: Vec<_> = remedies.iter().filter_map(Remedy::fix).collect();
+        if fixes.is_empty() {
+            return self.repair_union(&value, scope, &remedies);
+        }
+        self.apply_and_repair(value.clone(), scope, fixes)
+    }
+
+    /// Repairs the first union in the scope for the first possible alternative, then the other
+    /// errors.
+    fn repair_union(
+        &mut self,
+        value: &Value,
+        scope: &str,
+        remedies: &[Remedy<'_>],
+    ) -> Option<(Value, Vec<Repair>)> {
+        let (pointer, alternatives) = remedies.iter().find_map(Remedy::union)?;
+        for errors in alternatives {
+            let Some(fixes) = fixes(value, errors) else { continue };
+            let Some((repaired, mut repairs)) = self.apply_and_repair(value.clone(), pointer, fixes) else {
+                continue;
+            };
+            if let Some((repaired, more)) = self.repair(repaired, scope) {
+                repairs.extend(more);
+                return Some((repaired, repairs));
+            }
+        }
+        None
+    }
+
+    /// Applies fixes, then repairs the remaining errors.
+    fn apply_and_repair(
+        &mut self,
+        mut value: Value,
+        scope: &str,
+        fixes: Vec<Fix>,
+    ) -> Option<(Value, Vec<Repair>)> {
+        let mut repairs: Vec<_> = fixes.into_iter().filter_map(|fix| apply(&mut value, fix)).collect();
+        if repairs.is_empty() {
+            return None;
+        }
+        let (repaired, more) = self.repair(value, scope)?;
+        repairs.extend(more);
+        Some((repaired, repairs))
+    }
+}
+
+impl<'e> Remedy<'e> {
+    fn fix(&self) -> Option<Fix> {
+        match self {
+            Self::Fix(fix) => Some(fix.clone()),
+            Self::Union { .. } => None,
+        }
+    }
+
+    fn union(&self) -> Option<(&'e str, &'e [Vec<ValidationError<'static>>])> {
+        match self {
+            Self::Fix(_) => None,
+            Self::Union { pointer, alternatives } => Some((pointer, alternatives)),
+        }
+    }
+}
+
+/// The remedy for an error.
+fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
+    let pointer = error.instance_path().as_str();
+    match (value.pointer(pointer)?, error.kind()) {
+        (Value::Null, _) => {
+            is_member(value, pointer).then(|| Remedy::Fix(Fix::Drop { pointer: pointer.to_owned() }))
+        }
+        (_, Kind::AnyOf { context } | Kind::OneOfNotValid { context }) => {
+            Some(Remedy::Union { pointer, alternatives: context })
+        }
+        (Value::String(text), kind) => {
+            let parsed = parsed(text).filter(|parsed| resolves(parsed, kind))?;
+            Some(Remedy::Fix(Fix::Read { pointer: pointer.to_owned(), parsed }))
+        }
+        _ => None,
+    }
+}
+
+/// The fixes for all errors of an alternative. A nested union contributes the fixes of its first
+/// repairable alternative.
+fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
+    let mut all = Vec::new();
+    for error in errors {
+        match remedy(value, error)? {
+            Remedy::Fix(fix) => all.push(fix),
+            Remedy::Union { alternatives, .. } => {
+                all.extend(alternatives.iter().find_map(|errors| fixes(value, errors))?);
+            }
+        }
+    }
+    Some(all)
+}
+
+/// Applies a fix. Returns `None` for a duplicate, which occurs if two keywords need the same fix.
+fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
+    match fix {
+        Fix::Read { pointer, parsed } => {
+            let place = value.pointer_mut(&pointer).filter(|place| place.is_string())?;
+            let spells = text::kind(&parsed).to_owned();
+            *place = parsed;
+            Some(Repair { pointer, kind: RepairKind::ReadString { spells } })
+        }
+        Fix::Drop { pointer } => {
+            let (parent, key) = pointer.rsplit_once('/')?;
+            let members = value.pointer_mut(parent)?.as_object_mut()?;
+            members.shift_remove(&key.replace("~1", "/").replace("~0", "~"))?;
+            Some(Repair { pointer, kind: RepairKind::DroppedNull })
+        }
+    }
+}
+
+/// Parses a string as JSON. Returns `None` for JSON strings, and for integers that lose precision.
+fn parsed(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
+    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    (!(is_whole && parsed.is_f64())).then_some(parsed)
+}
+
+/// Returns `true` if a value resolves an error.
+fn resolves(value: &Value, kind: &Kind) -> bool {
+    match kind {
+        Kind::Type { kind: TypeKind::Single(wanted) } => is_of(value, JsonTypeSet::from(*wanted)),
+        Kind::Type { kind: TypeKind::Multiple(wanted) } => is_of(value, *wanted),
+        Kind::Enum { options } => options.as_array().is_some_and(|options| options.contains(value)),
+        Kind::Constant { expected_value } => **expected_value == *value,
+        _ => false,
+    }
+}
+
+fn is_of(value: &Value, wanted: JsonTypeSet) -> bool {
+    let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    wanted.contains(JsonType::from(value)) || (is_whole && wanted.contains(JsonType::Integer))
+}
+
+fn is_member(value: &Value, pointer: &str) -> bool {
+    let parent = pointer.rsplit_once('/').and_then(|(parent, _)| value.pointer(parent));
+    parent.is_some_and(Value::is_object)
+}
+
+/// Returns `true` if a JSON pointer is at or below `scope`.
+fn is_within(scope: &str, pointer: &str) -> bool {
+    pointer.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

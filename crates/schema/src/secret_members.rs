@@ -1,0 +1,79 @@
+//! Secret parts of a value, as its schema declares them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Schema;
+use super::preflight::{self, Graph, InstanceLocation};
+
+/// The parts of a value with `writeOnly: true` or `format: password` in the schema.
+#[derive(Debug, Default, PartialEq)]
+pub struct SecretMembers {
+    /// Set if the whole value is secret.
+    pub all: bool,
+    /// Names of secret members, and of members that contain an unnamed secret, such as an array
+    /// item.
+    pub names: BTreeSet<String>,
+}
+
+impl Schema {
+    /// Returns the secret parts of a value of this schema. Computed once.
+    pub fn secret_members(&self) -> &SecretMembers {
+        self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
+    }
+}
+
+fn secrets_of_schema(schema: &Value) -> SecretMembers {
+    if !has_marker(schema) {
+        return SecretMembers::default();
+    }
+    match preflight::graph(schema) {
+        Some(graph) => secrets_of_graph(&graph),
+        None => SecretMembers { all: true, names: BTreeSet::new() },
+    }
+}
+
+/// Returns `true` if any object has a secret marker, also in data such as `default`.
+fn has_marker(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => is_marked(value) || members.values().any(has_marker),
+        Value::Array(items) => items.iter().any(has_marker),
+        _ => false,
+    }
+}
+
+fn is_marked(schema: &Value) -> bool {
+    schema.get("writeOnly") == Some(&Value::Bool(true))
+        || schema.get("format").and_then(Value::as_str) == Some("password")
+}
+
+/// Propagates markers outwards to the next named member.
+fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
+    let edges = || {
+        graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
+    };
+    let mut parents = vec![Vec::new(); graph.nodes().len()];
+    for (node, edge) in edges() {
+        let is_nameless = !matches!(
+            edge.location,
+            InstanceLocation::Member(_) | InstanceLocation::Names | InstanceLocation::None
+        );
+        if let Some(parents) = parents.get_mut(edge.node).filter(|_| is_nameless) {
+            parents.push(node);
+        }
+    }
+    let marked = |(node, it): (usize, &preflight::Node<'_>)| is_marked(it.schema).then_some(node);
+    let mut next: Vec<usize> = graph.nodes().iter().enumerate().filter_map(marked).collect();
+    let mut secret: BTreeSet<usize> = next.iter().copied().collect();
+    while let Some(node) = next.pop() {
+        let parents = parents.get(node).into_iter().flatten();
+        next.extend(parents.filter(|parent| secret.insert(**parent)));
+    }
+    let names =
+        edges().filter(|(_, edge)| secret.contains(&edge.node)).filter_map(|(_, edge)| match edge.location {
+            InstanceLocation::Member(name) => Some(name.to_owned()),
+            _ => None,
+        });
+    SecretMembers { names: names.collect(), all: secret.contains(&0) }
+}

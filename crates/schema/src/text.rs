@@ -1,0 +1,200 @@
+//! Short text for schemas and values, used in violations.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+use super::{reference, union_guards};
+
+/// Maximum number of list members in a text.
+const MAX_NAMED: usize = 20;
+/// Maximum length of a complete value, in characters of JSON.
+const MAX_VALUE: usize = 80;
+/// Maximum nesting of the subschemas in a text.
+const MAX_LEVELS: usize = 3;
+
+/// Describes the values of a schema: `integer or null`.
+pub(super) fn schema(root: &Value, schema: &Value) -> String {
+    to_level(root, schema, MAX_LEVELS)
+}
+
+/// Describes a value with its type: `string "abc"`.
+pub(super) fn received(value: &Value) -> String {
+    let kind = kind(value);
+    match value {
+        Value::Null => kind.to_owned(),
+        Value::String(text) => format!("string {}", quoted(text)),
+        Value::Bool(_) | Value::Number(_) => format!("{kind} {value}"),
+        Value::Array(items) => short(value).map_or_else(
+            || format!("array of {}", count(items.len() as u64, "item")),
+            |json| format!("array {json}"),
+        ),
+        Value::Object(members) => short(value).map_or_else(
+            || format!("object with {}", names(members.keys())),
+            |json| format!("object {json}"),
+        ),
+    }
+}
+
+/// Describes an enum: `one of "a", "b"`.
+pub(super) fn one_of(values: &[Value]) -> String {
+    match values {
+        [only] => literal(only),
+        _ => format!("one of {}", list(values.iter().map(literal), values.len())),
+    }
+}
+
+/// A value as JSON, shortened.
+pub(super) fn literal(value: &Value) -> String {
+    short(value).unwrap_or_else(|| received(value))
+}
+
+/// A list of quoted names: `"a", "b"`.
+pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
+    let total = names.len();
+    list(names.map(|name| quoted(name)), total)
+}
+
+/// A quoted text, shortened: `"a"`.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE) {
+        None => Value::from(text).to_string(),
+        Some((end, _)) => {
+            let start = Value::from(text.get(..end).unwrap_or_default());
+            format!("{start}… ({} characters)", text.chars().count())
+        }
+    }
+}
+
+/// Truncates a text to `bytes` and appends an ellipsis if it is longer.
+pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let start = text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
+    Cow::Owned(format!("{start}…"))
+}
+
+/// A number with a noun in singular or plural: `1 item`, `3 items`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    let things = match (number, thing.strip_suffix('y')) {
+        (1, _) => return format!("1 {thing}"),
+        (_, Some(stem)) => format!("{stem}ies"),
+        _ => format!("{thing}s"),
+    };
+    format!("{number} {things}")
+}
+
+/// A format with an example, for models that do not know the name of the format.
+pub(super) fn format(name: &str) -> String {
+    let example = match name {
+        "date-time" => "2026-01-31T12:00:00Z",
+        "date" => "2026-01-31",
+        "time" => "12:00:00Z",
+        "duration" => "PT1H30M",
+        "email" | "idn-email" => "name@example.com",
+        "hostname" | "idn-hostname" => "example.com",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "uri" | "iri" => "https://example.com/page",
+        "uuid" => "123e4567-e89b-12d3-a456-426614174000",
+        _ => return format!("string of format {name}"),
+    };
+    format!("string of format {name}, such as {example}")
+}
+
+/// Joins distinct alternatives: `integer or null`.
+pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for alternative in alternatives.take(MAX_NAMED) {
+        if !distinct.contains(&alternative) {
+            distinct.push(alternative);
+        }
+    }
+    distinct.join(" or ")
+}
+
+fn to_level(root: &Value, schema: &Value, level: usize) -> String {
+    let schema = reference::follow(root, schema);
+    let Value::Object(keywords) = schema else {
+        return if schema == &Value::Bool(false) { "nothing" } else { "any value" }.to_owned();
+    };
+    if let Some(value) = keywords.get("const") {
+        return literal(value);
+    }
+    if let Some(Value::Array(values)) = keywords.get("enum") {
+        return one_of(values);
+    }
+    let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| keywords.get(*key)?.as_array());
+    match (keywords.get("type"), alternatives) {
+        (Some(Value::String(name)), _) => of_type(root, keywords, name, level),
+        (Some(Value::Array(types)), _) => {
+            either(types.iter().filter_map(Value::as_str).map(|name| of_type(root, keywords, name, level)))
+        }
+        (_, Some(parts)) if level > 0 => {
+            either(parts.iter().map(|part| to_level(root, union_guards::alternative(part), level - 1)))
+        }
+        _ if keywords.contains_key("properties") => of_type(root, keywords, "object", level),
+        _ => "value".to_owned(),
+    }
+}
+
+fn of_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize) -> String {
+    match name {
+        "array" => match keywords.get("items") {
+            Some(items) if level > 0 && items.is_object() => {
+                format!("array of {}", to_level(root, items, level - 1))
+            }
+            _ => "array".to_owned(),
+        },
+        "object" => match keywords.get("properties").and_then(Value::as_object) {
+            Some(properties) if !properties.is_empty() => format!("object with {}", names(properties.keys())),
+            _ => "object".to_owned(),
+        },
+        "string" => keywords.get("format").and_then(Value::as_str).map_or_else(|| name.to_owned(), format),
+        _ => name.to_owned(),
+    }
+}
+
+/// The JSON Schema type of a value.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn list(names: impl Iterator<Item = String>, total: usize) -> String {
+    let names: Vec<_> = names.take(MAX_NAMED).collect();
+    let rest = if total > names.len() { format!(", … ({total} in all)") } else { String::new() };
+    names.join(", ") + &rest
+}
+
+/// A value as JSON, or `None` if that is long. Serialization stops at the limit.
+fn short(value: &Value) -> Option<String> {
+    let mut bytes = Short(Vec::new());
+    serde_json::to_writer(&mut bytes, value).ok()?;
+    String::from_utf8(bytes.0).ok()
+}
+
+struct Short(Vec<u8>);
+
+impl Write for Short {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_VALUE {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

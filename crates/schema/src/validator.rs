@@ -1,0 +1,207 @@
+//! Compiled validators with bounds on time, memory and stack.
+
+use std::sync::OnceLock;
+
+use jsonschema::{Draft, ValidationError, Validator};
+use serde_json::Value;
+
+use super::cost::Cost;
+use super::error::{SchemaError, SchemaFault};
+use super::error_plan::ErrorPlan;
+use super::preflight::Graph;
+use super::union_guards::guarded;
+use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
+use crate::VALUE_DEPTH;
+
+/// Maximum number of parts of a value whose errors are all listed. Each part may have several
+/// errors, and an error takes a hundred times the memory of a part.
+const MAX_LISTED_VALUES: usize = 10_000;
+
+/// Maximum estimated cost of a check that runs without a budget, in the steps of [`Cost`].
+const UNMETERED_COST: u64 = 50_000_000;
+
+/// Maximum cost of a check, in the steps of [`Cost`]: a fraction of a second.
+const METERED_BUDGET: u64 = 100_000_000;
+
+/// Maximum number of nested subschema visits during a check. Each takes stack.
+const MAX_STACK_SUBSCHEMAS: usize = 1_500;
+
+/// Maximum cost of listing the errors of a value, in the steps of [`Cost`].
+pub(super) const ERROR_BUDGET: u64 = 20_000_000;
+
+/// The validator of a schema.
+pub(super) enum SchemaValidator {
+    /// Accepts every object. Used for tools without arguments: no compilation, so no error.
+    AnyObject,
+    /// A compiled schema.
+    Compiled(Box<CompiledValidator>),
+}
+
+pub(super) struct CompiledValidator {
+    draft: Draft,
+    validator: Validator,
+    /// Maximum nesting of a value.
+    depth: usize,
+    /// Upper bound of the cost per part and character of a value. `None` if it is not linear.
+    weight: Option<u64>,
+    /// The validator with a budget, for expensive checks. Compiled on first use.
+    metered: OnceLock<Option<Validator>>,
+    /// The schema with guarded unions and its validator, which lists fewer errors. Compiled when
+    /// the first value fails.
+    guarded: OnceLock<Option<(Value, Validator)>>,
+}
+
+/// The errors of one value, and the schema that their paths refer to.
+pub(super) struct Errors<'v> {
+    pub(super) schema: &'v Value,
+    pub(super) errors: Vec<ValidationError<'v>>,
+}
+
+impl SchemaValidator {
+    /// Compiles a schema that passed the preflight.
+    pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
+        let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
+        let graph = preflight::graph(schema);
+        if let Some(graph) = &graph {
+            validate_targets(graph, draft)?;
+        }
+        let compiled = CompiledValidator {
+            draft,
+            validator,
+            depth: graph.as_ref().map_or(0, |graph| (MAX_STACK_SUBSCHEMAS / graph.chain()).min(VALUE_DEPTH)),
+            weight: graph.as_ref().and_then(weight),
+            metered: OnceLock::new(),
+            guarded: OnceLock::new(),
+        };
+        Ok(Self::Compiled(Box::new(compiled)))
+    }
+
+    /// Compiles another schema in the dialect of this one.
+    pub(super) fn recompile(&self, schema: &Value) -> Result<Self, SchemaError> {
+        Self::compile(schema, self.draft())
+    }
+
+    /// The dialect of the schema.
+    pub(super) fn draft(&self) -> Draft {
+        match self {
+            Self::AnyObject => Draft::Draft202012,
+            Self::Compiled(compiled) => compiled.draft,
+        }
+    }
+
+    /// The maximum nesting of a value.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::AnyObject => VALUE_DEPTH,
+            Self::Compiled(compiled) => compiled.depth,
+        }
+    }
+
+    /// Checks a value within the depth limit. Returns `None` if the check exceeds its budget.
+    pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
+        match self {
+            Self::AnyObject => Some(value.is_object()),
+            Self::Compiled(compiled) => compiled.is_valid(schema, value),
+        }
+    }
+
+    /// Lists the errors of a value, or only the first if the value is large. Returns `None` if that
+    /// exceeds `budget`.
+    pub(super) fn errors<'v>(
+        &'v self,
+        schema: &'v Value,
+        value: &'v Value,
+        budget: &mut u64,
+    ) -> Option<Errors<'v>> {
+        match self {
+            Self::AnyObject if value.is_object() => Some(Errors { schema, errors: Vec::new() }),
+            Self::AnyObject => Some(Errors { schema, errors: vec![ValidationError::custom("object")] }),
+            Self::Compiled(compiled) => compiled.errors(schema, value, budget),
+        }
+    }
+}
+
+impl CompiledValidator {
+    fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
+        if self.weight.is_some_and(|weight| weight.saturating_mul(cost::extent(value)) <= UNMETERED_COST) {
+            return Some(self.validator.is_valid(value));
+        }
+        let metered = self.metered.get_or_init(|| metered_validator::compile(schema, self.draft)).as_ref()?;
+        cost::with_budget(METERED_BUDGET, || metered.is_valid(value))
+    }
+
+    fn errors<'v>(&'v self, schema: &'v Value, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
+        let guarded = self.guarded.get_or_init(|| {
+            let guarded = guarded(schema)?;
+            let validator = compile(&guarded, self.draft).ok()?;
+            Some((guarded, validator))
+        });
+        let (schema, validator) =
+            guarded.as_ref().map_or((schema, &self.validator), |(schema, it)| (schema, it));
+        let is_large = preflight::exceeds_size(value, MAX_LISTED_VALUES);
+        let errors = match error_plan::plan(schema, value, budget) {
+            ErrorPlan::All if !is_large => validator.iter_errors(value).collect(),
+            ErrorPlan::All | ErrorPlan::First => validator.validate(value).err().into_iter().collect(),
+            ErrorPlan::None => return None,
+        };
+        Some(Errors { schema, errors })
+    }
+}
+
+/// The cost of a check per part and character of a value.
+fn weight(graph: &Graph<'_>) -> Option<u64> {
+    let costs: Option<Vec<_>> = graph.nodes().iter().map(|node| Cost::of(node.schema).linear()).collect();
+    let costs = costs?;
+    graph.weight(|node| costs.get(node).copied().unwrap_or(0))
+}
+
+fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
+    // All references are local, so the `$id` of the document is not needed. If it is the URI of a
+    // meta-schema, the compiler would resolve references in the meta-schema instead.
+    let anonymous = without_id(schema);
+    let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
+    options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
+}
+
+/// Removes the `$id` of the root, unless it is an anchor such as `#root`. Returns `None` if there
+/// is nothing to remove.
+fn without_id(schema: &Value) -> Option<Value> {
+    let is_id = |id: &Value| id.as_str().is_none_or(|id| !id.starts_with('#'));
+    let mut anonymous = schema.as_object().filter(|root| root.get("$id").is_some_and(is_id))?.clone();
+    anonymous.shift_remove("$id");
+    Some(Value::Object(anonymous))
+}
+
+/// Validates the targets of references against the meta-schema. The compiler does not check values
+/// under keywords that are unknown to the dialect, but a `$ref` may point there.
+fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
+    let is_checked = |pointer: &str| {
+        let definition = pointer.strip_prefix("/definitions/");
+        let definition =
+            definition.or_else(|| pointer.strip_prefix("/$defs/").filter(|_| draft != Draft::Draft7));
+        pointer.is_empty() || definition.is_some_and(|name| !name.contains('/'))
+    };
+    for target in graph.targets().filter(|target| !is_checked(&target.pointer)) {
+        let declared = target.schema.get("$schema").and_then(Value::as_str).map(Draft::from_schema_uri);
+        let result = match declared.unwrap_or(draft) {
+            Draft::Draft7 => jsonschema::draft7::meta::validate(target.schema),
+            _ => jsonschema::draft202012::meta::validate(target.schema),
+        };
+        result.map_err(|error| compile_error(&target.pointer, target.schema, &error))?;
+    }
+    Ok(())
+}
+
+/// Converts a compiler error, which is a violation of the meta-schema.
+fn compile_error(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
+    let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
+    let Some(first) = violations.as_slice().first() else {
+        let pointer = format!("{at}{}", error.instance_path().as_str());
+        return SchemaError::new(pointer, SchemaFault::Invalid(error.to_string()));
+    };
+    // The meta-schema lists the types for the keyword `type` only, not for a property of that name.
+    let is_type = first.expected.starts_with("one of \"array\"");
+    let alias = schema.pointer(&first.pointer).filter(|_| is_type).and_then(type_aliases::explain);
+    let reason = alias.unwrap_or_else(|| first.message().to_owned());
+    SchemaError::new(format!("{at}{}", first.pointer), SchemaFault::Invalid(reason))
+}

@@ -1,0 +1,58 @@
+//! The schemas of the official JSON-Schema-Test-Suite, as arguments of tools.
+
+use std::{fs, path::Path};
+
+use expect_test::expect;
+use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
+use serde_json::{Value, json};
+
+/// The number of schemas, of strict ones, and of strict ones without changes.
+#[derive(Default)]
+struct Count {
+    all: usize,
+    strict: usize,
+    exact: usize,
+}
+
+impl Count {
+    fn add(&mut self, case: &Value) {
+        let argument = &case["schema"];
+        // References are relative to the root, and the argument is not the root.
+        if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
+            return;
+        }
+        let tool = json!({"type": "object", "properties": {"x": argument}, "required": ["x"]});
+        let Ok(schema) = Schema::new(tool) else { return };
+        self.all += 1;
+        let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
+        assert_eq!(derived.strict, derived.obstacle().is_none());
+        let sent = Schema::new(derived.value.clone()).unwrap();
+        if !derived.strict {
+            return;
+        }
+        self.strict += 1;
+        self.exact += usize::from(derived.changes.is_empty());
+        for test in case["tests"].as_array().unwrap() {
+            let value = json!({"x": test["data"]});
+            let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
+            let is_exact = derived.changes.is_empty() && sent.is_valid(&value);
+            assert!(!is_exact || schema.is_valid(&repaired), "{schema:?} {sent:?} {value}");
+        }
+    }
+}
+
+#[test]
+fn values_of_strict_schemas_of_the_suite_are_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json-schema-test-suite/draft2020-12");
+    let mut count = Count::default();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let cases: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            cases.iter().for_each(|case| count.add(case));
+        }
+    }
+    let Count { all, strict, exact } = count;
+    expect!["280 schemas, 89 strict, 32 without changes"]
+        .assert_eq(&format!("{all} schemas, {strict} strict, {exact} without changes"));
+}

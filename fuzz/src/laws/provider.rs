@@ -1,0 +1,72 @@
+use haft_core::{
+    Schema,
+    schema::{ProviderSchema, RepairPolicy, SchemaFault, SchemaLimits, SchemaTarget, repair},
+};
+use serde_json::Value;
+
+use crate::Case;
+
+const TARGETS: [SchemaTarget; 4] =
+    [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
+
+/// Checks the schemas for providers:
+///
+/// - A derived schema compiles, and derivation is deterministic.
+/// - Without reported changes, a valid value of the derived schema is valid for the original.
+/// - The derived schema of a tool's arguments is an object.
+///
+/// # Panics
+///
+/// Panics if the law is violated.
+pub fn provider(input: &[u8]) {
+    let Some(case) = Case::read(input) else { return };
+    let values = case.values();
+    if let Ok(schema) = Schema::new(case.schema.clone()) {
+        TARGETS.iter().for_each(|target| drop(sent(&schema, *target, &values)));
+    }
+    if let Ok(schema) = Schema::arguments(case.schema) {
+        for target in TARGETS {
+            let sent = sent(&schema, target, &values);
+            assert_eq!(sent["type"], "object", "{target:?} {sent}");
+        }
+    }
+}
+
+fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
+    let derived = schema.for_provider(target);
+    assert_eq!(schema.for_provider(target), derived);
+    assert_eq!(derived.strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
+    let Some(sent) = compiled(&derived) else { return derived.value };
+    if derived.strict {
+        let again = sent.for_provider(target);
+        assert_eq!((&again.value, again.changes.len()), (&derived.value, 0), "{target:?}");
+    }
+    if derived.changes.is_empty() {
+        for value in values.iter().filter(|value| sent.is_valid(value)) {
+            let (arrived, _) = repair(schema, value.clone(), RepairPolicy::Default);
+            assert!(schema.is_valid(&arrived), "{target:?} {} {value}", derived.value);
+        }
+    }
+    derived.value
+}
+
+/// Compiles a derived schema, which may be larger than the original, for example because optional
+/// properties become nullable.
+///
+/// Returns `None` for a duplicate anchor: inlining copies data, such as an `enum`, with an
+/// `$anchor` in it.
+fn compiled(derived: &ProviderSchema) -> Option<Schema> {
+    let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
+    let limits = SchemaLimits {
+        bytes: 4 * bytes,
+        depth: 4 * depth,
+        nodes: 4 * nodes,
+        expansion: 4 * expansion,
+        patterns: 4 * patterns,
+    };
+    match Schema::with_limits(derived.value.clone(), &limits) {
+        Ok(schema) => Some(schema),
+        Err(error) if matches!(error.fault(), SchemaFault::DuplicateAnchor(_)) => None,
+        Err(error) => panic!("{error}: {}", derived.value),
+    }
+}

@@ -1,0 +1,41 @@
+//! Selection of random parts of a document.
+
+use fastrand::Rng;
+use serde_json::Value;
+
+/// Returns a random part of a document.
+pub(super) fn random_part<'v>(root: &'v Value, rng: &mut Rng) -> &'v Value {
+    root.pointer(&pointer(root, rng)).unwrap_or(root)
+}
+
+/// Returns a random part of a document as mutable.
+pub(super) fn random_part_mut<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
+    let pointer = pointer(root, rng);
+    root.pointer_mut(&pointer).expect("the pointer is from this document")
+}
+
+/// Returns the value of a `$ref` to a random part of a document.
+pub(super) fn reference(root: &Value, rng: &mut Rng) -> String {
+    format!("#{}", pointer(root, rng).replace('%', "%25"))
+}
+
+fn pointer(root: &Value, rng: &mut Rng) -> String {
+    let mut pointers = vec![(String::new(), root)];
+    let mut next = 0;
+    while let Some((pointer, value)) = pointers.get(next).cloned() {
+        match value {
+            Value::Array(items) => {
+                let inner = items.iter().enumerate();
+                pointers.extend(inner.map(|(index, item)| (format!("{pointer}/{index}"), item)));
+            }
+            Value::Object(members) => {
+                let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
+                let inner = members.iter();
+                pointers.extend(inner.map(|(name, it)| (format!("{pointer}/{}", escaped(name)), it)));
+            }
+            _ => {}
+        }
+        next += 1;
+    }
+    pointers.swap_remove(rng.usize(..pointers.len())).0
+}
