@@ -308,7 +308,7 @@ impl Pipeline {
         let (tool, own) = find::find(tools, &call.name)?;
         let (definition, repair) = (definition(&**tool)?, self.or_own(own).0.repair);
         let mut notes = Notes::default();
-        let arguments = arguments::parse(&call.arguments, repair, &mut notes)?;
+        let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut notes)?;
         arguments::fit(definition, arguments, repair, &mut notes)
     }
 
@@ -345,8 +345,10 @@ impl Pipeline {
         });
         let kept = recording.is_some().then_some(&arguments_kept);
         let mut notes = Notes { arguments: kept, ..Notes::default() };
+        // Without a list, the arguments are a value of a program and not text of a model.
+        let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
         // A panic of the tool or of a layer costs this call only.
-        let stages = self.take_through(tool, call, cx, host, started, &mut notes);
+        let stages = self.take_through(tool, (call, max_bytes), cx, host, started, &mut notes);
         let ended = AssertUnwindSafe(stages).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match ended {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
@@ -376,14 +378,14 @@ impl Pipeline {
     async fn take_through(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
-        call: &ToolCall,
+        (call, max_bytes): (&ToolCall, usize),
         cx: &ToolContext,
         host: invoke::Host<'_>,
         started: Instant,
         notes: &mut Notes<'_>,
     ) -> Result<ToolOutcome, ToolError> {
         let (tool, definition) = tool?;
-        let arguments = arguments::parse(&call.arguments, self.0.repair, notes)?;
+        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, notes)?;
         let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
         notes.understood(&arguments, notes.repairs.is_empty());
         let (arguments, approved) = match gate::pass(definition, arguments.into_owned(), cx)? {

@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 use super::Notes;
 use crate::{
     call::ToolError,
-    limits,
     schema::{self, JsonText, RepairPolicy},
     tool::ToolDefinition,
 };
 
-/// Parses the arguments of a call. Empty text means no arguments, unless the policy is strict.
+/// Parses the arguments of a call, of at most `max_bytes`. Empty text means no arguments, unless the
+/// policy is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
+    max_bytes: usize,
     policy: RepairPolicy,
     notes: &mut Notes<'_>,
 ) -> Result<Cow<'a, Value>, ToolError> {
-    if arguments.len() > limits::ARGUMENT_BYTES {
-        let (bytes, limit) = (arguments.len(), limits::ARGUMENT_BYTES);
-        let reason = format!("{bytes} bytes are too many, at most {limit} are read");
+    if arguments.len() > max_bytes {
+        let reason = format!("{} bytes are too many, at most {max_bytes} are read", arguments.len());
         return Err(ToolError::InvalidArguments(reason.into()));
     }
     if arguments.trim().is_empty() && policy != RepairPolicy::Strict {
