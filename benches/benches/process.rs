@@ -1,6 +1,7 @@
-//! What a process takes: its memory with 512 runs at a time, each of ten steps with two calls, and the time from its start until
-//! the model sees its first request. Each of the agent and the two loops by hand is in a process of its own, and so is the model.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench speaks to people")]
+//! The cost of a process: its memory with 512 concurrent runs, each of ten steps with two calls,
+//! and the time from its start to its first request. The agent, the two loops by hand and the model
+//! server each run in a separate process.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 #[path = "../src/by_hand.rs"]
 mod by_hand;
@@ -19,21 +20,21 @@ use haft_core::{Toolset, tool};
 use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
 
-use by_hand::{AsyncOpenAiLoop, Failure, ReqwestLoop, Said};
+use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 
-/// How many runs there are at a time.
+/// The number of concurrent runs.
 const RUNS: u64 = 512;
 
-/// The most memory that they may use, in MiB. `--check` fails above it.
+/// The memory limit in MiB. `--check` fails above it.
 const MEMORY: f64 = 64.0;
 
-/// How soon the first request may come.
-const SOON: Duration = Duration::from_millis(15);
+/// The goal for the time to the first request.
+const FIRST_REQUEST: Duration = Duration::from_millis(15);
 
-/// How often a process is started, for the median.
+/// The number of starts, for the median.
 const STARTS: usize = 41;
 
-/// What this program is started for by itself.
+/// The arguments of the child processes.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 
@@ -45,7 +46,7 @@ async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// Adds two integers as well, by another name.
+/// A second tool with the same work.
 #[tool]
 async fn multiply(x: i64, y: i64) -> i64 {
     x + y
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         [SERVE] => in_runtime(async { Ok(mock::serve().await?) }),
         [RUN, name, base_url, runs] => in_runtime(run(name, base_url, runs)),
         _ if words.contains(&"--check") => check(),
-        // The memory is not recorded.
+        // There are no recorded values to update.
         _ if words.contains(&"--update") => Ok(()),
         _ => measure(),
     };
@@ -81,11 +82,15 @@ fn measure() -> Result<(), Failure> {
         let (memory, first) = (memory(name)?, first_request(name)?);
         println!("  {name:20}  {memory:5.1} MiB at most  {:5.1} ms", first.as_secs_f64() * 1_000.0);
     }
-    println!("  {:20}  {MEMORY:5.1} MiB          {:5.1} ms", "the goal", SOON.as_secs_f64() * 1_000.0);
+    println!(
+        "  {:20}  {MEMORY:5.1} MiB          {:5.1} ms",
+        "the goal",
+        FIRST_REQUEST.as_secs_f64() * 1_000.0
+    );
     Ok(())
 }
 
-/// Checks the memory of the agent.
+/// Checks the memory of the agent against the limit.
 fn check() -> Result<(), Failure> {
     let memory = memory("haft")?;
     println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MEMORY:.1} MiB");
@@ -116,7 +121,7 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
     times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
 }
 
-/// Runs so many at a time, and tells the most memory that this process had.
+/// Runs concurrently, and prints the peak memory of this process.
 async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
     let once = run_of(name, base_url)?;
     let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
@@ -131,7 +136,7 @@ async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
             return Err(format!("run {run} has a wrong answer").into());
         }
     }
-    println!("{}", peak_memory().ok_or("this system does not tell how much memory a process has")?);
+    println!("{}", peak_memory().ok_or("this system does not report the memory of a process")?);
     Ok(())
 }
 
@@ -152,7 +157,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
             let by_hand = ReqwestLoop::new(base_url, tools());
             Box::new(move |run| {
                 let by_hand = by_hand.clone();
-                Box::pin(async move { by_hand.run(vec![Said::new("user", run.to_string())]).await })
+                Box::pin(async move { by_hand.run(vec![ChatMessage::new("user", run.to_string())]).await })
             })
         }
         _ => {
@@ -166,7 +171,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
     })
 }
 
-/// The most that this process has had in memory, in MiB.
+/// The peak memory of this process in MiB.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -174,7 +179,7 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// This program again, which ends with this value.
+/// A child process of this program, killed on drop.
 struct Process(Child);
 
 fn this(arguments: &[&str]) -> Result<Process, Failure> {
@@ -183,7 +188,8 @@ fn this(arguments: &[&str]) -> Result<Process, Failure> {
 
 fn first_line(process: &mut Child) -> Result<String, Failure> {
     let mut line = String::new();
-    BufReader::new(process.stdout.take().ok_or("it says nothing")?).read_line(&mut line)?;
+    BufReader::new(process.stdout.take().ok_or("the process has no standard output")?)
+        .read_line(&mut line)?;
     Ok(line.trim().to_owned())
 }
 

@@ -1,7 +1,7 @@
-//! A thousand runs at a time, each of ten steps with two calls, against a model that takes 50 ms to reply: whether all come
-//! to their answers, in what time, and in how much memory. The model is in a process of its own, so that its memory is not
-//! counted.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench speaks to people")]
+//! A thousand concurrent runs, each of ten steps with two calls, against a model with a latency of
+//! 50 ms. All answers are checked; time and memory are measured. The model server runs in a
+//! separate process, so its memory is not counted.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 use std::{
     env,
@@ -25,13 +25,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const RUNS: u64 = 1000;
 
-/// How many calls the model asks for in each step.
+/// The number of calls in each step.
 const CALLS: u64 = 2;
 
-/// How much memory this process may take at most, in MiB.
+/// The memory limit of this process in MiB.
 const MEMORY: f64 = 256.0;
 
-/// Starts the model, which is this program again.
+/// The argument that starts this program as the model server.
 const SERVE: &str = "--serve";
 
 /// Adds two numbers.
@@ -53,7 +53,7 @@ async fn main() -> ExitCode {
     let done = if has(SERVE) {
         mock::serve().await.map_err(Into::into)
     } else if has("--check") || has("--update") {
-        // Its instructions differ from run to run.
+        // The instruction counts differ from run to run.
         Ok(())
     } else {
         measure().await
@@ -79,7 +79,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
             tokio::spawn(async move { (run, agent.run(run.to_string()).await) })
         })
         .collect();
-    // All answers are kept, as by a program that wants them together.
+    // All answers stay in memory, as in a program that collects them.
     let ended: Vec<_> = runs.map(|joined| joined.map_err(|_| "a run panicked")).collect().await;
     let took = begun.elapsed();
     let memory = peak_memory();
@@ -96,33 +96,29 @@ fn report(
     let results = ended.iter().map(|(run, ended)| right_results(*run, ended)).sum::<u64>();
     let least = LATENCY * u32::try_from(STEPS + 1)?;
     println!("{RUNS} runs at a time, each of {STEPS} steps with {CALLS} calls, {LATENCY:?} to each reply");
-    println!(
-        "  time      {:.2} s; {:.2} s if nothing took any but the model",
-        took.as_secs_f64(),
-        least.as_secs_f64()
-    );
-    println!("  requests  {:.0} a second", (RUNS * (STEPS + 1)) as f64 / took.as_secs_f64());
+    println!("  time      {:.2} s; {:.2} s for the model alone", took.as_secs_f64(), least.as_secs_f64());
+    println!("  requests  {:.0} per second", (RUNS * (STEPS + 1)) as f64 / took.as_secs_f64());
     println!("  answers   {answers} of {RUNS} are right");
     println!("  results   {results} of {} are right", RUNS * STEPS * CALLS);
     match memory {
         Some(memory) => println!("  memory    {memory:.0} MiB at most; the goal is {MEMORY:.0} MiB"),
-        None => println!("  memory    not known: this system does not tell it"),
+        None => println!("  memory    not reported by this system"),
     }
     for error in ended.iter().filter_map(|(_, ended)| ended.as_ref().err()).take(3) {
         println!("  error     {error}");
     }
     if answers < RUNS || results < RUNS * STEPS * CALLS {
-        return Err("something is lost".into());
+        return Err("answers or results are missing".into());
     }
     if memory.is_some_and(|memory| memory > MEMORY) {
-        return Err("that is too much memory".into());
+        return Err("the memory limit is exceeded".into());
     }
     Ok(())
 }
 
 fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
     let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
-    // The question, for each step the calls and their results, the answer.
+    // The question; the calls and results of each step; the answer.
     let messages = 1 + STEPS * (1 + CALLS) + 1;
     answer.text == format!("{run} is done.")
         && answer.stop_reason == StopReason::Finished
@@ -131,7 +127,7 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
         && answer.usage.requests == STEPS + 1
 }
 
-/// How many of the calls have the result that they must have, in the place where it must be.
+/// The number of calls with the right result in the right position.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
     let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
@@ -143,7 +139,7 @@ fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     right.count() as u64
 }
 
-/// The most that this process has had in memory, in MiB.
+/// The peak memory of this process in MiB.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -151,14 +147,14 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// Each run has a connection, and a process may have few by default.
+/// Raises the limit on open files: each run has a connection.
 fn allow_connections() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is not allowed, runs fail and are told.
+    // If this fails, runs without a connection fail and are reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The model's process, which ends with this value.
+/// The process of the model server, killed on drop.
 struct Server {
     process: Child,
     base_url: String,
@@ -168,8 +164,8 @@ impl Server {
     fn start() -> Result<Self, Box<dyn Error>> {
         let mut process = Command::new(env::current_exe()?).arg(SERVE).stdout(Stdio::piped()).spawn()?;
         let mut port = String::new();
-        let said = process.stdout.take().ok_or("the model says nothing")?;
-        BufReader::new(said).read_line(&mut port)?;
+        let stdout = process.stdout.take().ok_or("the model server has no standard output")?;
+        BufReader::new(stdout).read_line(&mut port)?;
         Ok(Self { process, base_url: format!("http://127.0.0.1:{}/v1", port.trim()) })
     }
 }

@@ -1,9 +1,12 @@
-//! One step of a run, which is a request and a call: our agent with its defaults, and two loops written by hand.
+//! A step of a run (a request and a call): the agent with its defaults, and two loops by hand.
 //!
-//! `--check` holds the ratios: a plain step at most 1.3 x the reqwest loop, a streamed one at most 2 x a plain one, and less
-//! than the reqwest loop with 1,000 messages or 1,000 tools.
+//! Bounds of `--check`:
+//!
+//! - a plain step: 1.3 x the reqwest loop
+//! - a streamed step: 2 x a plain step
+//! - with 1,000 messages, and with 1,000 tools: the reqwest loop
 
-// A part of the program, as it would be of one without haft.
+// A module of this program, as in a program without haft.
 #[path = "../src/by_hand.rs"]
 mod by_hand;
 
@@ -19,7 +22,7 @@ use haft_openai::ChatCompletions;
 use haft_react::ReactAgent;
 use serde::Deserialize;
 
-use by_hand::{AsyncOpenAiLoop, Failure, ReqwestLoop, Said};
+use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 
 const QUESTION: &str = "What is the sum?";
 
@@ -35,12 +38,12 @@ struct Integers {
     y: i64,
 }
 
-/// What comes beside the question.
+/// The size of a request.
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// How many messages there are from before.
+    /// The number of earlier messages.
     earlier: usize,
-    /// How many tools there are beside the one that is called.
+    /// The number of tools besides the called one.
     tools: usize,
 }
 
@@ -71,8 +74,8 @@ fn main() -> ExitCode {
     )
 }
 
-/// Makes work of a loop: a round is a run of [`STEPS`] steps.
-#[allow(clippy::expect_used, reason = "a loop that fails is nothing to measure")]
+/// The work of a loop. A round is a run of [`STEPS`] steps.
+#[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
@@ -82,12 +85,12 @@ fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut()
     })
 }
 
-#[allow(clippy::expect_used, reason = "without a port there is nothing to measure")]
+#[allow(clippy::expect_used, reason = "the server needs a port")]
 fn base_url() -> String {
     ModelServer::start().expect("a port to listen on").base_url()
 }
 
-/// The earlier conversation: who said what.
+/// The earlier messages, with their roles.
 fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     (0..load.earlier).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
@@ -95,12 +98,12 @@ fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The names of the tools that are not called.
+/// The names of the other tools.
 fn others(load: Load) -> impl Iterator<Item = String> {
     (0..load.tools).map(|number| format!("tool_{number}"))
 }
 
-/// Our agent, with validation and everything else that is on by itself.
+/// The agent with its defaults, validation included.
 fn agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -110,7 +113,7 @@ fn agent(load: Load) -> Work {
     })
 }
 
-/// The same while somebody watches.
+/// The agent with a stream of events.
 fn streaming_agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -127,7 +130,7 @@ fn streaming_agent(load: Load) -> Work {
     })
 }
 
-#[allow(clippy::expect_used, reason = "without an agent there is nothing to measure")]
+#[allow(clippy::expect_used, reason = "the model and the agent are valid")]
 fn agent_of(load: Load) -> ReactAgent {
     let others = others(load).filter_map(|name| {
         let definition = Add.definition().clone().with_name(ToolName::new(name).ok()?);
@@ -147,18 +150,18 @@ fn transcript(load: Load) -> Transcript {
     messages.collect()
 }
 
-/// What a program does that knows its server and its one tool.
+/// The loop with reqwest.
 fn reqwest_loop(load: Load) -> Work {
     let by_hand = ReqwestLoop::new(&base_url(), tools(load));
-    let earlier: Vec<_> = earlier(load).map(|(role, text)| Said::new(role, text)).collect();
+    let earlier: Vec<_> = earlier(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
     rounds_of(move || {
         let (by_hand, mut messages) = (by_hand.clone(), earlier.clone());
-        messages.push(Said::new("user", QUESTION));
+        messages.push(ChatMessage::new("user", QUESTION));
         async move { by_hand.run(messages).await }
     })
 }
 
-/// The same with the types of async-openai.
+/// The loop with async-openai.
 fn async_openai_loop(load: Load) -> Work {
     let by_hand = AsyncOpenAiLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();

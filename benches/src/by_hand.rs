@@ -1,4 +1,4 @@
-//! The loops that a program has without haft: with reqwest and serde_json, and with async-openai.
+//! Agent loops without haft: with reqwest and serde_json, and with async-openai.
 
 use std::{error::Error, sync::Arc};
 
@@ -14,10 +14,10 @@ use async_openai::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Whatever goes wrong.
+/// Any error.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// What both tools of the mock take.
+/// The arguments of both tools.
 #[derive(Deserialize)]
 struct Integers {
     x: i64,
@@ -30,12 +30,12 @@ fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// What every tool of these loops does.
+/// The work of every tool.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// What a program does that knows its server and its tools. Cheap to clone.
+/// A loop with reqwest and serde_json. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ReqwestLoop {
     client: reqwest::Client,
@@ -44,7 +44,7 @@ pub(crate) struct ReqwestLoop {
 }
 
 impl ReqwestLoop {
-    /// Makes the loop with tools of these names.
+    /// Creates the loop with tools of these names.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         let tool = |name: String| {
             json!({"type": "function", "function": {
@@ -56,18 +56,18 @@ impl ReqwestLoop {
         Self { client: reqwest::Client::new(), url, tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// Goes on with a conversation until there is an answer.
+    /// Continues a conversation until the model answers.
     ///
     /// # Errors
     ///
-    /// Fails with whatever goes wrong.
-    pub(crate) async fn run(&self, mut messages: Vec<Said>) -> Result<String, Failure> {
+    /// Returns the first HTTP, JSON or tool error.
+    pub(crate) async fn run(&self, mut messages: Vec<ChatMessage>) -> Result<String, Failure> {
         loop {
-            let asked = Asked { model: "mock", messages: &messages, tools: &self.tools };
-            let body = serde_json::to_vec(&asked)?;
+            let request = Request { model: "mock", messages: &messages, tools: &self.tools };
+            let body = serde_json::to_vec(&request)?;
             let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
             let reply = request.send().await?.error_for_status()?.bytes().await?;
-            let reply: Replied = serde_json::from_slice(&reply)?;
+            let reply: Response = serde_json::from_slice(&reply)?;
             let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
             let calls = message.tool_calls.clone();
             if calls.is_empty() {
@@ -76,33 +76,33 @@ impl ReqwestLoop {
             messages.push(message);
             for call in calls {
                 let Integers { x, y } = serde_json::from_str(&call.function.arguments)?;
-                let result = Said::new("tool", add(x, y).await.to_string());
-                messages.push(Said { tool_call_id: Some(call.id), ..result });
+                let result = ChatMessage::new("tool", add(x, y).await.to_string());
+                messages.push(ChatMessage { tool_call_id: Some(call.id), ..result });
             }
         }
     }
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct Request<'a> {
     model: &'a str,
-    messages: &'a [Said],
+    messages: &'a [ChatMessage],
     tools: &'a [Value],
 }
 
 #[derive(Deserialize)]
-struct Replied {
+struct Response {
     choices: Vec<Choice>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    message: Said,
+    message: ChatMessage,
 }
 
-/// A message, as it is sent.
+/// A message in the format of the API.
 #[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct Said {
+pub(crate) struct ChatMessage {
     role: String,
     content: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -125,14 +125,14 @@ struct Function {
     arguments: String,
 }
 
-impl Said {
-    /// Makes a message of text.
+impl ChatMessage {
+    /// A text message.
     pub(crate) fn new(role: &str, text: impl Into<String>) -> Self {
         Self { role: role.to_owned(), content: Some(text.into()), tool_calls: Vec::new(), tool_call_id: None }
     }
 }
 
-/// The same with the types of async-openai.
+/// A loop with the client and types of async-openai.
 #[derive(Clone)]
 pub(crate) struct AsyncOpenAiLoop {
     client: Client<OpenAIConfig>,
@@ -140,7 +140,7 @@ pub(crate) struct AsyncOpenAiLoop {
 }
 
 impl AsyncOpenAiLoop {
-    /// Makes the loop with tools of these names.
+    /// Creates the loop with tools of these names.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         install_tls();
         let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
@@ -152,7 +152,7 @@ impl AsyncOpenAiLoop {
         Self { client: Client::with_config(config), tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// What a person says, or else a model.
+    /// A user message, or an assistant message for any other role.
     pub(crate) fn message(role: &str, text: String) -> ChatCompletionRequestMessage {
         match role {
             "user" => ChatCompletionRequestUserMessage::from(text).into(),
@@ -160,11 +160,11 @@ impl AsyncOpenAiLoop {
         }
     }
 
-    /// Goes on with a conversation until there is an answer.
+    /// Continues a conversation until the model answers.
     ///
     /// # Errors
     ///
-    /// Fails with whatever goes wrong.
+    /// Returns the first HTTP, JSON or tool error.
     pub(crate) async fn run(
         &self,
         mut messages: Vec<ChatCompletionRequestMessage>,

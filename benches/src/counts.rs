@@ -8,17 +8,17 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 /// Allowed growth of a case without a bound, relative to its recorded count.
 const TOLERANCE: f64 = 0.03;
 
-/// Number of further counts of a case that exceeds its limit. The least one is used: a socket does not always accept
-/// the same number of bytes at once.
+/// The number of recounts of a case over its limit. The lowest count is used: the number of bytes
+/// that a socket accepts at once varies.
 const RETRIES: u32 = 3;
 
-/// Instructions of one round, by bench and case.
+/// Instructions per round, by bench and case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Checks the cases: those with a bound by their ratio to the floor, the others against the recorded counts.
+/// Checks cases with a bound by their ratio to the floor, and the others by their recorded counts.
 ///
-/// Another compiler, C library or processor changes all counts. A ratio changes little, and a case without a bound may
-/// grow as much as its floor.
+/// Another compiler, C library or processor changes all counts. Ratios change little, and a case
+/// without a bound may grow as much as its floor.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     }
 }
 
-/// The result of the check of one case.
+/// The result of a check.
 struct Verdict {
     is_exceeded: bool,
     text: String,

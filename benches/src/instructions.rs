@@ -6,20 +6,20 @@ use std::{
 
 use crate::Case;
 
-/// Tells a bench that it runs under callgrind.
+/// The argument of a bench under callgrind.
 pub(crate) const COUNT: &str = "--count";
 
-/// What to do where instructions cannot be counted.
+/// The message if valgrind is not installed.
 pub(crate) const MISSING: &str =
-    "instructions are counted by valgrind, which is not installed: `apt-get install valgrind`";
+    "instructions are not counted: install valgrind (`apt-get install valgrind`)";
 
-/// Whether instructions can be counted here.
+/// Returns `true` if valgrind is installed.
 pub(crate) fn can_be_counted() -> bool {
     let valgrind = valgrind().arg("--version").stdout(Stdio::null()).status();
     valgrind.is_ok_and(|status| status.success())
 }
 
-/// Counts the instructions of one round, or of one of its parts, in a process of its own, so that no case changes another's.
+/// Counts the instructions per round or part, in a separate process for each case.
 pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
@@ -28,18 +28,19 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
         .args([this.as_os_str(), OsStr::new(COUNT), OsStr::new(case.name)])
         .output()
         .map_err(|_| MISSING.to_owned())?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let collected = stderr.lines().find_map(|line| line.split_once("Collected : "));
     let collected = collected.and_then(|(_, number)| number.trim().parse::<u64>().ok());
     let collected = collected.filter(|number| output.status.success() && *number > 0);
     collected
         .map(|number| number / (u64::from(case.rounds) * u64::from(case.parts)))
-        .ok_or_else(|| format!("valgrind did not count the instructions of \"{}\":\n{said}", case.name))
+        .ok_or_else(|| format!("valgrind did not count the instructions of \"{}\":\n{stderr}", case.name))
 }
 
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
-    // The C library copies in another way on another processor; with these left out, in the same on most.
+    // glibc selects its copy functions by processor features. Without these, most processors use
+    // the same functions.
     valgrind.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM");
     valgrind
 }

@@ -1,8 +1,9 @@
-//! Measures what haft costs: in time, and in instructions, which are the same on every run.
+//! Measures time and instructions. Instruction counts are the same on every run.
 //!
-//! A bench is a list of [`Case`]s. Time is read against a floor, which is the same work by hand in the same run: a
-//! slow or busy machine slows both. Instructions are counted by valgrind's callgrind, and held against `counts.json`.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench speaks to people")]
+//! A bench is a list of [`Case`]s. Times are compared with a floor, the same work by hand in the
+//! same run, because a slow or busy machine affects both. Instructions are counted by callgrind and
+//! compared with `counts.json`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
 mod counts;
@@ -17,9 +18,9 @@ use std::{env, process::ExitCode};
 pub use case::{Case, Work, asynchronous};
 pub use model_server::{ModelServer, STEPS};
 
-/// What is asked of a bench.
-struct Order {
-    /// Cases whose name has this in it.
+/// The command line of a bench.
+struct Options {
+    /// A part of the names of the selected cases.
     filter: String,
     task: Task,
 }
@@ -28,17 +29,17 @@ struct Order {
 enum Task {
     /// Measure time and instructions.
     Show,
-    /// Hold the instructions against those that were written down.
+    /// Compare the instructions with the bounds and the recorded counts.
     Check,
-    /// Write the instructions down.
+    /// Record the instructions.
     Update,
-    /// Run one case for callgrind, which watches.
+    /// Run a case under callgrind.
     Count,
 }
 
-/// Runs the bench of this name by what the command line asks for.
+/// Runs a bench with the options of the command line.
 pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
-    match order(env::args().skip(1)).and_then(|order| carry_out(bench, cases, &order)) {
+    match options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("error: {problem}");
@@ -47,34 +48,34 @@ pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
     }
 }
 
-fn order(arguments: impl Iterator<Item = String>) -> Result<Order, String> {
-    let mut order = Order { filter: String::new(), task: Task::Show };
+fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { filter: String::new(), task: Task::Show };
     for argument in arguments {
         match argument.as_str() {
-            // Cargo says so to every bench.
+            // Cargo passes this flag to every bench.
             "--bench" => {}
-            "--check" => order.task = Task::Check,
-            "--update" => order.task = Task::Update,
-            instructions::COUNT => order.task = Task::Count,
+            "--check" => options.task = Task::Check,
+            "--update" => options.task = Task::Update,
+            instructions::COUNT => options.task = Task::Count,
             _ if argument.starts_with('-') => {
                 return Err(format!(
-                    "a bench takes `--check`, `--update` and a part of a name, not `{argument}`"
+                    "a bench takes `--check`, `--update` or a part of a name, not `{argument}`"
                 ));
             }
-            _ => order.filter = argument,
+            _ => options.filter = argument,
         }
     }
-    Ok(order)
+    Ok(options)
 }
 
-fn carry_out(bench: &str, cases: &[Case], order: &Order) -> Result<(), String> {
-    if order.task == Task::Count {
-        let case = cases.iter().find(|case| case.name == order.filter);
+fn execute(bench: &str, cases: &[Case], options: &Options) -> Result<(), String> {
+    if options.task == Task::Count {
+        let case = cases.iter().find(|case| case.name == options.filter);
         case.ok_or("there is no such case")?.run_for_callgrind();
         return Ok(());
     }
-    let chosen: Vec<_> = cases.iter().filter(|case| case.name.contains(&order.filter)).collect();
-    match order.task {
+    let chosen: Vec<_> = cases.iter().filter(|case| case.name.contains(&options.filter)).collect();
+    match options.task {
         Task::Check => counts::check(bench, &chosen),
         Task::Update => counts::update(bench, &chosen),
         Task::Show | Task::Count => table::print(bench, &chosen),

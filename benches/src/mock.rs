@@ -1,4 +1,4 @@
-//! A model's server on the loopback interface, which asks for calls and then answers.
+//! A model server on the loopback interface: calls in each step, then an answer.
 
 use std::{io, time::Duration};
 
@@ -9,23 +9,23 @@ use tokio::{
     time::sleep,
 };
 
-/// In how many replies the model asks for calls before it answers.
+/// The number of replies with calls before the answer.
 pub const STEPS: u64 = 10;
 
-/// How long it takes to reply.
+/// The latency of each reply.
 pub const LATENCY: Duration = Duration::from_millis(50);
 
-/// Serves until this process ends, and prints the port.
+/// Prints the port and serves until the process ends.
 ///
 /// # Errors
 ///
-/// Fails when there is no port to listen on.
+/// Returns an error if no port is available.
 pub async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?.port());
     loop {
         let (stream, _) = listener.accept().await?;
-        // A client that goes away ends its own conversation only.
+        // An I/O error ends its own connection only.
         tokio::spawn(converse(stream));
     }
 }
@@ -57,8 +57,8 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// The next step of a run, whose number is the question: two calls with the numbers of the run and of the step. With its media type,
-/// which depends on whether it is to be streamed.
+/// The reply to a request, with its media type: two calls with the numbers of the run and of the
+/// step, or the answer. The number of the run is the text of the question.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);

@@ -10,21 +10,21 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How many steps a run against a [`ModelServer`] has: nine calls of `add`, and an answer.
+/// The number of steps of a run against a [`ModelServer`]: nine calls of `add` and an answer.
 pub const STEPS: u32 = 10;
 
-/// A server of the Chat Completions API that costs the client next to nothing: it wants nine calls one after the other, then it
-/// answers. What it says is made beforehand.
+/// A server of the Chat Completions API with prepared replies: nine calls, one after the other, and
+/// an answer.
 ///
-/// It runs on threads of its own, which callgrind does not count, until the process ends.
+/// It runs on its own threads until the process ends. Callgrind does not count them.
 #[derive(Debug)]
 pub struct ModelServer(SocketAddr);
 
-/// What is said in each step of a run, whole and as a stream.
+/// The replies of a run, whole and streamed.
 struct Script {
     whole: Vec<String>,
     streamed: Vec<String>,
-    /// How many requests there were.
+    /// The number of requests so far.
     requests: AtomicUsize,
 }
 
@@ -33,7 +33,7 @@ impl ModelServer {
     ///
     /// # Errors
     ///
-    /// Fails when there is no port to listen on.
+    /// Returns an error if no port is available.
     pub fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -41,14 +41,14 @@ impl ModelServer {
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let script = Arc::clone(&script);
-                // A client that goes away ends its own thread only.
+                // An I/O error ends the thread of its client only.
                 thread::spawn(move || converse(&stream, &script));
             }
         });
         Ok(Self(address))
     }
 
-    /// Where the API is.
+    /// The base URL of the API.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.0)
     }
@@ -64,7 +64,7 @@ fn converse(mut stream: &TcpStream, script: &Script) -> io::Result<()> {
     }
 }
 
-/// Whether the reply is to be streamed.
+/// Reads a request. Returns `true` if it asks for a stream.
 fn read_request(reader: &mut impl io::BufRead) -> io::Result<bool> {
     let mut length = 0;
     loop {
@@ -118,7 +118,7 @@ fn whole(step: u32) -> String {
     reply("application/json", &body.to_string())
 }
 
-/// The call with its arguments in a few pieces, or the answer in words.
+/// A call with its arguments in pieces, or the answer word by word.
 fn streamed(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {

@@ -2,28 +2,28 @@ use std::time::{Duration, Instant};
 
 use crate::{Case, Work};
 
-/// How long one batch takes at least: long beside what reading the clock takes.
+/// The minimum duration of a batch, long compared with a reading of the clock.
 const BATCH: Duration = Duration::from_micros(500);
-/// How many batches are measured. A busy machine moves their median little.
+/// The number of batches. A busy machine changes their median little.
 const BATCHES: usize = 201;
-/// How long all batches together may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// The limit on the time of all batches.
+const MAX_TIME: Duration = Duration::from_secs(3);
 
-/// How many nanoseconds one round takes, or one of its parts.
+/// Nanoseconds per round or part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// In the fastest batch: what is left where nothing else runs.
+    /// The time in the fastest batch, without interference by other processes.
     pub(crate) fastest: f64,
 }
 
-/// Measures cases side by side. They take turns, so that what slows the machine for a while slows all of them.
+/// Measures cases in turns, so a temporary slowdown of the machine affects all of them.
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();
     while series.iter().all(|series| series.batches.len() < BATCHES) {
         series.iter_mut().for_each(Series::take_turn);
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > MAX_TIME {
             break;
         }
     }

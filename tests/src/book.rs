@@ -1,4 +1,4 @@
-//! The Rust of the book, compiled and run as doctests.
+//! Rust blocks of the book, as doctests.
 
 #[doc = include_str!("../../docs/src/writing-a-tool.md")]
 mod writing_a_tool {}

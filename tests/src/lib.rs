@@ -1,4 +1,4 @@
-//! What the tests of several crates share: a model's server that does as it is told. And the book, compiled.
+//! Shared test support: a scripted model server, and the doctests of the book.
 
 #[cfg(doctest)]
 mod book;

@@ -7,26 +7,27 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// A server of the Chat Completions API on the loopback interface, whose replies are given beforehand.
+/// A scripted server of the Chat Completions API on the loopback interface.
 ///
-/// Replies are streamed when the request asks for it, one character of text or arguments a chunk.
+/// If the request has `stream: true`, the reply is streamed with one character of text or arguments
+/// per chunk.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the server does with one request.
+/// The reply to a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Says this.
+    /// A text.
     Text(&'static str),
-    /// Asks for these calls: id, name and arguments of each.
+    /// Tool calls: id, name and arguments of each.
     Calls(Vec<(&'static str, &'static str, &'static str)>),
-    /// Refuses with a status and a body.
+    /// An error status with a body.
     Status(u16, &'static str),
-    /// Accepts, and says nothing until the client goes away.
+    /// No reply: the connection stays open until the client closes it.
     Silence,
 }
 
@@ -49,11 +50,11 @@ struct Request {
 }
 
 impl ModelServer {
-    /// Starts a server that gives these replies in order, and 500 after the last.
+    /// Starts a server with these replies, in order. Later requests get status 500.
     ///
     /// # Errors
     ///
-    /// Fails when there is no port to listen on.
+    /// Returns an error if no port is available.
     pub fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -66,7 +67,7 @@ impl ModelServer {
         Ok(Self { address, shared, thread: Some(thread) })
     }
 
-    /// Where the API is.
+    /// The base URL of the API.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -81,7 +82,7 @@ impl ModelServer {
         self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
     }
 
-    /// Waits until there was a request.
+    /// Waits for the first request.
     pub fn wait_for_request(&self) {
         let state = self.shared.lock();
         drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
@@ -91,7 +92,7 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
-        // Wakes the server, so that it sees that it is closed.
+        // Wakes the accept loop, which then reads `is_closed`.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -104,7 +105,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the request and finds its reply.
+    /// Records the request and returns its reply.
     fn answer(&self, request: Request) -> Reply {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();
@@ -120,7 +121,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let shared = Arc::clone(shared);
-        // A client that goes away ends its own thread only.
+        // An I/O error ends the thread of its client only.
         thread::spawn(move || converse(&stream, &shared));
     }
 }

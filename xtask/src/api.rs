@@ -1,9 +1,9 @@
 //! `cargo xtask api`: the public API of each published library, as text in `docs/api`.
 //!
-//! rustdoc's JSON output is unstable, and its format changes between compilers. [`RUSTDOC_FORMAT`] is the format that the
-//! listing reads; with another compiler the check is skipped. To get the output from a stable compiler,
-//! `RUSTC_BOOTSTRAP` is set for rustdoc alone: this program takes rustdoc's place ([`as_rustdoc`]), so that build
-//! scripts do not see the variable and no dependency is compiled again.
+//! The JSON output of rustdoc is unstable, and its format changes between compilers. The listing
+//! reads [`RUSTDOC_FORMAT`]; with another compiler the check is skipped. `RUSTC_BOOTSTRAP` enables
+//! the output on a stable compiler. It is set for rustdoc alone, by a wrapper ([`as_rustdoc`]):
+//! build scripts do not see the variable, and no dependency is compiled again.
 
 mod release;
 mod snapshot;
@@ -19,13 +19,13 @@ use crate::failure::Failure;
 use crate::process::{announce, cargo, run as run_command};
 use crate::workspace::{self, Package, Workspace};
 
-/// The format that the dependency `public-api` reads: that of Rust 1.93 to 1.95.
+/// The JSON format of Rust 1.93 to 1.95, which `public-api` 0.52 reads.
 const RUSTDOC_FORMAT: u64 = 57;
 
 /// The folder of the snapshots.
 const FOLDER: &str = "docs/api";
 
-/// Names the real rustdoc to this program when it is started in rustdoc's place.
+/// The variable with the path of the real rustdoc, for the wrapper.
 const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
 
 const UPDATE: &str = "`cargo xtask api --update` accepts the change";
@@ -42,9 +42,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut findings = Vec::new();
     for package in workspace.published().filter(|package| package.has_library()) {
         let Some(api) = listing(&workspace.target_directory, package)? else {
-            announce(
-                "note: the public API is not checked, since this compiler's rustdoc has another JSON format",
-            );
+            announce("note: the public API is not checked: this compiler's rustdoc has another JSON format");
             return Ok(());
         };
         let file = file_of(package);
@@ -60,15 +58,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         findings.extend(release::breaking(package, &file, &api)?);
     }
     if findings.is_empty() {
-        announce(&format!("the public API is that of {FOLDER}"));
+        announce(&format!("the public API equals the snapshots in {FOLDER}"));
         return Ok(());
     }
     eprintln!("{}", findings.join("\n"));
     Err(Failure::message(format!("the public API has changed: {UPDATE}")))
 }
 
-/// Writes the JSON of every library. The features are those of the whole workspace, as in `cargo xtask doc`, so that
-/// both share the checked dependencies.
+/// Writes the JSON of every library. The features are those of the whole workspace, as in
+/// `cargo xtask doc`, so both commands share the compiled dependencies.
 fn document() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
     run_command(
@@ -79,7 +77,8 @@ fn document() -> Result<(), Failure> {
     )
 }
 
-/// Runs the real rustdoc with the arguments of this program, if cargo has started this program in its place.
+/// Runs the real rustdoc with the arguments of this program, if cargo started this program as the
+/// rustdoc wrapper.
 pub(crate) fn as_rustdoc() -> Option<ExitCode> {
     let rustdoc = env::var_os(REAL_RUSTDOC)?;
     let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
@@ -87,7 +86,7 @@ pub(crate) fn as_rustdoc() -> Option<ExitCode> {
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The public items, one a line. `None` if the JSON has another format.
+/// The public items, one per line. `None` if the JSON has another format.
 fn listing(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
     let name = package.name.replace('-', "_");
     let file = target.join("doc").join(name).with_extension("json");

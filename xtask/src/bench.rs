@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what haft costs, in time and in instructions.
+//! `cargo xtask bench`: the cost of haft in time and in instructions.
 
 use std::{env, fs};
 
@@ -8,13 +8,14 @@ use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// Benches whose instructions are checked: ratios to the same work by hand depend little on the compiler.
+/// Benches with checked instruction counts. Ratios to the same work by hand depend little on the
+/// compiler.
 const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
 
-/// The bench whose memory is checked. It needs no valgrind.
+/// The bench with a checked memory bound. It needs no valgrind.
 const MEASURED_IN_CI: &str = "process";
 
-/// If this variable is set, a missing valgrind is an error.
+/// The variable that makes a missing valgrind an error.
 const REQUIRED: &str = "HAFT_COUNTS";
 
 pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
@@ -45,12 +46,12 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether instructions can be counted here.
+/// Returns `true` if valgrind is installed.
 pub(crate) fn can_count() -> bool {
     succeeds(program("valgrind").arg("--version"))
 }
 
-/// Each file of the package is a bench.
+/// The benches: the files in `benches/benches`.
 fn names() -> Result<Vec<String>, Failure> {
     let folder = workspace::root().join("benches/benches");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a commit.
+//! `cargo xtask ci`: the checks and tests before a commit.
 
 use crate::failure::Failure;
 use crate::process::{announce, cargo, program, run as run_command};
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// The quick ones come first.
+/// Runs the checks, the fast ones first.
 fn checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
@@ -29,14 +29,14 @@ fn checks() -> Result<(), Failure> {
     packages()
 }
 
-/// Instructions, crates and the size of the program that the tests have built.
+/// Checks instruction counts, crate counts, and the size of the program in the test build.
 fn counts() -> Result<(), Failure> {
     bench::check()?;
     size::check()
 }
 
-/// Licences, banned and duplicate crates, and sources. Advisories need a database from the network, so they are left to
-/// the workflow `.github/workflows/advisories.yml`.
+/// Checks licences, banned and duplicate crates, and sources. Advisories need a database from the
+/// network; the workflow `.github/workflows/advisories.yml` checks them.
 fn dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
@@ -49,15 +49,16 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// What has features by default compiles without them, too.
+/// Checks the crates with default features without them.
 fn bare_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
     crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
 }
 
-/// Each crate packages for the registry. The packages are not built again, which would take as long as all the
-/// rest: clippy has seen the same sources, and `tidy` sees to it that they include nothing from outside.
+/// Packages each crate for the registry. The packages are not built: that takes as long as all
+/// other checks together. Clippy has checked the same sources, and `tidy` rejects files that are
+/// included from outside of a package.
 fn packages() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut command = cargo(&["package", "--locked", "--no-verify", "--allow-dirty"]);

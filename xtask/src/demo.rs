@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a real answer from mixed tools.
+//! `cargo xtask demo`: a local model answers a question with tools of two kinds.
 
 use crate::failure::Failure;
 use crate::native;
@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     };
     if native::chosen_model()?.is_none() && !succeeds(program("python3").args(["-m", "pip", "--version"])) {
         announce(
-            "note: python3 with pip is not installed; it is needed only where the Hugging Face hub is out of reach",
+            "note: python3 with pip is not installed; it is only used if the Hugging Face hub is unreachable",
         );
     }
     native::ask_model("mixed-tools", &[question.to_owned()])

@@ -26,18 +26,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     check_book()
 }
 
-/// Follows the links of the rendered book.
+/// Checks the links of the rendered book.
 fn check_book() -> Result<(), Failure> {
     let folder = workspace::root().join(BOOK);
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
     let pages = pages::read(&folder).map_err(unreadable)?;
     let dead = pages::dead_links(&pages, |file| folder.join(file).is_file());
     if dead.is_empty() {
-        announce(&format!(
-            "the book is in {BOOK}/index.html; the links of its {} pages lead somewhere",
-            pages.len()
-        ));
+        announce(&format!("the book is in {BOOK}/index.html; its {} pages have no dead links", pages.len()));
         return Ok(());
     }
-    Err(Failure::message(format!("links of the book lead nowhere:\n{}", dead.join("\n"))))
+    Err(Failure::message(format!("dead links in the book:\n{}", dead.join("\n"))))
 }

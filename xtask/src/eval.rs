@@ -1,14 +1,14 @@
-//! `cargo xtask eval`: how well the local models pick and call tools, as tables.
+//! `cargo xtask eval`: tables of tool selection and tool calls by the local models.
 
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::{judges, native};
 
-/// The models that are compared.
+/// The compared models.
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // Nothing is installed for a model that is not there.
+    // Fails on a missing model file before anything is installed.
     native::chosen_model()?;
     let mut arguments = arguments.to_vec();
     if compares(&arguments) {
@@ -22,12 +22,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     native::ask_model("eval", &arguments)
 }
 
-/// Fetches the models that are compared.
+/// Fetches the compared models.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
     MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
 }
 
+/// Returns `true` if the models are compared with the plain loop.
 fn compares(arguments: &[String]) -> bool {
-    let leaves_it = ["--help", "-h", "--model", "--dialect", "--python"];
-    arguments.iter().all(|argument| leaves_it.iter().all(|it| argument.split('=').next() != Some(it)))
+    let without_comparison = ["--help", "-h", "--model", "--dialect", "--python"];
+    arguments
+        .iter()
+        .all(|argument| without_comparison.iter().all(|option| argument.split('=').next() != Some(option)))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask example NAME`: one of the packages in `examples/`.
+//! `cargo xtask example NAME`: runs a package in `examples/`.
 
 use crate::failure::Failure;
 use crate::native;

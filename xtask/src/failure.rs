@@ -1,16 +1,16 @@
-//! What ends a command early, and the exit code that it ends with.
+//! The errors of commands, with their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command did not do its work.
+/// An error that ends a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line makes no sense. The usage is shown with it.
+    /// The command line is invalid. The usage is printed after the error.
     Usage(String),
-    /// A program that we started failed, and has said why itself.
+    /// A started program failed, and has printed its own error.
     Program { line: String, code: u8 },
-    /// Anything else, in words that say what to do.
+    /// Any other error, with its remedy.
     Message(String),
 }
 
@@ -23,7 +23,7 @@ impl Failure {
         Self::Message(text.into())
     }
 
-    /// Is 2 for wrong usage, a failed program's own code, and 1 otherwise.
+    /// Returns 2 for invalid usage, the code of a failed program, and 1 otherwise.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Message(text) => f.write_str(text),
-            Self::Program { line, code } => write!(f, "`{line}` ended with exit code {code}"),
+            Self::Program { line, code } => write!(f, "`{line}` exited with code {code}"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz TARGET`: what holds for any input, held against what libFuzzer makes up.
+//! `cargo xtask fuzz TARGET`: runs a fuzz target with libFuzzer, on the stable compiler.
 //!
-//! cargo-fuzz wants a nightly compiler for its sanitizers only. What is looked for here, panics, stacks and endless work
-//! in safe code, takes none of them.
+//! cargo-fuzz needs a nightly compiler for sanitizers only. The targets search for panics, stack
+//! overflows and endless work in safe code, without a sanitizer.
 
 mod duration;
 #[cfg(test)]
@@ -18,20 +18,20 @@ use crate::workspace::{Workspace, root};
 const PACKAGE: &str = "haft-fuzz";
 const FEATURE: &str = "libfuzzer";
 
-/// Where inputs are kept that reach code which no other input reaches, a folder for each target.
+/// The folder of inputs that increase coverage, with a folder for each target.
 const CORPUS: &str = "fuzz/corpus";
 
-/// How long one input may take in seconds, on a machine that does other things too; how much memory, in MiB; and how long an
-/// input may be, in bytes.
+/// Limits of one input: 20 seconds (with room for a busy machine), 1,024 MiB of memory, and 16 KiB
+/// of text.
 const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
 
-/// What the user asks for.
+/// The arguments of the command.
 #[derive(Debug, PartialEq, Eq)]
 struct Run<'a> {
     target: &'a str,
-    /// Until it is stopped, if that is not said.
+    /// `None` runs until the user stops it.
     time: Option<Duration>,
-    /// What libFuzzer is told besides.
+    /// Further options for libFuzzer.
     options: &'a [String],
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(cargo(&["run", "--locked", "--package", PACKAGE, "--example", "seeds", "--"]).arg(&seeds))?;
     let corpus = root().join(CORPUS).join(target);
     fs::create_dir_all(&corpus)
-        .map_err(|error| Failure::message(format!("cannot make {}: {error}", corpus.display())))?;
+        .map_err(|error| Failure::message(format!("cannot create {}: {error}", corpus.display())))?;
     announce(&format!(
-        "building with optimisation and counters; the first build takes some minutes. What is found is kept in {}",
+        "building with optimisation and counters; the first build takes some minutes. The corpus is in {}",
         corpus.display()
     ));
     let mut command = cargo(&["fuzz", "run", "--sanitizer", "none", "--features", FEATURE, "--target-dir"]);
@@ -57,14 +57,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.args(options))
 }
 
-/// Lints the targets. That links nothing, so libFuzzer itself need not be compiled.
+/// Lints the targets. Nothing is linked, so libFuzzer itself is not compiled.
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];
     run_command(cargo(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
 }
 
-/// The names of the targets: each has a file.
+/// The names of the targets: the files in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, Failure> {
     let folder = root().join("fuzz/fuzz_targets");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
@@ -99,6 +99,6 @@ fn install() -> Result<(), Failure> {
     if succeeds(cargo(&["fuzz"]).arg("--version")) {
         return Ok(());
     }
-    announce("cargo-fuzz is not installed; it is built once, which takes a minute or two");
+    announce("cargo-fuzz is not installed; building it takes a minute or two");
     run_command(&mut cargo(&["install", "cargo-fuzz", "--locked"]))
 }

@@ -1,7 +1,7 @@
-//! Programs of others that our models are held against in the tests, in `target/judges`.
+//! Third-party model servers for the tests, in `target/judges`.
 //!
-//! The tests look there (`tests/tests/it/judges.rs`). What is missing is skipped by who works on something else, and is a
-//! failure where the variable `HAFT_JUDGES` names it, as in CI.
+//! `tests/tests/it/judges.rs` starts them. A test without its server is skipped, unless the
+//! variable `HAFT_JUDGES` lists the server, as in CI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use crate::failure::Failure;
 use crate::process::{announce, program, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// Breaks its replies on purpose, and says what a client made of them.
+/// Injects 429s and broken streams, and reports the client's reaction.
 const LLMOCK: &str = "llmock==0.2.2";
 
-/// Answers as OpenAI does, by fixtures.
+/// Emulates OpenAI with fixtures.
 const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 
-/// The server of llama.cpp, for a real model.
+/// The llama.cpp server, with a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
-/// Installs those that are quick to fetch, and the server of llama.cpp, if that is wanted.
+/// Installs llmock and aimock, and on request the llama.cpp server, which is a large download.
 pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let wanted = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
@@ -37,14 +37,14 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     }
 }
 
-/// A Python that has the server of llama.cpp, which is installed if it is not there.
+/// The Python interpreter with the llama.cpp server. A missing server is installed.
 pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
     python(&place, XLLAMACPP)?;
     Ok(place.join("bin").join("python"))
 }
 
-/// An environment for one package, made anew when another version is wanted.
+/// A virtual environment for one package, created again for another version.
 fn python(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {
         run_command(program("python3").args(["-m", "venv", "--clear"]).arg(place))?;
@@ -60,7 +60,7 @@ fn node(place: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Installs what is not there: a file beside it says which version is.
+/// Runs `install` unless this version is installed. The file `version` in the folder names it.
 fn install_once(
     place: &Path,
     package: &str,

@@ -1,7 +1,7 @@
-//! `cargo xtask minimal-versions`: the oldest dependencies that the manifests allow.
+//! `cargo xtask minimal-versions`: a check with the oldest dependencies that the manifests allow.
 //!
-//! The lock file with these versions is made in a copy of the manifests, since `-Z direct-minimal-versions` would
-//! overwrite ours. It takes `RUSTC_BOOTSTRAP`, as the option is unstable; the compiler itself runs without it.
+//! `-Z direct-minimal-versions` overwrites the lock file, so it runs in a copy of the repository.
+//! The option is unstable and needs `RUSTC_BOOTSTRAP`; the check itself runs without the variable.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(&mut check)
 }
 
-/// Copies the files that git knows.
+/// Copies the files in git, and new files that git does not ignore.
 fn copy_repository(copy: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
     let files =

@@ -1,11 +1,12 @@
-//! Programs with a model in the process, built with optimisation for this machine.
+//! Release builds for this machine, for programs with a local model.
 //!
-//! Without `target-cpu=native` the model has a fifth of the speed. These flags would invalidate the ordinary target
-//! folder, so the build has one of its own.
+//! Without `target-cpu=native` the model runs at a fifth of the speed. The flags invalidate the
+//! ordinary target folder, so the build has its own.
 //!
-//! Each build resolves the features of the whole workspace (`--workspace`) and compiles the programs of one package
-//! (`--bin`). All programs therefore share the compiled dependencies: after the demo, the eval, an example or the
-//! command line compiles only the crates that the demo did not need.
+//! Each build resolves the features of the whole workspace (`--workspace`) and compiles the
+//! programs of one package (`--bin`). All programs therefore share the compiled dependencies: after
+//! the demo, a build of the eval, an example or the command line compiles only the remaining
+//! crates.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,9 +19,9 @@ use crate::workspace::Workspace;
 
 const FLAGS: &str = "-C target-cpu=native";
 
-/// Builds a program for this machine and runs it with the model that the user has chosen.
+/// Builds a program for this machine and runs it with the user's model.
 pub(crate) fn ask_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
-    // Checked before the build, which takes minutes.
+    // Before the build, which takes minutes.
     let model = chosen_model()?;
     if let Some(file) = &model {
         announce(&format!("using the model {} (HAFT_MODEL)", file.display()));
@@ -34,12 +35,12 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     run_command(build(name)?.args(arguments))
 }
 
-/// The model file in the variable `HAFT_MODEL`, unless that is empty.
+/// The model file in the variable `HAFT_MODEL`. An empty variable counts as unset.
 pub(crate) fn chosen_model() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(model_file).transpose()
 }
 
-/// Makes the path absolute: programs run in the root of the repository, and xtask perhaps elsewhere.
+/// Makes the path absolute: programs run in the root of the repository, xtask in any folder.
 fn model_file(name: OsString) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
     if !file.is_file() {
@@ -65,12 +66,12 @@ fn build(name: &str) -> Result<Command, Failure> {
     Ok(program(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
-/// The command that builds a program into a target folder.
+/// The build command of a program, with its target folder.
 pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) -> Result<Command, Failure> {
     let package = workspace
         .package_of_program(name)
         .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
-    // xtask has dependencies of its own, whose features no other program needs.
+    // The features of xtask's dependencies are not needed by any program.
     let mut command = cargo(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
     for name in package.programs() {
         command.args(["--bin", name]);
@@ -78,7 +79,7 @@ pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) ->
     command
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTFLAGS", flags())
-        // The first would override RUSTFLAGS, the second would move the program.
+        // The first overrides RUSTFLAGS, the second changes the output folder.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");
     Ok(command)

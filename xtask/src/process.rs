@@ -1,4 +1,4 @@
-//! Starting other programs, always in the root of the repository and never in silence.
+//! Child processes: they run in the root of the repository, and their command lines are printed.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -6,26 +6,26 @@ use std::process::{Command, Stdio};
 use crate::failure::Failure;
 use crate::workspace;
 
-/// Says on standard error what is about to happen, so that standard output holds answers only.
-pub(crate) fn announce(what: &str) {
-    eprintln!("==> {what}");
+/// Prints a progress message to standard error. Standard output is for results only.
+pub(crate) fn announce(message: &str) {
+    eprintln!("==> {message}");
 }
 
-/// Makes a command that will run in the root of the repository.
+/// A command that runs in the root of the repository.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(workspace::root());
     command
 }
 
-/// Makes a command of the cargo that runs us.
+/// A command of the cargo that started xtask.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// Shows the command line, runs it and waits for its end.
+/// Prints the command line, runs the command and waits for its end.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let line = command_line(command);
     announce(&line);
@@ -34,12 +34,12 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // A program killed by a signal has no code of its own.
+    // A program killed by a signal has no exit code.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::Program { line, code })
 }
 
-/// Tells whether the command can be started and ends well; what it prints is not shown.
+/// Returns `true` if the command starts and succeeds. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -49,7 +49,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The command as a person would type it: `cargo` for whatever path it has.
+/// The command line as typed in a shell: the program without its path.
 pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());

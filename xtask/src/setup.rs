@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what the chores need from outside.
+//! `cargo xtask setup`: installs the tools of the chores and of the tests.
 
 use std::env::consts::EXE_EXTENSION;
 
@@ -11,7 +11,7 @@ use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
-/// The parts of the toolchain that `ci` runs, by the name that rustup gives them.
+/// The toolchain components of `ci`: the cargo command and the component's name in rustup.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // Builds what the tests build anyway: `cargo run --package` would resolve other features and compile twice.
+        // The build of the tests: `cargo run --package` resolves other features and compiles twice.
         ["--judges"] => {
             run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
             let haft = Workspace::load()?.target_directory.join("debug").join("haft");
@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Only an administrator can install it, and only CI cannot do without.
+/// Installs valgrind if possible. It requires root, and only CI requires valgrind.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
-    // A machine that is new does not know yet what there is.
+    // A new machine has no package lists yet.
     let update = || apt_get(&["update"]);
     if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(

@@ -1,4 +1,5 @@
-//! `cargo xtask size`: third-party crates, CPU time of a cold build, and sizes of programs, with their bounds.
+//! `cargo xtask size`: third-party crates, CPU time of cold builds, and program sizes, with their
+//! bounds.
 
 mod cpu;
 mod measure;
@@ -22,11 +23,11 @@ const CORE_CRATES: f64 = 100.0;
 const AGENT_CRATES: f64 = 150.0;
 /// CPU minutes of a cold release build of core, react and openai.
 const AGENT_MINUTES: f64 = 3.0;
-/// CPU minutes of a cold `cargo xtask demo`, without the model's own work.
+/// CPU minutes of a cold `cargo xtask demo`, without the time of the model.
 const DEMO_MINUTES: f64 = 12.0;
 /// Megabytes of the program `haft` in release.
 const HAFT_MEGABYTES: f64 = 25.0;
-/// Megabytes of the program `haft` as the tests build it, without symbols.
+/// Megabytes of the program `haft` in the debug build of the tests, without symbols.
 const HAFT_DEBUG_MEGABYTES: f64 = 60.0;
 
 const CORE: &[&str] = &["haft-core"];
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks what costs seconds. The cold builds are measured on request only.
+/// Checks the bounds that take seconds to measure. Cold builds are measured on request only.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--quick", "--check"].map(str::to_owned))
 }
@@ -77,7 +78,7 @@ fn crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// The size of the program that the tests have built, if it is there.
+/// The size of the program in the test build, if it exists.
 fn debug_program(workspace: &Workspace) -> Option<Row> {
     let target = workspace.target_directory.join("size");
     let program = workspace.target_directory.join("debug").join(HAFT);
@@ -117,7 +118,7 @@ fn cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
         value.map(|value| Row { name: format!("program: {name}, release"), value, unit: "MB", bound })
     };
     if agent.is_none() {
-        announce("note: CPU time is read from /proc, which is not there");
+        announce("note: CPU time is not measured: this system has no /proc");
     }
     let rows = [
         minutes("core + react + openai, release", agent, Bound::AtMost(AGENT_MINUTES)),

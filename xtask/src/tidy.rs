@@ -1,28 +1,43 @@
-//! `cargo xtask tidy`: what the compiler does not check.
+//! `cargo xtask tidy`: rules that the compiler does not check.
 //!
-//! A rule is a function from the packages and the files to its findings, so that its tests need no disk.
+//! A rule is a function from the packages and the files to its findings, so its unit tests need no
+//! disk.
 
 mod arrows;
+mod behaviour;
 mod book;
+mod comment_width;
+mod comments;
+mod crate_root;
+mod exceptions;
+mod function_index;
 mod layers;
+mod layout;
 mod links;
 mod manifests;
 mod markdown;
+mod module_tables;
+mod references;
 mod samples;
 mod sources;
+mod summaries;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod type_names;
+mod words;
 
 use std::fmt;
+use std::fs;
 
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::workspace::{self, Package, Workspace};
+use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::Tree;
 
-/// One thing that is wrong, where it is, and what would be right.
+/// A violation of a rule: the place, the problem and the remedy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -32,33 +47,84 @@ struct Finding {
 
 type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
 
-const RULES: &[Rule] = &[
-    arrows::check,
-    layers::check,
-    manifests::check,
-    sources::check,
-    links::check,
-    samples::check,
-    book::check,
+/// The rules, with their names in `exceptions.txt`.
+const RULES: &[(&str, Rule)] = &[
+    ("arrows", arrows::check),
+    ("behaviour", behaviour::check),
+    ("book", book::check),
+    ("comment_width", comment_width::check),
+    ("crate_root", crate_root::check),
+    ("function_index", function_index::check),
+    ("layers", layers::check),
+    ("layout", layout::check),
+    ("links", links::check),
+    ("manifests", manifests::check),
+    ("module_tables", module_tables::check),
+    ("references", references::check),
+    ("samples", samples::check),
+    ("sources", sources::check),
+    ("summaries", summaries::check),
+    ("type_names", type_names::check),
+    ("words", words::check),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    if !arguments.is_empty() {
-        return Err(Failure::usage("`tidy` takes no arguments"));
-    }
+    let is_fix = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--fix"] => true,
+        _ => return Err(Failure::usage("`tidy` takes `--fix` or nothing")),
+    };
     let workspace = Workspace::load()?;
-    let tree = Tree::read(workspace::root())
-        .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))?;
-    let mut findings: Vec<_> = RULES.iter().flat_map(|rule| rule(&workspace.packages, &tree)).collect();
+    let mut tree = read_tree()?;
+    if is_fix && let Some(page) = behaviour::updated(&tree) {
+        write(behaviour::DOCUMENT, &page)?;
+        tree = read_tree()?;
+    }
+    let (mut findings, unused) = check(&workspace.packages, &tree);
+    if is_fix {
+        write(exceptions::FILE, &exceptions::without(exceptions_of(&tree), &unused))?;
+    } else {
+        findings.extend(unused.iter().map(Exception::unused));
+    }
     findings.sort();
     if findings.is_empty() {
-        announce("tidy: nothing to say");
+        announce("tidy: no findings");
         return Ok(());
     }
     for finding in &findings {
         eprintln!("{finding}");
     }
-    Err(Failure::message(format!("tidy: {} to mend", findings.len())))
+    Err(Failure::message(format!("tidy: {} findings", findings.len())))
+}
+
+/// The findings of all rules, and the exceptions that hide none.
+fn check<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
+    let mut findings = Vec::new();
+    let mut unused = exceptions::parse(exceptions_of(tree));
+    let exceptions = unused.clone();
+    for (name, rule) in RULES {
+        for finding in rule(packages, tree) {
+            unused.retain(|exception| !exception.hides(name, &finding));
+            if !exceptions.iter().any(|exception| exception.hides(name, &finding)) {
+                findings.push(finding);
+            }
+        }
+    }
+    (findings, unused)
+}
+
+fn exceptions_of(tree: &Tree) -> &str {
+    tree.text(exceptions::FILE).unwrap_or_default()
+}
+
+fn read_tree() -> Result<Tree, Failure> {
+    Tree::read(workspace::root())
+        .map_err(|error| Failure::message(format!("cannot read the files of the workspace: {error}")))
+}
+
+fn write(path: &str, text: &str) -> Result<(), Failure> {
+    fs::write(workspace::root().join(path), text)
+        .map_err(|error| Failure::message(format!("cannot write {path}: {error}")))
 }
 
 impl Finding {
@@ -66,7 +132,7 @@ impl Finding {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// Points at the line of a package's manifest that holds `text`, or at the first one.
+    /// Points at the first line of a package's manifest that starts with `text`, or at line 1.
     fn in_manifest(package: &Package, tree: &Tree, text: &str, message: impl Into<String>) -> Self {
         let path = format!("{}/Cargo.toml", package.folder());
         let lines = tree.text(&path).unwrap_or_default().lines();

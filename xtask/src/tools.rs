@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// A program in the version that the chores were tested with.
+/// A program, pinned to a tested version.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Tool {
     pub(crate) arguments: &'static [&'static str],
 }
 
-/// Renders the book. Without its server and its watcher, which nothing here uses.
+/// Renders the book. Built without its server and its file watcher, which are not used.
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
@@ -22,15 +22,15 @@ pub(crate) const MDBOOK: Tool =
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
 impl Tool {
-    /// The program, installed if it is missing or has another version.
+    /// The path of the program. A missing program, or another version, is installed.
     pub(crate) fn installed(&self) -> Result<PathBuf, Failure> {
         let root = Workspace::load()?.target_directory.join("tools").join(self.name).join(self.version);
         let file = root.join("bin").join(self.name).with_extension(std::env::consts::EXE_EXTENSION);
         if succeeds(program(&file).arg("--version")) {
             return Ok(file);
         }
-        announce(&format!("{} is built once, which takes a minute or two", self.name));
-        // Compiling with optimisation would take longer than all runs.
+        announce(&format!("{} is not installed; building it takes a minute or two", self.name));
+        // An optimised build takes longer than all runs of the debug build.
         let mut command = cargo(&["install", self.name, "--version", self.version, "--locked", "--debug"]);
         command.args(self.arguments).arg("--root").arg(&root);
         run_command(command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR"))?;

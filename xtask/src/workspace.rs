@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the packages of this workspace.
+//! The packages of the workspace, from `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// The members of the workspace and where they are built.
+/// The members of the workspace, and its target folder.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
@@ -31,7 +31,7 @@ pub(crate) struct Package {
     pub(crate) readme: Option<PathBuf>,
     pub(crate) rust_version: Option<String>,
     pub(crate) manifest_path: PathBuf,
-    /// The registries it may go to: `None` is any, an empty list is none.
+    /// The registries for publication: `None` is any, an empty list is none.
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -39,7 +39,7 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
 }
 
-/// A library, a program, a test, … of a package.
+/// A library, program, test or other target of a package.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,
@@ -51,14 +51,14 @@ pub(crate) struct Target {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) req: String,
-    /// `None` is an ordinary one.
+    /// `None` for an ordinary dependency.
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
     pub(crate) uses_default_features: bool,
     pub(crate) optional: bool,
 }
 
-/// When a dependency is needed, other than always.
+/// The kind of a dependency that is not an ordinary one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -74,16 +74,17 @@ impl Workspace {
         if !output.status.success() {
             return Err(Failure::message(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|error| Failure::message(format!("cannot read what `cargo metadata` says: {error}")))
+        serde_json::from_slice(&output.stdout).map_err(|error| {
+            Failure::message(format!("cannot parse the output of `cargo metadata`: {error}"))
+        })
     }
 
-    /// The package that builds a program of this name.
+    /// The package with a program of this name.
     pub(crate) fn package_of_program(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.programs().any(|program| program == name))
     }
 
-    /// The packages that go to the crate registry.
+    /// The packages for the crate registry.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| package.is_published())
     }
@@ -94,19 +95,19 @@ impl Package {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The names of its programs, in alphabetical order.
+    /// The names of the package's programs, in alphabetical order.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let programs = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
         programs.map(|target| target.name.as_str())
     }
 
-    /// Returns `true` for a package with a library, be it ordinary or a procedural macro.
+    /// Returns `true` for a package with a library or a procedural macro.
     pub(crate) fn has_library(&self) -> bool {
         let is_library = |kind: &String| matches!(kind.as_str(), "lib" | "proc-macro");
         self.targets.iter().any(|target| target.kind.iter().any(is_library))
     }
 
-    /// Its folder, as seen from the root: `crates/core`.
+    /// The folder of the package as a path from the root: `crates/core`.
     pub(crate) fn folder(&self) -> String {
         let folder = self.manifest_path.parent().unwrap_or(&self.manifest_path);
         folder.strip_prefix(root()).unwrap_or(folder).to_string_lossy().into_owned()

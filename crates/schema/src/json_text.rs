@@ -49,7 +49,8 @@ impl JsonText {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not valid JSON, or nested deeper than the 128 levels that `serde_json` reads.
+    /// Fails if the text is not valid JSON, or nested deeper than the 128 levels that `serde_json`
+    /// reads.
     pub fn value(&self) -> Result<&Value, NotJson> {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }

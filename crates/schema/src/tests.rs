@@ -66,7 +66,7 @@ fn missing_property_is_named_with_type() {
     );
 }
 
-/// Behaviour A44.
+/// Behaviour F44.
 #[test]
 fn dialect_is_taken_from_schema_keyword() {
     let draft_07 = schema(json!({
@@ -90,7 +90,7 @@ fn dialect_is_taken_from_schema_keyword() {
     assert!(schema(json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_valid(&json!(1)));
 }
 
-/// Behaviour A8, A44.
+/// Behaviour A8, F44.
 #[test]
 fn references_within_the_document_are_followed() {
     let tree = schema(json!({

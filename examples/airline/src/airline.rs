@@ -1,4 +1,4 @@
-//! The airline: its flights, its customers, and what its staff can do with them, as tools.
+//! The airline: flights, customers and bookings, with their tools.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,21 +6,21 @@ use haft_core::{Json, tools};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A flight that can be booked.
+/// A flight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flight {
-    /// Such as `HF101`.
+    /// For example `HF101`.
     pub flight_id: String,
-    /// As `YYYY-MM-DD`.
+    /// Format: `YYYY-MM-DD`.
     pub date: String,
-    /// The airport, by its three letters.
+    /// The IATA code of the airport.
     pub origin: String,
     pub destination: String,
     pub duration_hours: f64,
     pub price: f64,
 }
 
-/// Somebody who flies with us.
+/// A customer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Customer {
     pub user_id: String,
@@ -36,7 +36,7 @@ pub struct Itinerary {
     pub flight: Flight,
 }
 
-/// A request that a person of the staff must look at.
+/// A request to the staff.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ticket {
     pub ticket_id: String,
@@ -50,12 +50,12 @@ pub struct Airline {
     desk: Mutex<Desk>,
 }
 
-/// What changes.
+/// The mutable state.
 #[derive(Default)]
 struct Desk {
     itineraries: Vec<Itinerary>,
     tickets: Vec<Ticket>,
-    /// How many numbers were given out.
+    /// The last issued number.
     numbers: u32,
 }
 
@@ -65,11 +65,11 @@ impl Airline {
     #[tool(read_only)]
     fn fetch_flight_info(
         &self,
-        /// As YYYY-MM-DD.
+        /// Format: YYYY-MM-DD.
         date: String,
-        /// The airport of departure, by its three letters, such as SFO.
+        /// The IATA code of the departure airport, for example SFO.
         origin: String,
-        /// The airport of arrival, by its three letters.
+        /// The IATA code of the arrival airport.
         destination: String,
     ) -> Result<Json<Vec<Flight>>, String> {
         let (origin, destination) = (origin.to_uppercase(), destination.to_uppercase());
@@ -87,7 +87,7 @@ impl Airline {
         Ok(Json(found))
     }
 
-    /// Picks the best of several flights: the shortest, and of those the cheapest.
+    /// Picks the best of several flights: the shortest, then the cheapest.
     #[tool(read_only)]
     fn pick_flight(
         &self,
@@ -98,7 +98,7 @@ impl Airline {
         let best = flights
             .into_iter()
             .min_by(|a, b| a.duration_hours.total_cmp(&b.duration_hours).then(a.price.total_cmp(&b.price)));
-        best.map(|flight| Json(flight.clone())).ok_or_else(|| "there is nothing to choose from".to_owned())
+        best.map(|flight| Json(flight.clone())).ok_or_else(|| "the list of flights is empty".to_owned())
     }
 
     /// Finds a customer by name.
@@ -139,7 +139,7 @@ impl Airline {
         Ok(format!("{confirmation_number} is cancelled"))
     }
 
-    /// Leaves a request to the staff, when no other tool can do what is wanted.
+    /// Files a request to the staff. Use it if no other tool fits.
     #[tool]
     fn file_ticket(&self, user_request: String, user_name: String) -> Result<Json<Ticket>, String> {
         let Json(customer) = self.get_user_info(user_name)?;

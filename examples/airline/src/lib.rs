@@ -1,7 +1,7 @@
-//! An agent that books flights, with the tools of an airline's MCP server, and a person who is asked before it does.
+//! An agent that books flights with the tools of an MCP server. Bookings need an approval.
 //!
-//! `airline.rs` is what the server serves; `bin/airline-server.rs` serves it. `main.rs` gives the agent a model in the process, and the
-//! test one with a script.
+//! `airline.rs` has the tools, `bin/airline-server.rs` is the server. `main.rs` uses a local model,
+//! the test a scripted one.
 
 pub mod airline;
 
@@ -16,14 +16,14 @@ use haft_core::{
 use haft_mcp::{McpSource, StdioServer};
 use haft_react::ReactAgent;
 
-/// What changes something for a customer: a person must agree to it.
+/// The tools with an effect for a customer.
 const NEEDS_APPROVAL: [&str; 2] = ["book_itinerary", "cancel_itinerary"];
 
 const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look for flights, pick one, and call book_itinerary: before \
                             that nothing is booked. Say what you did. Where no tool does what is wanted, file a ticket.";
 
-/// Starts the server and takes its tools. Which of them need an approval is said here: what a server says about its own
-/// tools is not trusted.
+/// Starts the server and lists its tools. The client decides about approvals: annotations of a
+/// server are not trusted.
 pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = server.to_str().ok_or("the path of the server is not Unicode")?;
     let airline = McpSource::connect("airline", StdioServer::new(command)).await?;
@@ -31,7 +31,7 @@ pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(Toolset::new().with_source(guarded))
 }
 
-/// Serves a customer. Whenever the run waits for an approval, `decide` is asked.
+/// Serves a customer. `decide` is called for each pending approval.
 pub async fn serve(
     model: impl ChatModel + 'static,
     tools: Toolset,
@@ -48,10 +48,10 @@ pub async fn serve(
     }
 }
 
-/// What a person is shown: the call, with exactly the arguments that will run.
-pub fn shown(pending: &PendingCall) -> String {
+/// The text of an approval prompt: the call with the arguments that will run.
+pub fn prompt(pending: &PendingCall) -> String {
     match &pending.pending.kind {
         PendingKind::Approval { arguments } => format!("{} {arguments}", pending.call.name),
-        other => format!("{} waits: {other:?}", pending.call.name),
+        other => format!("{} is pending: {other:?}", pending.call.name),
     }
 }

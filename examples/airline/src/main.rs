@@ -1,4 +1,5 @@
-//! `cargo xtask example airline`, or `cargo xtask example airline "Cancel C0001."`; with `--yes` nobody is asked.
+//! `cargo xtask example airline`, or `cargo xtask example airline "Cancel C0001."`; `--yes`
+//! approves all calls.
 
 use std::{
     env,
@@ -33,7 +34,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let tools = airline::tools(&env::current_exe()?.with_file_name("airline-server")).await?;
     let model = LocalModel::builder().progress_bar().open_default().await?;
     println!("Customer: {request}");
-    let decide = if flags.is_empty() { ask } else { agree };
+    let decide = if flags.is_empty() { ask } else { approve };
     let answer = airline::serve(model, tools, request, decide).await?;
     for step in &answer.steps {
         println!("{} {}\n  {}", step.tool_name, step.tool_args, step.result.model_text());
@@ -42,20 +43,20 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks the person at the terminal.
+/// Prompts at the terminal.
 fn ask(pending: &PendingCall) -> Decision {
-    print!("{}\nMay it? y, or why not: ", airline::shown(pending));
-    let mut said = String::new();
-    let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut said));
-    match (read, said.trim()) {
+    print!("{}\nApprove? y, or a reason to deny: ", airline::prompt(pending));
+    let mut line = String::new();
+    let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut line));
+    match (read, line.trim()) {
         (Ok(1..), "y" | "yes") => Decision::approved(),
         (Ok(1..), reason) if !reason.is_empty() => Decision::denied(reason),
-        (Ok(1..), _) => Decision::denied("the customer said no"),
-        _ => Decision::denied("nobody is there to say yes"),
+        (Ok(1..), _) => Decision::denied("the customer denied it"),
+        _ => Decision::denied("there is no terminal for the approval"),
     }
 }
 
-fn agree(pending: &PendingCall) -> Decision {
-    println!("{}\nApproved by --yes.", airline::shown(pending));
+fn approve(pending: &PendingCall) -> Decision {
+    println!("{}\nApproved by --yes.", airline::prompt(pending));
     Decision::approved()
 }

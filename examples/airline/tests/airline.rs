@@ -1,4 +1,4 @@
-//! The agent on models with scripts, with the real server as a child process.
+//! The agent with scripted models and the real server as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 
@@ -14,8 +14,8 @@ async fn tools() -> Result<Toolset, Box<dyn Error>> {
     airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
 }
 
-/// Finds flights and the best of them, and books it.
-fn books() -> ScriptedModel {
+/// A model that finds flights, picks the best and books it.
+fn booking_model() -> ScriptedModel {
     let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
     ScriptedModel::new()
         .calls([("1", "fetch_flight_info", day), ("2", "get_user_info", r#"{"name":"ada"}"#)])
@@ -24,11 +24,11 @@ fn books() -> ScriptedModel {
 }
 
 fn never(pending: &PendingCall) -> Decision {
-    panic!("nobody is to be asked of {pending:?}")
+    panic!("unexpected approval: {pending:?}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_airline_offers_what_it_can_do() -> Outcome {
+async fn server_lists_all_tools() -> Outcome {
     let mut names = tools().await?.names().await;
     names.sort();
     let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
@@ -48,27 +48,27 @@ async fn the_airline_offers_what_it_can_do() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flight_is_booked_once_a_person_agrees() -> Outcome {
-    let model = books()
+async fn flight_is_booked_after_the_approval() -> Outcome {
+    let model = booking_model()
         .calls([("5", "fetch_itinerary", r#"{"confirmation_number":"C0001"}"#)])
         .text("Booked: C0001.");
-    let mut shown = Vec::new();
+    let mut prompts = Vec::new();
     let answer = airline::serve(model, tools().await?, "SFO to JFK on 2026-09-01, for Ada.", |pending| {
-        shown.push(airline::shown(pending));
+        prompts.push(airline::prompt(pending));
         Decision::approved()
     })
     .await?;
-    assert_eq!(shown, [r#"book_itinerary {"flight_id":"HF103","user_name":"Ada"}"#]);
+    assert_eq!(prompts, [r#"book_itinerary {"flight_id":"HF103","user_name":"Ada"}"#]);
     let picked = answer.steps[2].result.output().and_then(|output| output.structured.clone());
-    assert_eq!(picked.ok_or("no flight")?["flight_id"], "HF103", "the shortest, and of those the cheapest");
+    assert_eq!(picked.ok_or("no flight")?["flight_id"], "HF103", "the shortest, then the cheapest");
     assert!(answer.steps[4].result.model_text().contains(r#""confirmation_number":"C0001""#));
     assert_eq!(answer.text, "Booked: C0001.");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_is_told_to_the_model_and_nothing_is_booked() -> Outcome {
-    let model = books().step(|request| {
+async fn denial_reaches_the_model_and_nothing_is_booked() -> Outcome {
+    let model = booking_model().step(|request| {
         let last = request.messages.iter().last().map(|message| message.text());
         assert_eq!(last.as_deref(), Some("denied: too expensive"));
         Ok(haft_core::model::ChatResponse::new("I booked nothing."))
@@ -83,7 +83,7 @@ async fn a_no_is_told_to_the_model_and_nothing_is_booked() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_told_with_what_there_is() -> Outcome {
+async fn errors_list_the_valid_choices() -> Outcome {
     let model = ScriptedModel::new()
         .calls([
             ("1", "fetch_flight_info", r#"{"date":"2026-12-24","origin":"sfo","destination":"jfk"}"#),
@@ -92,19 +92,19 @@ async fn what_is_wrong_is_told_with_what_there_is() -> Outcome {
         ])
         .text("There is no such flight.");
     let answer = airline::serve(model, tools().await?, "A flight at Christmas.", never).await?;
-    let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
-    assert!(told[0].contains("there are some on: 2026-09-01, 2026-09-02"), "{}", told[0]);
-    assert!(told[1].contains("there are: Ada, Grace, Alan"), "{}", told[1]);
-    assert!(told[2].contains(r#""ticket_id":"T0001""#), "{}", told[2]);
+    let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
+    assert!(texts[0].contains("there are some on: 2026-09-01, 2026-09-02"), "{}", texts[0]);
+    assert!(texts[1].contains("there are: Ada, Grace, Alan"), "{}", texts[1]);
+    assert!(texts[2].contains(r#""ticket_id":"T0001""#), "{}", texts[2]);
     Ok(())
 }
 
 #[test]
-fn a_model_that_is_not_there_is_told_with_what_to_do() -> Outcome {
+fn missing_model_is_reported_with_the_remedy() -> Outcome {
     let mut program = Command::new(env!("CARGO_BIN_EXE_airline"));
     let output = program.env("HAFT_MODEL", "/no/such/model.gguf").output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("no model file at /no/such/model.gguf"), "{told}");
+    let texts = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{texts}");
+    assert!(texts.contains("no model file at /no/such/model.gguf"), "{texts}");
     Ok(())
 }

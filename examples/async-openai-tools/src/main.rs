@@ -1,7 +1,8 @@
-// A program with a client, types and a loop of async-openai, to which haft adds the tools: their schemas, validation, repair,
-// deadlines and results. The program keeps its client and its messages.
+// A program with the client and types of async-openai and its own loop. haft adds the tools:
+// schemas, validation, repair, deadlines and results.
 //
-// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cargo xtask example async-openai-tools "How many words are in README.md?"
+// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
+//     cargo xtask example async-openai-tools "How many words are in README.md?"
 
 use std::{env, error::Error, process::ExitCode};
 
@@ -53,11 +54,11 @@ async fn answer(question: String) -> Result<String, Box<dyn Error>> {
         };
 
         let calls = from_tool_calls(&tool_calls)?;
-        let said = ChatCompletionRequestAssistantMessage {
+        let assistant = ChatCompletionRequestAssistantMessage {
             tool_calls: Some(tool_calls),
             ..ChatCompletionRequestAssistantMessage::default()
         };
-        messages.push(said.into());
+        messages.push(assistant.into());
         let batch = Batch { tools: tools.clone(), calls, ..Batch::default() };
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();

@@ -1,4 +1,4 @@
-/// Why a source is no picture. The model reads it, and writes another.
+/// An error in a diagram source. The model reads the text and writes another source.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum DiagramError {
     #[error("line {line}: {problem}")]

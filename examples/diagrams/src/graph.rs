@@ -1,4 +1,4 @@
-//! Graphs: the part of Graphviz' language that says what is connected, and a picture of it in layers.
+//! Graphs: a subset of Graphviz' DOT, drawn in layers.
 
 mod layers;
 mod parse;
@@ -9,7 +9,7 @@ use crate::{
 };
 use layers::Layers;
 
-/// How many boxes and arrows are drawn at most.
+/// The limit on boxes and on arrows.
 const MOST: usize = 200;
 
 const BOX_HEIGHT: f64 = 40.0;
@@ -29,7 +29,7 @@ struct Node {
     label: String,
 }
 
-/// An arrow between two nodes, by their numbers.
+/// An arrow between two nodes, by their indices.
 #[derive(Debug, PartialEq)]
 struct Edge {
     from: usize,
@@ -38,7 +38,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// Reads a source such as `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
+    /// Parses a source: `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let graph = parse::parse(source)?;
         for (found, of) in [(graph.nodes.len(), "boxes"), (graph.edges.len(), "arrows")] {
@@ -52,12 +52,12 @@ impl Graph {
         Ok(graph)
     }
 
-    /// How many boxes and arrows there are.
+    /// The numbers of boxes and arrows.
     pub fn size(&self) -> (usize, usize) {
         (self.nodes.len(), self.edges.len())
     }
 
-    /// Draws it: boxes in layers from top to bottom, so that arrows point down wherever there is no circle.
+    /// Draws the boxes in layers from top to bottom. Arrows point down, except for cycles.
     pub fn to_svg(&self) -> String {
         let layers = Layers::of(self.nodes.len(), self.edges.iter().map(|edge| (edge.from, edge.to)));
         let places = self.places(&layers);
@@ -75,11 +75,11 @@ impl Graph {
     }
 
     fn width(&self, number: usize) -> f64 {
-        // What is no node is a bend of an arrow.
+        // Numbers behind the nodes are bends of arrows.
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 
-    /// Where each node and each bend is: the layers stand below one another, each in the middle.
+    /// The positions of nodes and bends. Each layer is centred.
     fn places(&self, layers: &Layers) -> Vec<(f64, f64)> {
         let width_of_row = |row: &Vec<usize>| {
             let boxes: f64 = row.iter().map(|number| self.width(*number)).sum();
@@ -102,7 +102,7 @@ impl Graph {
     }
 }
 
-/// Draws an arrow along its way: from the rim of a box over the bends to the rim of another.
+/// Draws an arrow from the edge of a box over the bends to the edge of the other box.
 fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]) {
     let ([start, second, ..], [.., before, end]) = (points, points) else { return };
     if edge.from == edge.to {
@@ -111,7 +111,7 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         svg.words((right + 36.0, y), &edge.label, "start");
         return;
     }
-    // Down, or up where the arrow closes a circle.
+    // Down, or up for an arrow that closes a cycle.
     let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
     let mut from = (side(*start, *second, widths[0]), start.1 + rim);
     let last = (side(*end, *before, widths[1]), end.1 - rim);
@@ -126,13 +126,13 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         from = to;
     }
     svg.path(&path, "line", true);
-    // Words stand at the first part, where arrows to different boxes are apart.
+    // The label is at the first segment, where arrows to different boxes diverge.
     if let Some(middle) = middle {
         svg.label(middle, &edge.label);
     }
 }
 
-/// Where an arrow meets the rim of a box: to the side that it comes from.
+/// The x coordinate of an arrow at the edge of a box, shifted towards its other end.
 fn side(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

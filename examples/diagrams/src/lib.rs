@@ -1,8 +1,9 @@
-//! Pictures from words: a router gives each request to the specialist that it is for, and asks back where that is not clear.
+//! Diagrams from requests: a router selects the agent, and returns a question if the request is
+//! ambiguous.
 //!
-//! One specialist writes graphs in Graphviz' language, the other sequences in Mermaid's. Each has one tool, which draws what was
-//! written as an SVG file, or tells the model what is wrong with it; when the picture is there, the run ends. `main.rs` gives them a
-//! model in the process, and the test one with a script.
+//! One agent writes graphs in Graphviz' DOT, the other sequence diagrams in Mermaid. Each has one
+//! tool that draws the source as an SVG file, or reports a syntax error to the model. A drawn file
+//! ends the run. `main.rs` uses a local model, the test a scripted one.
 
 mod error;
 mod graph;
@@ -28,7 +29,7 @@ const ARCHITECTURE: &str = "You draw architectures and other graphs. Write one i
 const SEQUENCE: &str = "You draw sequence diagrams. Write one in the language of Mermaid: a line `Alice->>Bob: text` for each message, \
                         `Bob-->>Alice: text` for an answer. Call draw_sequence with it.";
 
-/// Where pictures are drawn. The files are named here, not by the model.
+/// The output folder. File names are fixed, not chosen by the model.
 #[derive(Clone)]
 struct Canvas {
     folder: PathBuf,
@@ -40,7 +41,8 @@ impl Canvas {
     #[tool]
     fn draw_graph(
         &self,
-        /// In the DOT language, one arrow a line, as `a -> b [label="calls"]`, with the names that were asked for.
+        /// In the DOT language, one arrow per line: `a -> b [label="calls"]`. Use the names of the
+        /// request.
         source: String,
     ) -> Result<String, ToolError> {
         let graph = Graph::parse(&source).map_err(|error| ToolError::retry(error.to_string()))?;
@@ -52,7 +54,7 @@ impl Canvas {
     #[tool]
     fn draw_sequence(
         &self,
-        /// In the language of Mermaid, one message a line, such as `Alice->>Bob: Hello`.
+        /// In the language of Mermaid, one message per line: `Alice->>Bob: Hello`.
         source: String,
     ) -> Result<String, ToolError> {
         let sequence = Sequence::parse(&source).map_err(|error| ToolError::retry(error.to_string()))?;
@@ -64,30 +66,29 @@ impl Canvas {
         )
     }
 
-    fn write(&self, name: &str, svg: &str, what: &str) -> Result<String, ToolError> {
+    fn write(&self, name: &str, svg: &str, content: &str) -> Result<String, ToolError> {
         let file = self.folder.join(name);
         fs::write(&file, svg).map_err(ToolError::failed)?;
-        Ok(format!("Drawn: {what}. Open {}", file.display()))
+        Ok(format!("Drawn: {content}. Open {}", file.display()))
     }
 }
 
-/// The router with both specialists, who draw in a folder. The table is data: it could be read from a file.
+/// The router with both agents. The route table is data and could be read from a file.
 pub fn router(
     architect: impl ChatModel + 'static,
-    scribe: impl ChatModel + 'static,
+    sequencer: impl ChatModel + 'static,
     folder: impl Into<PathBuf>,
 ) -> Result<Router, Box<dyn Error>> {
     let table = RouteTable::new([
-        Route::new("architecture", "a diagram of an architecture: boxes and what connects them")
-            .with_keywords([
-                ("architecture", 2.0),
-                ("graph", 2.0),
-                ("component*", 1.0),
-                ("system*", 1.0),
-                ("service*", 1.0),
-                ("box*", 1.0),
-            ]),
-        Route::new("sequence", "a sequence diagram: who tells whom what, one after the other").with_keywords(
+        Route::new("architecture", "a diagram of an architecture: boxes and connections").with_keywords([
+            ("architecture", 2.0),
+            ("graph", 2.0),
+            ("component*", 1.0),
+            ("system*", 1.0),
+            ("service*", 1.0),
+            ("box*", 1.0),
+        ]),
+        Route::new("sequence", "a sequence diagram: messages between participants, in order").with_keywords(
             [("sequence", 2.0), ("message*", 1.0), ("handshake", 1.0), ("protocol", 1.0), ("login", 1.0)],
         ),
     ]);
@@ -98,6 +99,6 @@ pub fn router(
         model.tools(Toolset::new().with_all(own)).stop_on([tool]).instructions(instructions).build()
     };
     let architect = specialist(ReactAgent::builder(architect), "draw_graph", ARCHITECTURE)?;
-    let scribe = specialist(ReactAgent::builder(scribe), "draw_sequence", SEQUENCE)?;
-    Ok(Router::new(table, [("architecture", architect), ("sequence", scribe)])?)
+    let sequencer = specialist(ReactAgent::builder(sequencer), "draw_sequence", SEQUENCE)?;
+    Ok(Router::new(table, [("architecture", architect), ("sequence", sequencer)])?)
 }

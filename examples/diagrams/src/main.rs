@@ -21,14 +21,14 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let request = env::args().nth(1).unwrap_or_else(|| REQUEST.to_owned());
-    // One model for both.
+    // Both agents share the model.
     let model = Arc::new(LocalModel::builder().progress_bar().open_default().await?);
     let router = diagrams::router(Arc::clone(&model), model, ".")?;
     let output = router.run(request.as_str()).await?;
     let answer = output.into_answer()?;
     println!("{}", answer.text);
     if answer.stop_reason == StopReason::Clarification {
-        println!("(Ask again, and say which.)");
+        println!("(Repeat the request and name the kind of diagram.)");
     }
     Ok(())
 }

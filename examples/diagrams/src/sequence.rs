@@ -1,11 +1,11 @@
-//! Sequences: the part of Mermaid's language that says who tells whom what, and a picture of it.
+//! Sequence diagrams: a subset of Mermaid, drawn as SVG.
 
 use crate::{
     DiagramError,
     svg::{Svg, width_of},
 };
 
-/// How many participants and messages are drawn at most.
+/// The limit on participants and on messages.
 const MOST: usize = 100;
 
 const BOX_HEIGHT: f64 = 36.0;
@@ -24,17 +24,17 @@ struct Participant {
     label: String,
 }
 
-/// What one participant tells another, by their numbers.
+/// A message between two participants, by their indices.
 #[derive(Debug, PartialEq)]
 struct Message {
     from: usize,
     to: usize,
     text: String,
-    /// An answer, whose line is dashed.
+    /// Set for replies.
     is_dashed: bool,
 }
 
-/// The arrows of the language, longest first; of some the line is dashed.
+/// The arrows of the language, longest first, with `true` for dashed lines.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("--x", true),
@@ -46,7 +46,7 @@ const ARROWS: [(&str, bool); 8] = [
     ("->", false),
 ];
 
-/// What the language has besides, and this picture has not.
+/// Statements of Mermaid that are not drawn.
 const LEFT_OUT: [&str; 12] = [
     "sequencediagram",
     "note",
@@ -63,7 +63,7 @@ const LEFT_OUT: [&str; 12] = [
 ];
 
 impl Sequence {
-    /// Reads a source such as `Alice->>Bob: Hello` and `Bob-->>Alice: Hi`, one message a line.
+    /// Reads a source such as `Alice->>Bob: Hello` and `Bob-->>Alice: Hi`, one message per line.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let mut sequence = Self::default();
         for (line, text) in (1..).zip(source.lines()) {
@@ -75,7 +75,7 @@ impl Sequence {
             match first.as_str() {
                 "participant" | "actor" => sequence.declare(text.get(first.len()..).unwrap_or_default()),
                 _ => sequence.message(text).ok_or_else(|| {
-                    let problem = format!("{text:?} is no message; write `Alice->>Bob: text`, or `Bob-->>Alice: text` for an answer");
+                    let problem = format!("{text:?} is not a message: write `Alice->>Bob: text`, or `Bob-->>Alice: text` for a reply");
                     DiagramError::Syntax { line, problem }
                 })?,
             }
@@ -93,7 +93,7 @@ impl Sequence {
         Ok(sequence)
     }
 
-    /// How many participants and messages there are.
+    /// The numbers of participants and messages.
     pub fn size(&self) -> (usize, usize) {
         (self.participants.len(), self.messages.len())
     }
@@ -110,7 +110,7 @@ impl Sequence {
         let (head, words) = text.split_once(':').unwrap_or((text, ""));
         let (arrow, is_dashed) = ARROWS.into_iter().find(|(arrow, _)| head.contains(arrow))?;
         let (from, to) = head.split_once(arrow)?;
-        // Signs for who is active stand before the name.
+        // `+` and `-` before the name activate and deactivate a participant. They are not drawn.
         let to = to.trim().trim_start_matches(['+', '-']);
         if from.trim().is_empty() || to.is_empty() {
             return None;
@@ -120,7 +120,7 @@ impl Sequence {
         Some(())
     }
 
-    /// The number of a participant, which need not be declared.
+    /// The index of a participant. An unknown participant is added.
     fn participant(&mut self, id: &str) -> usize {
         let id = id.trim();
         let known = self.participants.iter().position(|participant| participant.id == id);
@@ -130,7 +130,7 @@ impl Sequence {
         })
     }
 
-    /// Draws it: a line down for each participant, and a row for each message.
+    /// Draws a vertical line for each participant and a row for each message.
     pub fn to_svg(&self) -> String {
         let columns = self.columns();
         let column = |number: usize| columns.get(number).copied().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// Where the lines of the participants are: as far from one another as what is told between them needs.
+    /// The x coordinates of the participants. The distances fit the texts of the messages.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();
         for (number, participant) in self.participants.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The little of SVG that pictures of boxes, arrows and words need.
+//! SVG with boxes, arrows and text.
 
 use std::fmt::Write as _;
 
-/// How wide a letter is, about; for the widths of boxes.
+/// The approximate width of a letter, for the widths of boxes.
 const LETTER: f64 = 8.0;
 
-/// A picture that grows.
+/// A picture under construction.
 #[derive(Default)]
 pub(crate) struct Svg {
     body: String,
@@ -14,13 +14,13 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Makes the picture as large as that.
+    /// Extends the picture to a point.
     pub(crate) fn reaches(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);
     }
 
-    /// A box around a middle, with words in it.
+    /// A box around a centre, with a label.
     pub(crate) fn labelled_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
         let (left, top) = (x - width / 2.0, y - height / 2.0);
         self.add(&format!(
@@ -30,7 +30,7 @@ impl Svg {
         self.reaches(left + width, top + height);
     }
 
-    /// Words around a middle, or from it on.
+    /// Text, centred at a point or starting there.
     pub(crate) fn words(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
         if words.is_empty() {
             return;
@@ -44,7 +44,7 @@ impl Svg {
         self.reaches(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
     }
 
-    /// Words on a line, which does not run through them.
+    /// Text on a line, with a background.
     pub(crate) fn label(&mut self, (x, y): (f64, f64), words: &str) {
         if !words.is_empty() {
             let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
@@ -56,7 +56,7 @@ impl Svg {
         self.words((x, y), words, "middle");
     }
 
-    /// A line, with an arrow at its end or without.
+    /// A line, with or without an arrowhead.
     pub(crate) fn path(&mut self, path: &str, class: &str, is_arrow: bool) {
         let arrow = if is_arrow { r##" marker-end="url(#arrow)""## } else { "" };
         self.add(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
@@ -90,12 +90,12 @@ impl Svg {
     }
 }
 
-/// How wide words are, about.
+/// The approximate width of a text.
 pub(crate) fn width_of(words: &str) -> f64 {
     LETTER * words.chars().count() as f64
 }
 
-/// Words that a model wrote are words in the picture, whatever they are.
+/// Escapes text from a model for SVG.
 fn escaped(words: &str) -> String {
     let shown = words.chars().filter(|letter| !letter.is_control());
     shown.fold(String::new(), |mut text, letter| {

@@ -1,4 +1,4 @@
-//! The router on models with scripts; the pictures are real.
+//! The router with scripted models and real drawings.
 
 use std::{
     error::Error,
@@ -14,7 +14,7 @@ use haft_core::{
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-/// A folder of this test's own.
+/// A folder for one test.
 fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder)?;
@@ -30,8 +30,8 @@ async fn answer(
     folder: &Path,
     request: &str,
 ) -> Result<RunAnswer, Box<dyn Error>> {
-    let [architect, scribe] = models;
-    let output = router(architect, scribe, folder)?.run(request).await?;
+    let [architect, sequencer] = models;
+    let output = router(architect, sequencer, folder)?.run(request).await?;
     Ok(output.into_answer()?)
 }
 
@@ -45,12 +45,12 @@ const SHOP: &str = r#"digraph shop {
 }"#;
 
 #[tokio::test]
-async fn an_architecture_goes_to_the_architect() -> Result<(), Box<dyn Error>> {
+async fn architecture_is_routed_to_the_architect() -> Result<(), Box<dyn Error>> {
     let folder = folder("architecture")?;
     let models = [draws("draw_graph", SHOP), ScriptedModel::new()];
     let answer = answer(models, &folder, "Draw the architecture of my shop.").await?;
     assert_eq!(answer.agent.as_deref(), Some("architecture"));
-    assert_eq!(answer.stop_reason, StopReason::Tool, "when the picture is there, the run ends");
+    assert_eq!(answer.stop_reason, StopReason::Tool, "a drawn file ends the run");
     assert!(answer.text.starts_with("Drawn: 4 boxes, 5 arrows. Open "), "{}", answer.text);
     let svg = fs::read_to_string(folder.join("architecture.svg"))?;
     assert!(svg.contains(">API &amp; &lt;tools&gt;</text>"), "{svg}");
@@ -59,7 +59,7 @@ async fn an_architecture_goes_to_the_architect() -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::test]
-async fn a_sequence_goes_to_the_scribe() -> Result<(), Box<dyn Error>> {
+async fn sequence_is_routed_to_the_sequencer() -> Result<(), Box<dyn Error>> {
     let folder = folder("sequence")?;
     let source = "sequenceDiagram\n  participant S as Server\n  Client->>S: hello\n  S->>S: check\n  S-->>Client: welcome";
     let answer = answer(
@@ -75,30 +75,27 @@ async fn a_sequence_goes_to_the_scribe() -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::test]
-async fn what_is_vague_is_asked_back() -> Result<(), Box<dyn Error>> {
+async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
     let folder = folder("vague")?;
     let answer =
         answer([ScriptedModel::new(), ScriptedModel::new()], &folder, "Draw something nice.").await?;
     assert_eq!(answer.stop_reason, StopReason::Clarification);
     assert_eq!(
         answer.text,
-        "Do you want a diagram of an architecture: boxes and what connects them or a sequence diagram: who tells \
-         whom what, one after the other?"
+        "Do you want a diagram of an architecture: boxes and connections or a sequence diagram: messages between \
+         participants, in order?"
     );
     Ok(())
 }
 
-/// What is no picture goes back to the model with what would be one.
+/// A syntax error is returned to the model with the correct form.
 #[tokio::test]
-async fn a_source_that_is_wrong_is_written_again() -> Result<(), Box<dyn Error>> {
+async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;
     let right = json!({"source": "a -> b"}).to_string();
     let architect = draws("draw_graph", "a -> {b c}").step(move |request| {
-        let told = request.messages.iter().last().map(|message| message.text());
-        assert_eq!(
-            told.as_deref(),
-            Some("line 1: an arrow leads to one name; write one line for each arrow")
-        );
+        let text = request.messages.iter().last().map(|message| message.text());
+        assert_eq!(text.as_deref(), Some("line 1: an arrow has one target: write one line per arrow"));
         let call = haft_core::ToolCall::new("2", "draw_graph", right);
         let tool_calls = vec![call];
         Ok(ChatResponse::new(haft_core::message::AssistantMessage { tool_calls, ..Default::default() }))
@@ -109,17 +106,14 @@ async fn a_source_that_is_wrong_is_written_again() -> Result<(), Box<dyn Error>>
 }
 
 #[test]
-fn mistakes_are_told_by_their_line() {
+fn syntax_errors_name_their_line() {
     let graph = |source: &str| Graph::parse(source).map_err(|error| error.to_string()).err();
-    assert_eq!(graph("a -> b\n\"c"), Some("line 2: a text in quotes does not end".to_owned()));
+    assert_eq!(graph("a -> b\n\"c"), Some("line 2: a quoted text has no end".to_owned()));
     assert_eq!(
         graph("digraph { subgraph x { a } }"),
         Some("line 1: subgraphs are not drawn: leave them out".to_owned())
     );
-    assert_eq!(
-        graph("a [label]"),
-        Some("line 1: in brackets stands `label=\"…\"`, and at their end `]`".to_owned())
-    );
+    assert_eq!(graph("a [label]"), Some("line 1: expected `[label=\"…\"]`".to_owned()));
     assert_eq!(graph("digraph {}"), Some("there is nothing to draw: write at least one `a -> b`".to_owned()));
     let many: String = (0..300).map(|number| format!("a{number}\n")).collect();
     assert!(matches!(Graph::parse(&many), Err(DiagramError::TooMany { found: 300, .. })));
@@ -127,7 +121,7 @@ fn mistakes_are_told_by_their_line() {
     assert!(matches!(Sequence::parse("sequenceDiagram"), Err(DiagramError::Empty(_))));
 }
 
-/// A circle, a self-loop and what nothing is connected to are drawn too.
+/// Cycles, self-loops, isolated nodes and parallel arrows.
 #[test]
 fn every_graph_is_drawn() -> Result<(), DiagramError> {
     for (source, arrows) in [("a -> b -> c -> a", 3), ("a -> a", 1), ("a\nb\nc", 0), ("a -> b\na -> b", 2)] {

@@ -1,18 +1,18 @@
-//! The questions, and what is right.
+//! The questions with their expected calls and answers.
 
-/// One question.
+/// A question.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
-    /// The calls that it takes, in any order.
+    /// The expected calls, in any order.
     pub(crate) calls: &'static [Call],
-    /// What the answer must contain: of each group one.
+    /// Groups of texts: the answer contains at least one text of each group.
     pub(crate) answer: &'static [&'static [&'static str]],
 }
 
-/// One call.
+/// An expected call.
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
-    /// The arguments, each with the values that are right. An empty text stands for an argument that is left out.
+    /// The arguments with their accepted values. An empty text accepts a missing argument.
     pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -32,7 +32,7 @@ const UTC: &[&str] = &["", "UTC", "Etc/UTC", "GMT"];
 const TODAY: &[&str] = &["2027-03-14", "March 14", "14 March", "14th of March"];
 const MANY: &[&str] = &["", "100"];
 
-/// Questions that one call answers.
+/// Questions with one call.
 pub(crate) const CASES: [Case; 9] = [
     Case {
         prompt: "What is 17 plus 25?",
@@ -85,7 +85,7 @@ pub(crate) const CASES: [Case; 9] = [
     },
 ];
 
-/// Questions that take two calls; for some of them the second needs what came of the first.
+/// Questions with two calls. In some, the second call needs the result of the first.
 pub(crate) const TWO_STEPS: [Case; 6] = [
     Case {
         prompt: "First add 17 and 25. Then add 100 to the result. What is the end result?",
@@ -131,7 +131,7 @@ pub(crate) const TWO_STEPS: [Case; 6] = [
     },
 ];
 
-/// Some of each, where all would take too long: one of each kind.
-pub(crate) fn few(cases: &'static [Case]) -> Vec<&'static Case> {
+/// A sample of three questions, to save time.
+pub(crate) fn sample(cases: &'static [Case]) -> Vec<&'static Case> {
     cases.iter().step_by(cases.len().div_ceil(3)).collect()
 }

@@ -1,4 +1,4 @@
-//! Each model in each dialect, beside a plain loop around a llama.cpp server with the same weights.
+//! Comparison of the models in each dialect with a plain loop over a llama.cpp server.
 
 use std::{
     error::Error,
@@ -12,27 +12,27 @@ use haft_local::{KnownModel, LocalModel, ModelStore};
 
 use crate::{
     Dialect, agent, ask,
-    case::{CASES, Case, TWO_STEPS, few},
+    case::{CASES, Case, TWO_STEPS, sample},
     plain::PlainLoop,
     score::Score,
     server::Server,
     table, tools,
 };
 
-/// What the table says, and how long it takes.
-pub(crate) const ABOUT: &str = "Each model in each dialect, beside a plain loop around a llama.cpp server with the same weights, which runs what the
-model writes as it is. How many were right, of how many; what was not is told on standard error. On a quiet machine with two
-cores this takes about a quarter of an hour, with --all about three times that.";
+/// The explanation above the table.
+pub(crate) const ABOUT: &str = "Correct results per model and dialect. The plain loop uses the native tool calls of a llama.cpp server with the
+same weights, and executes them unchecked. Wrong results are printed to standard error. On an idle machine with two cores
+this takes about a quarter of an hour, with --all about three times that.";
 
-/// What is compared.
+/// The options of the comparison.
 pub(crate) struct Comparison {
-    /// All questions, and not only some of each kind.
+    /// Asks all questions instead of a sample.
     pub(crate) all: bool,
-    /// A Python that has `xllamacpp`; without one, the plain loop is left out.
+    /// A Python interpreter with `xllamacpp`. `None` omits the plain loop.
     pub(crate) python: Option<PathBuf>,
 }
 
-/// How one model did in one way.
+/// The scores of a model with one dialect or loop.
 pub(crate) struct Row {
     pub(crate) model: &'static str,
     pub(crate) way: &'static str,
@@ -61,8 +61,8 @@ impl Comparison {
                 let plain = PlainLoop::new(&server.base_url, &offered);
                 let ask = async |case: &Case| {
                     let started = Instant::now();
-                    let went = plain.run(case.prompt).await;
-                    Score::of(case, went, started.elapsed())
+                    let record = plain.run(case.prompt).await;
+                    Score::of(case, record, started.elapsed())
                 };
                 self.measure(known.name, "plain loop", ask).await;
             }
@@ -76,21 +76,21 @@ impl Comparison {
         way: &'static str,
         mut ask: impl AsyncFnMut(&Case) -> Score,
     ) {
-        let chosen = |cases: &'static [Case]| if self.all { cases.iter().collect() } else { few(cases) };
+        let chosen = |cases: &'static [Case]| if self.all { cases.iter().collect() } else { sample(cases) };
         let mut row = Row { model, way, one: Vec::new(), two: Vec::new() };
         for case in chosen(&CASES) {
-            row.one.push(Self::told(model, way, case, ask(case).await));
+            row.one.push(Self::reported(model, way, case, ask(case).await));
         }
         for case in chosen(&TWO_STEPS) {
-            row.two.push(Self::told(model, way, case, ask(case).await));
+            row.two.push(Self::reported(model, way, case, ask(case).await));
         }
         println!("{}", table::comparison_row(&row));
     }
 
-    /// Says how a run went that was not right.
-    fn told(model: &str, way: &str, case: &Case, score: Score) -> Score {
+    /// Prints the calls and the answer of a wrong run.
+    fn reported(model: &str, way: &str, case: &Case, score: Score) -> Score {
         if !(score.tool && score.arguments && score.answer) {
-            eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.went);
+            eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);
         }
         score
     }

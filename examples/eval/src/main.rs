@@ -1,10 +1,10 @@
-//! How well a model picks tools, fills in their arguments, and ends with the right answer.
+//! Evaluation of tool selection, arguments and answers of a model.
 //!
-//! Nine questions with three tools, two of which have canned results. Prints a table, and fails below the bar: the
-//! right tool with the right arguments nine times of nine, the right answer eight times.
+//! First, nine questions with three tools, two of them with canned results. The evaluation fails
+//! unless all nine calls have the right tool and arguments, and eight answers are right.
 //!
-//! Then it compares: both known models in each dialect, on questions that take one call and such that take two, beside a
-//! plain loop around a llama.cpp server with the same weights.
+//! Then a comparison of both known models in each dialect, on questions with one and with two
+//! calls, with a plain loop over a llama.cpp server with the same weights.
 
 mod case;
 mod compare;
@@ -27,21 +27,22 @@ use crate::{
     score::Score,
 };
 
-/// Measures how well a model picks and calls tools.
+/// Measures tool selection, arguments and answers of a model.
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
     model: model::ModelOptions,
-    /// How the model is spoken to. Nothing is compared then.
+    /// The dialect of the nine questions. Disables the comparison.
     #[arg(long, value_enum)]
     dialect: Option<Dialect>,
-    /// Compare with all questions: that takes three times as long.
+    /// Compare with all questions, which takes three times as long.
     #[arg(long)]
     all: bool,
-    /// Only compare.
+    /// Run the comparison only.
     #[arg(long)]
     comparison: bool,
-    /// A Python that has xllamacpp, for the plain loop; without it, that is left out.
+    /// A Python interpreter with xllamacpp for the plain loop. Without it, the plain loop is
+    /// omitted.
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 }
@@ -66,7 +67,7 @@ async fn main() -> ExitCode {
 
 async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let compares = options.comparison || options.dialect.is_none() && options.model.is_default();
-    let passes = options.comparison || nine(&options).await?;
+    let passes = options.comparison || passes_questions(&options).await?;
     if compares {
         println!("\n{}\n", compare::ABOUT);
         let comparison = Comparison { all: options.all, python: options.python };
@@ -75,8 +76,8 @@ async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Asks the nine questions that must be right.
-async fn nine(options: &Options) -> Result<bool, Box<dyn Error>> {
+/// Asks the nine questions. Returns `true` if the model passes.
+async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
     let agent = agent(model, options.dialect.unwrap_or(Dialect::Auto))?;
@@ -102,7 +103,7 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
     Ok(builder.build()?)
 }
 
-/// Asks one question, and judges how the run went.
+/// Asks a question and scores the run.
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
     let ended = agent.run(case.prompt).await;

@@ -1,4 +1,4 @@
-//! Which model is measured.
+//! The options for the evaluated model.
 
 use std::{error::Error, sync::Arc};
 
@@ -9,17 +9,18 @@ use haft_openai::ChatCompletions;
 
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The model behind an OpenAI-compatible API. Without it the one in this process is measured: the file that
-    /// HAFT_MODEL names, or the default.
+    /// A model of an OpenAI-compatible API. Default: the local model, from the file in HAFT_MODEL
+    /// or the catalogue.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Where the API is, such as `http://127.0.0.1:8080/v1`. Default: OPENAI_BASE_URL, or OpenAI.
+    /// The base URL of the API, for example `http://127.0.0.1:8080/v1`. Default: OPENAI_BASE_URL,
+    /// or OpenAI.
     #[arg(long, value_name = "URL", requires = "model")]
     base_url: Option<String>,
 }
 
 impl ModelOptions {
-    /// Whether it is the one that is measured where nobody chooses.
+    /// Returns `true` if neither the command line nor HAFT_MODEL names a model.
     pub(crate) fn is_default(&self) -> bool {
         self.model.is_none() && haft_local::chosen_file().is_none()
     }

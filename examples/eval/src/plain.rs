@@ -1,14 +1,14 @@
-//! What a program does without haft: a loop around a server's native tool calls. What the model writes is run as it is,
-//! without validation, repair or another try.
+//! The baseline without haft: a loop over the native tool calls of a server, without validation,
+//! repair or retries.
 
 use std::error::Error;
 
 use haft_core::toolset::ToolList;
 use serde_json::{Value, json};
 
-use crate::{score::Went, tools};
+use crate::{score::RunRecord, tools};
 
-/// How often the model is asked at most.
+/// The limit on requests.
 const REQUESTS: usize = 8;
 
 pub(crate) struct PlainLoop {
@@ -25,21 +25,21 @@ impl PlainLoop {
         Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
     }
 
-    /// Asks one question.
-    pub(crate) async fn run(&self, question: &str) -> Went {
-        let mut went = Went::default();
+    /// Asks a question.
+    pub(crate) async fn run(&self, question: &str) -> RunRecord {
+        let mut record = RunRecord::default();
         let mut messages = vec![json!({"role": "user", "content": question})];
         for _ in 0..REQUESTS {
-            let message = match self.ask(&messages, &mut went).await {
+            let message = match self.ask(&messages, &mut record).await {
                 Ok(message) => message,
-                Err(error) => return Went { answer: Err(error.to_string()), ..went },
+                Err(error) => return RunRecord { answer: Err(error.to_string()), ..record },
             };
             let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
             messages.push(message.clone());
             if calls.is_empty() {
-                return Went {
+                return RunRecord {
                     answer: Ok(message["content"].as_str().unwrap_or_default().to_owned()),
-                    ..went
+                    ..record
                 };
             }
             for call in calls {
@@ -48,19 +48,20 @@ impl PlainLoop {
                 let arguments: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
                 let result = tools::call(&name, &arguments).unwrap_or_else(|error| error);
                 messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": result}));
-                went.calls.push((name, arguments));
+                record.calls.push((name, arguments));
             }
         }
-        Went { answer: Err(format!("no answer after {REQUESTS} requests")), ..went }
+        RunRecord { answer: Err(format!("no answer after {REQUESTS} requests")), ..record }
     }
 
-    async fn ask(&self, messages: &[Value], went: &mut Went) -> Result<Value, Box<dyn Error>> {
+    async fn ask(&self, messages: &[Value], record: &mut RunRecord) -> Result<Value, Box<dyn Error>> {
         let body = json!({"messages": messages, "tools": self.tools, "temperature": 0, "max_tokens": 512});
         let request =
             self.client.post(&self.url).header("content-type", "application/json").body(body.to_string());
         let reply: Value = serde_json::from_str(&request.send().await?.text().await?)?;
         let count = |name: &str| reply["usage"][name].as_u64().unwrap_or(0);
-        went.usage += haft_core::usage::Usage::of_request(count("prompt_tokens"), count("completion_tokens"));
+        record.usage +=
+            haft_core::usage::Usage::of_request(count("prompt_tokens"), count("completion_tokens"));
         match reply["choices"].get(0) {
             Some(choice) => Ok(choice["message"].clone()),
             None => Err(reply.to_string().into()),

@@ -1,4 +1,4 @@
-//! How a run went.
+//! Scores of runs.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use serde_json::Value;
 
 use crate::case::{Call, Case};
 
-/// How many of the nine answers must be right.
+/// The required number of right answers, out of nine.
 const ANSWERS: usize = 8;
 
-/// What happened in one run, whoever drove it.
-pub(crate) struct Went {
+/// The calls, answer and usage of a run of an agent or of the plain loop.
+pub(crate) struct RunRecord {
     /// The calls, by tool and arguments.
     pub(crate) calls: Vec<(String, Value)>,
-    /// The answer, or why there is none.
+    /// The answer, or the reason for its absence.
     pub(crate) answer: Result<String, String>,
     pub(crate) usage: Usage,
 }
 
-/// What was right in one run, and what it cost.
+/// The score of a run, with its cost.
 pub(crate) struct Score {
     pub(crate) tool: bool,
     pub(crate) arguments: bool,
     pub(crate) answer: bool,
     pub(crate) took: Duration,
     pub(crate) usage: Usage,
-    /// The calls and the answer, for whoever wants to know what was wrong.
-    pub(crate) went: String,
+    /// The calls and the answer as text.
+    pub(crate) summary: String,
 }
 
-/// Nothing.
-impl Default for Went {
+/// A run without calls and answer.
+impl Default for RunRecord {
     fn default() -> Self {
         Self { calls: Vec::new(), answer: Err("there is no answer".to_owned()), usage: Usage::default() }
     }
 }
 
-impl From<Result<RunOutput, AgentError>> for Went {
+impl From<Result<RunOutput, AgentError>> for RunRecord {
     fn from(ended: Result<RunOutput, AgentError>) -> Self {
         let output = match ended {
             Ok(output) => output,
@@ -55,23 +55,23 @@ impl From<Result<RunOutput, AgentError>> for Went {
 }
 
 impl Score {
-    /// Judges a run by its first calls, as many as the question takes, and its answer.
-    pub(crate) fn of(case: &Case, went: Went, took: Duration) -> Self {
-        let made: Vec<_> = went.calls.iter().take(case.calls.len()).collect();
+    /// Scores a run by its answer and by its first calls, as many as the question expects.
+    pub(crate) fn of(case: &Case, record: RunRecord, took: Duration) -> Self {
+        let made: Vec<_> = record.calls.iter().take(case.calls.len()).collect();
         let is_tool = |call: &Call, (tool, _): &(String, Value)| tool == call.tool;
         let is_right = |call: &Call, (tool, arguments): &(String, Value)| {
             tool == call.tool && are_right(call, arguments)
         };
-        let text = went.answer.as_deref().unwrap_or_default();
+        let text = record.answer.as_deref().unwrap_or_default();
         let calls: String =
-            went.calls.iter().map(|(tool, arguments)| format!("{tool} {arguments}; ")).collect();
+            record.calls.iter().map(|(tool, arguments)| format!("{tool} {arguments}; ")).collect();
         Self {
             tool: all_made(case.calls, &made, is_tool),
             arguments: all_made(case.calls, &made, is_right),
             answer: case.answer.iter().all(|group| group.iter().any(|words| text.contains(words))),
             took,
-            usage: went.usage,
-            went: match &went.answer {
+            usage: record.usage,
+            summary: match &record.answer {
                 Ok(text) => format!("{calls}{text:?}"),
                 Err(reason) => format!("{calls}{reason}"),
             },
@@ -79,20 +79,20 @@ impl Score {
     }
 }
 
-/// Whether each of some calls was made, by a call of its own.
+/// Returns `true` if each expected call matches a different call of the run.
 fn all_made(
     calls: &[Call],
     made: &[&(String, Value)],
-    is_it: impl Fn(&Call, &(String, Value)) -> bool,
+    matches: impl Fn(&Call, &(String, Value)) -> bool,
 ) -> bool {
     let mut left = made.to_vec();
     calls.iter().all(|call| {
-        let at = left.iter().position(|made| is_it(call, made));
+        let at = left.iter().position(|made| matches(call, made));
         at.map(|at| left.remove(at)).is_some()
     })
 }
 
-/// Whether all arguments are right, and no other is there.
+/// Returns `true` if all arguments are accepted and none is unexpected.
 fn are_right(call: &Call, arguments: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let known = |name: &str| call.arguments.iter().any(|(expected, _)| *expected == name);
@@ -102,7 +102,7 @@ fn are_right(call: &Call, arguments: &Value) -> bool {
     given.keys().all(|name| known(name)) && call.arguments.iter().all(|(name, values)| right(name, values))
 }
 
-/// An argument as text: `25.0` is `25`, and a folder is the same with a slash behind it.
+/// An argument as text. `25.0` becomes `25`, and a trailing slash is removed.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end_matches('/').to_owned(),
@@ -111,7 +111,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Whether that is good enough.
+/// Returns `true` if the scores pass: all calls right, and at least [`ANSWERS`] answers.
 pub(crate) fn pass(scores: &[Score]) -> bool {
     let answers = scores.iter().filter(|score| score.answer).count();
     scores.iter().all(|score| score.tool && score.arguments) && answers >= ANSWERS

@@ -1,4 +1,4 @@
-//! A llama.cpp server with the same weights, in a process of its own.
+//! A llama.cpp server with the same weights, as a child process.
 
 use std::{
     error::Error,
@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Serves a model file on a free port, prints the address, and ends with the standard input.
+/// Serves a model file on a free port, prints the address, and exits at the end of stdin.
 const PROGRAM: &str = r#"
 import os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -25,22 +25,22 @@ sys.stdin.read()
 os._exit(0)
 "#;
 
-/// The process, which ends with this value.
+/// The server process, killed on drop.
 pub(crate) struct Server {
     process: Child,
     pub(crate) base_url: String,
 }
 
 impl Server {
-    /// Starts a server by a Python that has `xllamacpp`.
+    /// Starts a server with a Python interpreter that has `xllamacpp`.
     pub(crate) fn start(python: &Path, model: &Path) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM]).arg(model);
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let said = process.stdout.take().ok_or("the server says nothing")?;
+        let stdout = process.stdout.take().ok_or("the server has no standard output")?;
         let mut server = Self { process, base_url: String::new() };
-        let mut lines = BufReader::new(said).lines();
+        let mut lines = BufReader::new(stdout).lines();
         let address = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("http"));
         server.base_url = address.ok_or("the llama.cpp server does not start")?;
         Ok(server)

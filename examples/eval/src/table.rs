@@ -1,4 +1,4 @@
-//! The table that is printed.
+//! The printed tables.
 
 use haft_core::usage::Usage;
 
@@ -19,7 +19,7 @@ pub(crate) fn row(case: &Case, score: &Score) -> String {
             &score.usage.total_tokens().to_string(),
         ],
     );
-    if score.tool && score.arguments && score.answer { row } else { format!("{row}\n    {}", score.went) }
+    if score.tool && score.arguments && score.answer { row } else { format!("{row}\n    {}", score.summary) }
 }
 
 pub(crate) fn totals(scores: &[Score]) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn totals(scores: &[Score]) -> String {
     )
 }
 
-/// The head of the comparison: what was right, of how many.
+/// The head of the comparison.
 pub(crate) fn comparison_head() -> String {
     let head = comparison_line("", "", ["one call:", "", "", "two calls:", "", ""], "");
     let columns = ["tool", "arguments", "answer", "tools", "arguments", "answer"];

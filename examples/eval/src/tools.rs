@@ -1,4 +1,6 @@
-//! The tools. The clock and the files are canned, so that an answer can be judged.
+//! The tools. The clock and the files are canned, so the right answers are known.
+//!
+//! Models read the descriptions: a change of a text changes the measured results.
 
 use haft_core::{Json, Toolset, tool};
 use schemars::JsonSchema;
@@ -9,7 +11,7 @@ pub(crate) fn all() -> Toolset {
     Toolset::new().with(Add).with(GetCurrentDatetime).with(SearchFiles)
 }
 
-/// Calls one of them by hand, as a program without haft would.
+/// Calls a tool without haft, for the plain loop.
 pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
     let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));
     let text = |name: &str| {
@@ -69,7 +71,7 @@ fn get_current_datetime(
 fn search_files(
     /// The directory.
     directory: String,
-    /// What the names match, such as *.txt.
+    /// The pattern of the names, such as *.txt.
     pattern: String,
     /// At most this many files.
     #[tool(default = 100)]

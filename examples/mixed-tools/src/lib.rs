@@ -1,6 +1,7 @@
-//! An agent with tools from two places: functions of this program, and an MCP server that it starts as a child.
+//! An agent with two kinds of tools: functions of the program, and an MCP server as a child
+//! process.
 //!
-//! `main.rs` gives it a model in the process, and the test one with a script.
+//! `main.rs` uses a local model, the test a scripted one.
 
 use std::{error::Error, path::Path, time::Instant};
 
@@ -31,7 +32,7 @@ fn multiply(
     a * b
 }
 
-/// Gathers the tools: functions, and what the server offers.
+/// The toolset: the functions and the tools of the server.
 pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
     println!("Starting the MCP server {command}");
@@ -43,7 +44,7 @@ pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(tools)
 }
 
-/// Asks, shows what happens, and gives the answer.
+/// Runs the agent, prints its events and returns the answer.
 pub async fn answer(
     model: impl ChatModel + 'static,
     tools: Toolset,
@@ -67,5 +68,5 @@ pub async fn answer(
             _ => {}
         }
     }
-    Err("the run waits for somebody".into())
+    Err("the run is suspended".into())
 }

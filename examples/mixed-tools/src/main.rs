@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: asks the model in this process a question that takes both kinds of tool.
+//! `cargo xtask demo`: a question to a local model that needs both kinds of tools.
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 

@@ -1,11 +1,11 @@
-//! The program against a server on loopback.
+//! The program against a scripted server on loopback.
 
 use std::{io, process::Command};
 
 use haft_tests::{ModelServer, Reply};
 
 #[test]
-fn calls_the_tool_and_prints_the_answer() -> io::Result<()> {
+fn program_calls_the_tool_and_prints_the_answer() -> io::Result<()> {
     let server = ModelServer::start([
         Reply::Calls(vec![("call_1", "add", r#"{"a":17,"b":25}"#)]),
         Reply::Text("17 plus 25 is 42."),

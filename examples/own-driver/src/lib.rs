@@ -1,8 +1,8 @@
 //! A driver for runs, outside of haft-react.
 //!
-//! A run decides what is next, and the driver performs it. All that a driver needs is public: this
-//! one executes tools in parallel, asks for approvals, lets agents hand the run to one another, and
-//! keeps limits, deadlines and cancellation.
+//! A run returns effects, and the driver performs them, with public items only. This driver
+//! executes tools in parallel, requests approvals, supports hand-offs between agents, and applies
+//! limits, deadlines and cancellation.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -24,10 +24,10 @@ use haft_react::{
     run::{CallBatch, hint},
 };
 
-/// The prefix of the tools that hand a run to another agent.
+/// The prefix of hand-off tools.
 const TRANSFER: &str = "transfer_to_";
 
-/// One agent of a team.
+/// An agent of a team.
 pub struct Member {
     pub model: Arc<dyn ChatModel>,
     pub dialect: Arc<dyn Dialect>,
@@ -48,12 +48,12 @@ impl Member {
     }
 }
 
-/// Agents that work on the same run.
+/// Agents with a shared run.
 pub struct Team {
     members: BTreeMap<String, Member>,
 }
 
-/// A decision about a call that waits.
+/// Decides about a pending call.
 pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Decision + Sync);
 
 impl Team {
@@ -61,7 +61,7 @@ impl Team {
         Self { members: members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect() }
     }
 
-    /// Starts a run of the member with this name.
+    /// Starts a run of the member `name`.
     pub fn begin(&self, name: &str, input: RunInput) -> Result<Run, AgentError> {
         Run::new(&self.member(name)?.config, input)
     }
@@ -71,10 +71,10 @@ impl Team {
         self.members.get(name).ok_or_else(unknown)
     }
 
-    /// Drives a run to its answer, beginning with the member `name`. Returns the member that
-    /// answered.
+    /// Drives a run to its answer, starting with the member `name`. Returns the name of the last
+    /// member, with its answer.
     ///
-    /// The run stays with the caller. After an error or a crash it can be driven again.
+    /// The caller keeps the run and can drive it again after an error or a crash.
     pub async fn drive(
         &self,
         run: &mut Run,
@@ -82,7 +82,7 @@ impl Team {
         context: RunContext,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentError> {
-        // Agents that are tools report their usage here, also if they are abandoned.
+        // Nested agents report their usage here, also if they are dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
         let context = Arc::new(RunContext { usage: Some(meter.clone()), ..context });
@@ -94,7 +94,7 @@ impl Team {
         run.on_usage(meter.take());
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
-                // Each open call gets a result, so that another run can continue the conversation.
+                // Each open call gets a result: another run can continue the conversation.
                 run.cancel();
             }
             AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
@@ -109,10 +109,10 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         let mut tools = list(self.member(&name)?, run, context).await;
-        // Needed for a run that another driver left. A new run is not changed.
+        // For a run of a crashed driver. A new run is not changed.
         run.recover(&tools);
         loop {
-            // Calls end when the token is cancelled. No request follows.
+            // The token also ends the calls. No request follows.
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
@@ -121,7 +121,7 @@ impl Team {
             step.instructions = Some(&member.instructions);
             match run.next(&step)? {
                 Effect::Prepare => {
-                    if let Some(to) = handed_to(run) {
+                    if let Some(to) = handoff_target(run) {
                         run.reconfigure(&self.member(&to)?.config);
                         run.append(hint(format!("{name} hands the conversation to you.")))?;
                         name = to;
@@ -130,8 +130,7 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript. While it exists, an addition copies the
-                    // list.
+                    // The request shares the transcript: without this, the next message copies it.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -148,14 +147,13 @@ impl Team {
                         None => run.on_time_up(),
                     }
                 }
-                // A web server would save the run here, and continue it when a person has decided.
+                // A web server would save the run here and continue it after the decision.
                 Effect::Wait(pending) => {
                     for call in pending.iter().flat_map(PendingCall::leaves) {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
-                // This driver has no validators, and no model for summaries: the oldest step is
-                // omitted instead.
+                // There are no validators. Without a summary, the oldest step is omitted.
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),
@@ -165,11 +163,10 @@ impl Team {
     }
 }
 
-/// A tool that hands the run to the member `name`. The driver reads the call at the
-/// step boundary.
+/// A tool for a hand-off to the member `name`. The driver reads the call at the step boundary.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::from_foreign(&format!("{TRANSFER}{name}"));
-    // Nothing happens in the call, so that it can be repeated after a crash.
+    // The call has no effect: it can be repeated after a crash.
     let policy = Policy { idempotent: true, ..Policy::default() };
     let definition = ToolDefinition::new(name, Schema::object())
         .with_description("Hands the conversation to this agent.")
@@ -177,8 +174,8 @@ pub fn transfer_to(name: &str) -> DynamicTool {
     DynamicTool::new(definition, |_, _| async { "handed over" })
 }
 
-/// The member that the calls at the end of the transcript hand the run to.
-fn handed_to(run: &Run) -> Option<String> {
+/// The target of a hand-off in the last calls of the transcript.
+fn handoff_target(run: &Run) -> Option<String> {
     let messages = run.transcript().messages().iter().rev();
     let results = messages.map_while(|message| match message.body() {
         MessageBody::Tool(result) => Some(result),
@@ -193,7 +190,7 @@ async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
     member.tools.list(&ListContext { step: run.step(), run_id, state }).await
 }
 
-/// Executes calls in parallel, and reports each outcome as it comes.
+/// Executes calls in parallel, and reports each outcome as soon as it is known.
 async fn execute(
     run: &mut Run,
     member: &Member,

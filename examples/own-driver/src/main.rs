@@ -1,5 +1,4 @@
-// A shop with two agents, driven by a driver of its own. The models are scripts, so that it runs
-// without a network.
+// A shop with two agents and its own driver. The models are scripted, so it runs without a network.
 //
 // cargo xtask example own-driver
 

@@ -26,12 +26,12 @@ fn hang() -> DynamicTool {
     })
 }
 
-fn one(model: ScriptedModel, tools: Toolset) -> Team {
+fn team_of_one(model: ScriptedModel, tools: Toolset) -> Team {
     Team::new([("one", Member::new(model, "Work.", tools))])
 }
 
-fn nobody(_: &PendingCall) -> Decision {
-    Decision::denied("nobody is here")
+fn deny_all(_: &PendingCall) -> Decision {
+    Decision::denied("no approvals here")
 }
 
 fn results(transcript: &Transcript) -> Vec<&ToolResult> {
@@ -49,7 +49,7 @@ fn assert_paired(transcript: &Transcript) {
 }
 
 #[test]
-fn the_program_hands_off_and_asks_for_approvals() -> Result<(), Box<dyn Error>> {
+fn program_hands_off_and_requests_approvals() -> Result<(), Box<dyn Error>> {
     let output = Command::new(env!("CARGO_BIN_EXE_own-driver")).output()?;
     let expected = r#"  to approve: order {"item": "paper", "boxes": 30}
   to approve: order {"item": "paper", "boxes": 3}
@@ -65,7 +65,7 @@ orders: 3 boxes of paper are on their way, for 14.97.
 }
 
 #[tokio::test]
-async fn a_hand_off_keeps_the_run_with_its_limits() -> Result<(), Box<dyn Error>> {
+async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     let first = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
     let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
     let looking = || Toolset::new().with(tool("look", Policy::default()));
@@ -74,14 +74,14 @@ async fn a_hand_off_keeps_the_run_with_its_limits() -> Result<(), Box<dyn Error>
         ("second", Member::new(second.clone(), "End.", looking())),
     ]);
     let mut run = team.begin("first", "Go.".into())?;
-    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &nobody).await?;
+    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &deny_all).await?;
     assert_eq!((&*agent, &*answer.text, answer.usage.requests), ("second", "Done.", 3));
     assert_paired(&answer.transcript);
     let request = &second.requests()[0];
     assert_eq!(request.instructions.as_ref().map(|message| message.text()).as_deref(), Some("End."));
     assert!(request.tools.get("transfer_to_second").is_none());
 
-    // The limits are those of the run, whoever has it.
+    // The limit of the run applies to the second agent.
     let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
     let team = Team::new([
         ("first", Member::new(first, "Begin.", Toolset::new().with(transfer_to("second")))),
@@ -89,16 +89,16 @@ async fn a_hand_off_keeps_the_run_with_its_limits() -> Result<(), Box<dyn Error>
     ]);
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let mut run = team.begin("first", RunInput::new("Go.").with_limits(limits))?;
-    let error = team.drive(&mut run, "first", RunContext::default(), &nobody).await.unwrap_err();
+    let error = team.drive(&mut run, "first", RunContext::default(), &deny_all).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))), "{error}");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_approval_is_asked_for_each_call() -> Result<(), Box<dyn Error>> {
+async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
     let policy = Policy { requires_approval: true, ..Policy::default() };
     let model = ScriptedModel::new().calls([("a", "pay", "{}"), ("b", "pay", "{}")]).text("Paid.");
-    let team = one(model, Toolset::new().with(tool("pay", policy)));
+    let team = team_of_one(model, Toolset::new().with(tool("pay", policy)));
     let mut run = team.begin("one", "Pay.".into())?;
     let decide = |call: &PendingCall| match &*call.call.id {
         "a" => Decision::approved(),
@@ -111,12 +111,12 @@ async fn an_approval_is_asked_for_each_call() -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_run_is_limited() -> Result<(), Box<dyn Error>> {
+async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]);
-    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
-    let error = team.drive(&mut run, "one", RunContext::default(), &nobody).await.unwrap_err();
+    let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
     assert_paired(&error.transcript);
     let kinds: Vec<_> = results(&error.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
@@ -125,9 +125,9 @@ async fn the_time_of_a_run_is_limited() -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::test]
-async fn cancelled_every_call_has_a_result() -> Result<(), Box<dyn Error>> {
+async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "hang", "{}")]);
-    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
     let mut run = team.begin("one", "Go.".into())?;
     let context = RunContext::default();
     let token = context.cancellation.clone();
@@ -135,26 +135,26 @@ async fn cancelled_every_call_has_a_result() -> Result<(), Box<dyn Error>> {
         tokio::time::sleep(Duration::from_millis(50)).await;
         token.cancel();
     };
-    let (ended, ()) = tokio::join!(team.drive(&mut run, "one", context, &nobody), cancel);
+    let (ended, ()) = tokio::join!(team.drive(&mut run, "one", context, &deny_all), cancel);
     let error = ended.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error}");
     assert_paired(&error.transcript);
     Ok(())
 }
 
-/// The driver is dropped in the middle of a call, and the run goes on from its JSON in another one.
+/// The driver is dropped during a call, and another driver continues the run from its JSON.
 #[tokio::test]
-async fn a_run_survives_its_driver() -> Result<(), Box<dyn Error>> {
+async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");
-    let team = one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
     let mut run = team.begin("one", "Go.".into())?;
-    let drive = team.drive(&mut run, "one", RunContext::default(), &nobody);
+    let drive = team.drive(&mut run, "one", RunContext::default(), &deny_all);
     assert!(tokio::time::timeout(Duration::from_millis(50), drive).await.is_err());
 
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
     let interrupted: Vec<_> = run.interrupted().into_iter().map(|call| call.id).collect();
     assert_eq!(interrupted, ["a"]);
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &nobody).await?;
+    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
     assert_eq!(answer.text, "Done.");
     let kinds: Vec<_> = results(&answer.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
     assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None]);

@@ -1,7 +1,8 @@
-// A program with a loop, a conversation and an HTTP client of its own: haft gives it the tools, their form, and the way of
-// each call.
+// A program with its own loop, conversation and HTTP client. haft provides the tools, their format,
+// and the call pipeline.
 //
-// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 cargo xtask example own-loop "Which Rust files are in src?"
+// OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
+//     cargo xtask example own-loop "Which Rust files are in src?"
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
@@ -12,12 +13,12 @@ use serde_json::{Value, json};
 /// Lists the files of a folder whose names match a pattern.
 #[tool(blocking, read_only)]
 fn search_files(
-    /// The folder, such as src.
+    /// The folder, for example src.
     directory: String,
-    /// What the names match: * stands for any characters, ** for any folders.
+    /// The pattern of the names: * matches any characters, ** any folders.
     #[tool(examples = ["*.rs", "**/*.md"])]
     pattern: String,
-    /// At most this many.
+    /// Maximum number of results.
     #[tool(default = 100, range = 1..=1000)]
     max_results: usize,
 ) -> Result<Json<Vec<String>>, Box<dyn Error + Send + Sync>> {
@@ -27,9 +28,9 @@ fn search_files(
     Ok(Json(names.take(max_results).collect()))
 }
 
-const MOST_STEPS: usize = 10;
+const MAX_STEPS: usize = 10;
 
-/// Asks, makes the calls that the model wants, and asks again, until it answers.
+/// Sends the conversation and calls the requested tools, until the model answers.
 async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let base = env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".to_owned());
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
@@ -37,29 +38,29 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
 
     let client = reqwest::Client::new();
     let pipeline = Pipeline::new();
-    let offered = Toolset::new().with(SearchFiles).list(&ListContext::default()).await;
+    let tool_list = Toolset::new().with(SearchFiles).list(&ListContext::default()).await;
     let mut messages = vec![message(&Message::user(question))];
-    for _ in 0..MOST_STEPS {
-        let request = json!({"model": model, "messages": messages, "tools": tools(&offered)});
+    for _ in 0..MAX_STEPS {
+        let request = json!({"model": model, "messages": messages, "tools": tools(&tool_list)});
         let request =
             client.post(format!("{base}/chat/completions")).bearer_auth(&key).body(request.to_string());
         let reply = request.header("content-type", "application/json").send().await?.error_for_status()?;
         let reply: Value = serde_json::from_slice(&reply.bytes().await?)?;
 
-        let said = assistant_message(&reply["choices"][0]["message"])?;
-        if said.tool_calls.is_empty() {
-            return Ok(said.text());
+        let reply_message = assistant_message(&reply["choices"][0]["message"])?;
+        if reply_message.tool_calls.is_empty() {
+            return Ok(reply_message.text());
         }
-        let calls = said.tool_calls.clone();
-        messages.push(message(&Message::assistant(said)));
-        let batch = Batch { tools: offered.clone(), calls, ..Batch::default() };
+        let calls = reply_message.tool_calls.clone();
+        messages.push(message(&Message::assistant(reply_message)));
+        let batch = Batch { tools: tool_list.clone(), calls, ..Batch::default() };
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();
             println!("{}: {}", result.name, result.model_text());
             messages.push(message(&Message::tool(result)));
         }
     }
-    Err(format!("no answer after {MOST_STEPS} steps").into())
+    Err(format!("no answer after {MAX_STEPS} steps").into())
 }
 
 #[tokio::main]
@@ -76,9 +77,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!(
-                "error: {error}; OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model is asked"
-            );
+            eprintln!("error: {error}; set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL");
             ExitCode::FAILURE
         }
     }

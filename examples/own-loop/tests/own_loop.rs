@@ -1,11 +1,11 @@
-//! The program against a server on loopback.
+//! The program against a scripted server on loopback.
 
 use std::{io, process::Command};
 
 use haft_tests::{ModelServer, Reply};
 
 #[test]
-fn the_loop_ends_with_an_answer() -> io::Result<()> {
+fn loop_calls_the_tool_and_ends_with_an_answer() -> io::Result<()> {
     let arguments = r#"{"directory":"src/","pattern":"*.rs"}"#;
     let server = ModelServer::start([
         Reply::Calls(vec![("call_1", "search_files", arguments)]),
@@ -15,8 +15,8 @@ fn the_loop_ends_with_an_answer() -> io::Result<()> {
     let program = program.env("OPENAI_BASE_URL", server.base_url()).env("OPENAI_MODEL", "any");
     let output =
         program.current_dir(env!("CARGO_MANIFEST_DIR")).arg("Which Rust files are in src?").output()?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(told, "search_files: [\"src/main.rs\"]\nThere is one: src/main.rs.\n");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed, "search_files: [\"src/main.rs\"]\nThere is one: src/main.rs.\n");
     assert_eq!(output.status.code(), Some(0));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The other side of stdio: this binary again, started as an MCP server.
+//! The test binary as an MCP server in a child process.
 
 use std::{env, process};
 
@@ -8,7 +8,7 @@ use haft_tools::GetCurrentDatetime;
 
 const SERVE: &str = "HAFT_TESTS_SERVE";
 
-/// How this binary is started as a server.
+/// The command that starts this binary as a server.
 pub(crate) fn server() -> StdioServer {
     let program = env::current_exe().unwrap();
     StdioServer::new(program.to_str().unwrap())
@@ -16,7 +16,7 @@ pub(crate) fn server() -> StdioServer {
         .with_env(SERVE, "1")
 }
 
-/// Counts what it can see of its environment.
+/// Lists the names of its environment variables.
 #[tool]
 fn environment() -> String {
     let mut names: Vec<_> = env::vars().map(|(name, _)| name).collect();
@@ -30,13 +30,13 @@ fn fail() -> Result<(), &'static str> {
     Err("the disk is full")
 }
 
-/// No test of its own: what the child runs.
+/// The entry point of the child process. It does nothing in a test run.
 #[test]
 fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // The harness has begun a line of its own.
+    // Ends the line that the test harness has begun.
     println!();
     let tools = Toolset::new().with(GetCurrentDatetime).with(Environment).with(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! What implements the traits keeps what they promise, as users hold their own implementations against it.
+//! The conformance kit of `haft-testing`, applied to our implementations of the traits.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn delete(file: String) -> String {
     format!("{file} is gone")
 }
 
-/// Waits for as long as it is let.
+/// Never ends by itself.
 #[tool]
 async fn wait() -> String {
     std::future::pending().await
@@ -34,7 +34,7 @@ fn agent(tools: Toolset) -> ReactAgent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools() {
+async fn tools_conform() {
     conformance::tool(Add).arguments(json!({"x": 17, "y": 25})).await.assert();
     conformance::tool(Add.with_definition(|it| it.with_name("sum"))).await.assert();
     conformance::tool(Delete).await.assert();
@@ -46,7 +46,7 @@ async fn tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_and_its_tools() {
+async fn mcp_source_and_its_tools_conform() {
     let server = || async { McpSource::connect("child", child::server()).await.unwrap() };
     conformance::source(server().await).await.assert();
     conformance::source(server().await.prefixed("child_")).await.assert();
@@ -57,7 +57,7 @@ async fn a_server_and_its_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_behind_an_api() {
+async fn http_model_conforms() {
     let call = || Reply::Calls(vec![("call_1", "get_weather", r#"{"city":"Paris"}"#)]);
     let replies =
         [Reply::Text("Hello."), Reply::Text("Hello."), call(), call(), Reply::Text(r#"{"city":"Paris"}"#)];
@@ -68,7 +68,7 @@ async fn a_model_behind_an_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_in_each_dialect() {
+async fn agents_conform_in_each_dialect() {
     let tools = || Toolset::new().with(Add).with(Calculator);
     conformance::agent(agent(tools())).await.assert();
     conformance::agent(agent(tools().with(Delete))).await.assert();
@@ -83,7 +83,7 @@ async fn agents_in_each_dialect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_of_agents() {
+async fn nested_agents_and_routers_conform() {
     let child = || agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");
     conformance::agent(agent(Toolset::new().with(child()))).await.assert();
     let table = || {

@@ -1,4 +1,4 @@
-//! One model in the place of another, over the wire.
+//! Fallback from one HTTP model to another.
 
 use futures::TryStreamExt as _;
 use haft_core::{RunEvent, RunOutput, Toolset, agent::AgentErrorKind, model::ModelError};
@@ -25,22 +25,22 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
 }
 
-/// The tools and the names of who spoke, as a server was asked.
-fn asked(request: &Value) -> (bool, Vec<&str>) {
+/// Returns whether the tools of a request are strict, and the roles of its messages.
+fn shape(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
     let messages = request["messages"].as_array().unwrap();
     (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
 }
 
-/// A conversation goes from one server to the other and back, and each is asked in its own form.
+/// A conversation moves from one server to the other and back.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_server_is_asked_in_its_own_form() {
-    for is_watched in [false, true] {
+async fn each_server_receives_its_own_request_format() {
+    for is_streamed in [false, true] {
         let again = Reply::Calls(vec![("call_b", "add", r#"{"x":1,"y":2}"#)]);
         let first = ModelServer::start([Reply::Calls(vec![CALL]), DOWN, Reply::Text("42 and 3.")]).unwrap();
         let second = ModelServer::start([again]).unwrap();
         let agent = agent(&first, &second);
-        let output = if is_watched {
+        let output = if is_streamed {
             let events: Vec<_> = agent.stream("Add.").try_collect().await.unwrap();
             let refused = |event: &RunEvent| matches!(event, RunEvent::ReplyRefused { .. });
             assert!(!events.iter().any(refused));
@@ -55,15 +55,15 @@ async fn each_server_is_asked_in_its_own_form() {
         let one = ["user", "assistant", "tool"];
         let both = ["user", "assistant", "tool", "assistant", "tool"];
         assert_eq!(
-            to_first.iter().map(asked).collect::<Vec<_>>(),
+            to_first.iter().map(shape).collect::<Vec<_>>(),
             [(true, vec!["user"]), (true, one.to_vec()), (true, both.to_vec())]
         );
-        assert_eq!(asked(&to_second[0]), (false, one.to_vec()));
+        assert_eq!(shape(&to_second[0]), (false, one.to_vec()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_each_server_said_is_in_the_error_and_no_key() {
+async fn error_has_the_reason_of_each_server_and_no_key() {
     let (first, second) = (
         ModelServer::start([DOWN]).unwrap(),
         ModelServer::start([Reply::Status(401, "sk-canary is no key")]).unwrap(),

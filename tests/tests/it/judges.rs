@@ -1,4 +1,4 @@
-//! Models against servers that others wrote, which `cargo xtask setup` installs.
+//! HTTP models against third-party servers, installed by `cargo xtask setup`.
 
 mod aimock;
 mod llama;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::Add;
 
-/// Where a judge is installed; `None` where it is not, and nobody insists on it.
+/// The folder of a server. `None` if it is neither installed nor required.
 fn installed(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join("judges").join(name);
@@ -32,19 +32,19 @@ fn installed(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Whether somebody insists on it.
+/// Returns `true` if `HAFT_JUDGES` lists the server.
 fn is_required(name: &str) -> bool {
     env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
-/// A program that serves on a port of its own, and ends with the test.
+/// A server process on its own port, killed at the end of the test.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts it and waits until it answers.
+    /// Starts the process and waits for its health check.
     fn start(command: impl FnOnce(u16) -> Command, health: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = command(port);
@@ -53,7 +53,7 @@ impl Server {
         let started = Instant::now();
         while server.try_get(health).is_none_or(|(status, _)| status != 200) {
             assert!(server.child.try_wait().unwrap().is_none(), "{command:?} has ended");
-            assert!(started.elapsed() < Duration::from_secs(120), "{command:?} does not answer");
+            assert!(started.elapsed() < Duration::from_secs(120), "no reply from {command:?}");
             thread::sleep(Duration::from_millis(50));
         }
         server
@@ -84,7 +84,7 @@ impl Drop for Server {
     }
 }
 
-/// A request to what a judge is told by, in the oldest HTTP, in which a body ends with its connection.
+/// A request to the control API of a server, as HTTP/1.0: the end of the connection ends the body.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let length = body.len();
@@ -99,7 +99,7 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
     Ok((status, body.to_owned()))
 }
 
-/// The agents of both APIs, with a tool.
+/// An agent for each API, with a tool.
 fn agents(server: &Server) -> [ReactAgent; 2] {
     let tools = || Toolset::new().with(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
@@ -113,19 +113,19 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
     builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
 }
 
-/// The answer of an agent, and what was heard of it if it was watched.
-async fn answer(agent: &ReactAgent, question: &str, is_watched: bool) -> String {
+/// The answer of an agent. If streamed, the text deltas are compared with it.
+async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
-    if !is_watched {
+    if !is_streamed {
         return agent.run(question).await.unwrap().text().unwrap().to_owned();
     }
     let events: Vec<_> = agent.stream(question).try_collect().await.unwrap();
-    let heard = events.iter().filter_map(|event| match event {
+    let deltas = events.iter().filter_map(|event| match event {
         RunEvent::TextDelta { text } => Some(text.as_str()),
         _ => None,
     });
-    let heard: String = heard.collect();
+    let streamed: String = deltas.collect();
     let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
-    assert!(heard.ends_with(output.text().unwrap()), "{heard:?}");
+    assert!(streamed.ends_with(output.text().unwrap()), "{streamed:?}");
     output.text().unwrap().to_owned()
 }

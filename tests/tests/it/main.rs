@@ -1,6 +1,6 @@
-//! What no crate can test alone: tools from several places, models behind a wire, one agent.
+//! Tests across crates: tools from several sources, HTTP models, agents.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod catalogues;
 mod child;
@@ -8,6 +8,7 @@ mod conformance;
 mod fallback;
 mod judges;
 mod mixed;
+mod permissions;
 mod wire;
 
 use haft_core::tool;

@@ -1,4 +1,4 @@
-//! One agent with Rust functions, built-in tools and the tools of a child process.
+//! An agent with Rust functions, built-in tools and the tools of a child process.
 
 use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};
@@ -14,7 +14,7 @@ async fn tools() -> Toolset {
     Toolset::new().with(Add).with(Calculator).with_source(server)
 }
 
-/// Behaviour F41: a tool is the same over stdio and in the process.
+/// Behaviour F41: a tool over stdio is called like a tool in the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()
@@ -25,21 +25,21 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
         ])
         .text("Done.");
     let agent = ReactAgent::new(model, tools().await).unwrap();
-    let output = agent.run("Add, and tell the date.").await.unwrap();
+    let output = agent.run("Add, and give the date.").await.unwrap();
 
     let answer = output.answer().unwrap();
     let steps: Vec<_> = answer.steps.iter().map(|step| (step.step_number, step.tool_name.as_str())).collect();
     assert_eq!(steps, [(1, "add"), (1, "get_current_datetime"), (1, "calculator")]);
     assert_eq!(output.results_of("add").next().unwrap().model_text(), "42");
-    assert_eq!(output.results_of("add").next().unwrap().repairs.len(), 1, "\"25\" is read as 25");
+    assert_eq!(output.results_of("add").next().unwrap().repairs.len(), 1, "`\"25\"` is repaired to 25");
     let date = output.results_of("get_current_datetime").next().unwrap().to_json();
     assert_eq!(date["result"]["timezone"], "Asia/Tokyo");
     assert_eq!(date["result"]["datetime"].as_str().map(str::len), Some("2026-11-21".len()));
 }
 
-/// Behaviour F43: a failure of a server's tool reaches the model, and the run goes on.
+/// Behaviour F43: a failure of a server's tool reaches the model, and the run continues.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
+async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     let model = ScriptedModel::new()
         .calls([
             ("a", "fail", "{}"),
@@ -54,19 +54,19 @@ async fn a_failure_over_stdio_is_told_as_one_in_the_process() {
     let failures: Vec<_> = results.iter().map(|result| result.failure().unwrap()).collect();
     assert_eq!(failures[0].message, "the disk is full");
     assert!(failures[1].message.contains("did you mean \"Asia/Tokyo\"?"), "{}", failures[1]);
-    assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the server's schema is enforced here");
+    assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the client enforces the server's schema");
 }
 
 /// Behaviour F52.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_sees_only_the_environment_that_it_is_given() {
+async fn child_has_only_the_configured_environment() {
     let seen = tools().await.call("environment", ()).await;
     expect!["HAFT_TESTS_SERVE"].assert_eq(&seen.model_text());
 }
 
-/// Behaviour A7, A64: what is known of a tool is the same on both sides of a wire.
+/// Behaviour A7, A64: a definition is unchanged after the transfer over MCP.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_is_the_same_over_stdio() {
+async fn definition_is_the_same_over_stdio() {
     let here = Toolset::new().with(haft_tools::GetCurrentDatetime);
     let there = tools().await;
     let known = async |tools: &Toolset| {

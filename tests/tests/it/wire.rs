@@ -1,4 +1,4 @@
-//! An agent, and a model behind the Chat Completions API.
+//! An agent with an HTTP model of the Chat Completions API.
 
 use expect_test::{Expect, expect};
 use haft_core::{RunInput, Toolset};
@@ -17,12 +17,12 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with(Add)).unwrap()
 }
 
-/// The messages of a request without the instructions, one a line.
-#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value")]
+/// Compares the messages of a request, without the instructions.
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
     let conversation = messages.iter().filter(|message| message["role"] != "system");
-    let lines: String = conversation.map(|message| format!("{message}\n")).collect();
+    let lines: String = conversation.map(|message| format!("{message:#}\n")).collect();
     expected.assert_eq(&lines);
 }
 
@@ -40,17 +40,49 @@ async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     check_messages(
         &requests[1],
         expect![[r#"
-        {"role":"user","content":"Add 17 and 25, and 1 and 2."}
-        {"role":"assistant","content":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"x\":17,\"y\":25}"}},{"id":"call_b","type":"function","function":{"name":"add","arguments":"{\"x\":1,\"y\":2}"}}]}
-        {"role":"tool","tool_call_id":"call_a","content":"42"}
-        {"role":"tool","tool_call_id":"call_b","content":"3"}
-    "#]],
+            {
+              "role": "user",
+              "content": "Add 17 and 25, and 1 and 2."
+            }
+            {
+              "role": "assistant",
+              "content": null,
+              "tool_calls": [
+                {
+                  "id": "call_a",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":17,\"y\":25}"
+                  }
+                },
+                {
+                  "id": "call_b",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":1,\"y\":2}"
+                  }
+                }
+              ]
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_a",
+              "content": "42"
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_b",
+              "content": "3"
+            }
+        "#]],
     );
 }
 
-/// Behaviour C29: ids that are missing or used twice are replaced.
+/// Behaviour C29: missing and duplicate ids are replaced.
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_that_are_no_ids_are_replaced() {
+async fn missing_and_duplicate_ids_are_replaced() {
     let calls = vec![
         ("same", "add", r#"{"x":1,"y":1}"#),
         ("same", "add", r#"{"x":2,"y":2}"#),
@@ -61,19 +93,19 @@ async fn ids_that_are_no_ids_are_replaced() {
 
     let requests = server.requests();
     let messages = requests[1]["messages"].as_array().unwrap();
-    let asked: Vec<_> =
+    let called: Vec<_> =
         messages[1]["tool_calls"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
     let answered: Vec<_> = messages[2..].iter().map(|message| &message["tool_call_id"]).collect();
-    assert_eq!(asked, answered);
-    assert_eq!(asked[0], "same");
-    assert!(asked[1] != asked[0] && asked[2] != asked[1] && asked[2] != "", "{asked:?}");
+    assert_eq!(called, answered);
+    assert_eq!(called[0], "same");
+    assert!(called[1] != called[0] && called[2] != called[1] && called[2] != "", "{called:?}");
     let sums: Vec<_> = messages[2..].iter().map(|message| message["content"].as_str()).collect();
     assert_eq!(sums, [Some("2"), Some("4"), Some("6")]);
 }
 
-/// Behaviour C76: the second question knows what was said and called.
+/// Behaviour C76: the second request has the messages and calls of the first run.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_question_continues_the_conversation() {
+async fn follow_up_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];
     let server =
         ModelServer::start([Reply::Calls(calls), Reply::Text("It is 42."), Reply::Text("Yes, even.")])
@@ -82,22 +114,48 @@ async fn a_second_question_continues_the_conversation() {
     let first = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
     let second = agent.run(RunInput::new("Is that even?").with_history(first.transcript)).await.unwrap();
     assert_eq!(second.text().unwrap(), "Yes, even.");
-    assert_eq!(second.answer().unwrap().usage.requests, 1, "the first answer is paid for");
+    assert_eq!(second.answer().unwrap().usage.requests, 1, "the usage of the first run is not counted again");
     check_messages(
         &server.requests()[2],
         expect![[r#"
-        {"role":"user","content":"What is 17 plus 25?"}
-        {"role":"assistant","content":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"x\":17,\"y\":25}"}}]}
-        {"role":"tool","tool_call_id":"call_a","content":"42"}
-        {"role":"assistant","content":"It is 42."}
-        {"role":"user","content":"Is that even?"}
-    "#]],
+            {
+              "role": "user",
+              "content": "What is 17 plus 25?"
+            }
+            {
+              "role": "assistant",
+              "content": null,
+              "tool_calls": [
+                {
+                  "id": "call_a",
+                  "type": "function",
+                  "function": {
+                    "name": "add",
+                    "arguments": "{\"x\":17,\"y\":25}"
+                  }
+                }
+              ]
+            }
+            {
+              "role": "tool",
+              "tool_call_id": "call_a",
+              "content": "42"
+            }
+            {
+              "role": "assistant",
+              "content": "It is 42."
+            }
+            {
+              "role": "user",
+              "content": "Is that even?"
+            }
+        "#]],
     );
 }
 
-/// The same agent for a model that is constrained to a schema in place of function calls.
+/// The JSON dialect replaces function calls by a response schema.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_without_function_calls_is_constrained_to_json() {
+async fn model_without_function_calls_is_constrained_to_json() {
     let server = ModelServer::start([
         Reply::Text(r#"{"thought":"I add.","tool_name":"add","tool_args":{"x":17,"y":25}}"#),
         Reply::Text(r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#),
@@ -117,9 +175,18 @@ async fn a_model_without_function_calls_is_constrained_to_json() {
     check_messages(
         &requests[1],
         expect![[r#"
-        {"role":"user","content":"What is 17 plus 25?"}
-        {"role":"assistant","content":"{\"thought\":\"I add.\",\"tool_name\":\"add\",\"tool_args\":{\"x\":17,\"y\":25}}"}
-        {"role":"user","content":"Observation from add: 42"}
-    "#]],
+            {
+              "role": "user",
+              "content": "What is 17 plus 25?"
+            }
+            {
+              "role": "assistant",
+              "content": "{\"thought\":\"I add.\",\"tool_name\":\"add\",\"tool_args\":{\"x\":17,\"y\":25}}"
+            }
+            {
+              "role": "user",
+              "content": "Observation from add: 42"
+            }
+        "#]],
     );
 }

@@ -1,15 +1,15 @@
-//! Semantic versioning: the public API against that of the last release.
+//! Semantic versioning: comparison of the public API with the last release.
 //!
-//! A release is a tag `v1.2.3`. Before the first tag there is nothing to compare with. A removed or changed line is a
-//! breaking change. Added lines are not, although some are: a trait method without a default, a variant of an
-//! exhaustive enum.
+//! A release is a tag `v1.2.3`. Without a tag, nothing is compared. A removed or changed line is a
+//! breaking change. An added line is not reported, although two kinds of addition break users: a
+//! trait method without a default, and a variant of an exhaustive enum.
 
 use super::snapshot::missing;
 use crate::failure::Failure;
 use crate::process::program;
 use crate::workspace::Package;
 
-/// Lists the lines of the last release that are gone, unless the version says that they may be.
+/// Lists the removed lines since the last release, if the versions are compatible.
 pub(super) fn breaking(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) = tags.lines().find_map(|tag| Some((tag, version(tag.strip_prefix('v')?)?)))
@@ -20,25 +20,25 @@ pub(super) fn breaking(package: &Package, file: &str, api: &str) -> Result<Optio
     if !is_compatible(released, current) {
         return Ok(None);
     }
-    // A crate that is newer than the release has no snapshot there.
+    // A crate newer than the release has no snapshot in it.
     let Ok(old) = git(&["show", &format!("{tag}:{file}")]) else { return Ok(None) };
     let gone = missing(&old, api);
     Ok((!gone.is_empty()).then(|| {
         let (name, version) = (&package.name, &package.version);
-        format!("{name} {version} is to be compatible with {tag}, and lacks:\n-{}\n", gone.join("\n-"))
+        format!("{name} {version} must be compatible with {tag}, and lacks:\n-{}\n", gone.join("\n-"))
     }))
 }
 
 type Version = (u64, u64, u64);
 
-/// Parses `1.2.3`; versions with a suffix are no releases.
+/// Parses `1.2.3`. A version with a suffix is not a release.
 pub(super) fn version(text: &str) -> Option<Version> {
     let mut numbers = text.split('.').map(|part| part.parse().ok());
     let version = (numbers.next()??, numbers.next()??, numbers.next()??);
     numbers.next().is_none().then_some(version)
 }
 
-/// Returns `true` if cargo takes the newer version for a requirement of the older one.
+/// Returns `true` if the newer version satisfies cargo's caret requirement on the older one.
 pub(super) fn is_compatible(old: Version, new: Version) -> bool {
     let leading = |version: Version| match version {
         (0, 0, patch) => (0, 0, patch),

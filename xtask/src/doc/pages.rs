@@ -15,7 +15,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads the attributes `href`, `src` and `id` of a page. mdBook quotes every attribute and escapes `"` elsewhere.
+    /// Reads the attributes `href`, `src` and `id` of a page. mdBook quotes every attribute and
+    /// escapes `"` elsewhere.
     pub(super) fn parse(html: &str) -> Self {
         let values = |name: &str| {
             let start = format!(" {name}=\"");
@@ -49,9 +50,9 @@ pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
 pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut dead = BTreeSet::new();
     for (name, page) in pages {
-        // The links of the page for error 404 are relative to the address that was not found.
+        // The links of the 404 page are relative to the requested address.
         for link in page.links.iter().filter(|_| name != "404.html") {
-            if !leads_somewhere(name, link, pages, &is_file) {
+            if !is_alive(name, link, pages, &is_file) {
                 dead.insert(format!("{name}: {link}"));
             }
         }
@@ -59,12 +60,7 @@ pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) 
     dead.into_iter().collect()
 }
 
-fn leads_somewhere(
-    name: &str,
-    link: &str,
-    pages: &BTreeMap<String, Page>,
-    is_file: impl Fn(&str) -> bool,
-) -> bool {
+fn is_alive(name: &str, link: &str, pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> bool {
     let (address, anchor) = link.split_once('#').unwrap_or((link, ""));
     // Links to other sites are not followed.
     if address.contains(':') || address.starts_with("//") {

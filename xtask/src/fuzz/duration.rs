@@ -1,13 +1,15 @@
-//! Durations as people write them.
+//! Durations on the command line.
 
 use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// Reads `1h`, `30m`, `90s` or several of these in a row, such as `1h30m`.
+/// Parses `1h`, `30m`, `90s`, or a sequence: `1h30m`.
 pub(super) fn parse(text: &str) -> Result<Duration, Failure> {
     seconds(text).filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| {
-        Failure::usage(format!("`{text}` is no duration; write a number and a unit, such as `1h` or `30m`"))
+        Failure::usage(format!(
+            "`{text}` is not a duration: write a number and a unit, for example `1h` or `30m`"
+        ))
     })
 }
 

@@ -11,7 +11,7 @@ fn parsed(line: &str) -> Result<(String, Option<u64>, Vec<String>), String> {
 }
 
 #[test]
-fn a_target_runs_for_a_time_or_until_it_is_stopped() {
+fn target_runs_for_a_time_or_until_it_is_stopped() {
     assert_eq!(parsed("schema"), Ok(("schema".into(), None, vec![])));
     assert_eq!(parsed("schema --for 1h"), Ok(("schema".into(), Some(3_600), vec![])));
     assert_eq!(parsed("--for 1h30m5s name"), Ok(("name".into(), Some(5_405), vec![])));
@@ -20,7 +20,7 @@ fn a_target_runs_for_a_time_or_until_it_is_stopped() {
 }
 
 #[test]
-fn what_is_no_target_or_no_duration_is_told_with_what_would_be() {
+fn errors_list_the_targets_and_show_a_valid_duration() {
     assert_eq!(parsed("").unwrap_err(), "`fuzz` needs a target: name, schema");
     assert_eq!(
         parsed("names").unwrap_err(),
@@ -30,12 +30,12 @@ fn what_is_no_target_or_no_duration_is_told_with_what_would_be() {
         let error = parsed(&format!("name --for {time}")).unwrap_err();
         assert_eq!(
             error,
-            format!("`{time}` is no duration; write a number and a unit, such as `1h` or `30m`")
+            format!("`{time}` is not a duration: write a number and a unit, for example `1h` or `30m`")
         );
     }
 }
 
-/// The files and the manifest say the same.
+/// The manifest lists the files in `fuzz/fuzz_targets`.
 #[test]
 fn each_target_is_a_program_of_the_package() {
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();

@@ -4,10 +4,10 @@ use super::{build_command, model_file};
 use crate::process::command_line;
 use crate::workspace::Workspace;
 
-/// Tests run in the folder of the package, and programs in the one above it.
+/// Tests run in the folder of the package, programs in the root of the repository.
 #[test]
-fn a_model_is_found_from_any_folder() {
-    let file = model_file("src/native.rs".into()).expect("this file is there");
+fn relative_model_path_becomes_absolute() {
+    let file = model_file("src/native.rs".into()).expect("this file exists");
     assert_eq!(file, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native.rs"));
 }
 

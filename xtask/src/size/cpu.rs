@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Ticks per second in `/proc/self/stat` (`USER_HZ`), 100 on every architecture that Rust has tools for.
+/// Ticks per second in `/proc/self/stat` (`USER_HZ`): 100 on every host architecture of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Measures user and system time of child processes, including their own children.
@@ -29,7 +29,7 @@ fn children_ticks() -> Option<u64> {
 
 /// Adds the fields `cutime` and `cstime`, 16 and 17 in proc(5).
 pub(super) fn parse(stat: &str) -> Option<u64> {
-    // The name of the program, field 2, may contain spaces and parentheses.
+    // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(13);
     let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?);

@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::process::{cargo, program, succeeds};
 
-/// The number of third-party crates that a build of these packages links or uses as procedural macros. Build
-/// scripts' own dependencies are not counted.
+/// The number of third-party crates in a build of these packages, procedural macros included.
+/// Dependencies of build scripts are not counted.
 pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
         cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
@@ -36,12 +36,13 @@ pub(super) fn megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
 }
 
-/// The size of a program without symbols and debug information. `None` without the program or without `strip`.
+/// The size of a program in megabytes, without symbols and debug information. `None` if the program
+/// or `strip` is missing.
 pub(super) fn stripped(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
     let size = is_done.then(|| megabytes(&copy))?;
-    // A file that stays is overwritten by the next run.
+    // The next run overwrites a file that could not be removed.
     let _ = fs::remove_file(&copy);
     size
 }

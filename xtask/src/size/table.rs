@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// The largest value that passes `--check`.
+/// The upper bound of a measurement, inclusive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     AtMost(f64),
     None,
 }
 
-/// One measurement.
+/// A measurement.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: String,

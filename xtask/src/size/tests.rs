@@ -5,7 +5,7 @@ use super::measure::third_party;
 use super::table::{Bound, Row, render};
 
 #[test]
-fn cpu_time_is_that_of_children() {
+fn cpu_time_counts_child_processes() {
     let stat = "7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 500 600 11 13 20 0 1 0 99";
     assert_eq!(cpu::parse(stat), Some(24));
     assert_eq!(cpu::parse("7 (cut) S 1"), None);
@@ -19,7 +19,7 @@ fn crates_of_the_workspace_are_not_counted() {
 }
 
 #[test]
-fn table_marks_what_is_over_its_bound() {
+fn table_marks_values_over_their_bound() {
     let rows = [
         Row { name: "crates: core".to_owned(), value: 97.0, unit: "", bound: Bound::AtMost(100.0) },
         Row { name: "program: haft".to_owned(), value: 31.25, unit: "MB", bound: Bound::AtMost(25.0) },

@@ -1,7 +1,7 @@
 use super::is_package_choice;
 
 #[test]
-fn a_package_can_be_chosen_in_each_way_that_cargo_knows() {
+fn package_options_of_cargo_are_recognised() {
     for argument in ["-p", "-phaft-react", "--package", "--package=haft-react", "--workspace"] {
         assert!(is_package_choice(argument), "{argument}");
     }

@@ -1,28 +1,66 @@
-//! Which package may depend on which.
+//! Dependencies between the packages of the workspace.
 //!
-//! The crates that hold an idea each (`haft-openai`, `haft-mcp`, …) know the core and never each other, so
-//! that a user takes one without the rest. They meet in the command line, the examples and the tests.
+//! The adapter crates (`haft-openai`, `haft-mcp`, …) depend on the core and never on each other, so
+//! that a program can use one without the others. Only `haft-server`, the command line, the
+//! examples and the tests combine them.
 
 use super::{Finding, Tree};
 use crate::workspace::{Dependency, Kind, Package};
 
-/// Crates that any package may use in its tests.
+/// Crates that any package may have as development dependencies.
 const FREE_FOR_TESTS: &[&str] = &["haft-testing", "haft-middleware"];
 
-/// What a package may have of this workspace.
+/// The packages of the workspace that a package may depend on.
+#[derive(Clone, Copy)]
 enum Arrows {
     Only(&'static [&'static str]),
     Any,
 }
 
-/// A crate of somebody else that has one home, so that its types and its versions do not spread.
+const NONE: Arrows = Arrows::Only(&[]);
+const CORE: Arrows = Arrows::Only(&["haft-core"]);
+const LIBRARIES: Arrows = Arrows::Only(&[
+    "haft-core",
+    "haft-langchain",
+    "haft-local",
+    "haft-mcp",
+    "haft-middleware",
+    "haft-openai",
+    "haft-react",
+    "haft-session",
+    "haft-tools",
+]);
+
+/// The crates, those to come included. A package outside of `crates/` may depend on any, except
+/// for `xtask`.
+const ARROWS: &[(&str, Arrows)] = &[
+    ("haft-schema", NONE),
+    ("haft-text", NONE),
+    ("haft-macros", NONE),
+    ("haft-core", Arrows::Only(&["haft-macros", "haft-schema", "haft-text"])),
+    ("haft-middleware", CORE),
+    ("haft-testing", Arrows::Only(&["haft-core", "haft-schema"])),
+    ("haft-react", CORE),
+    ("haft-openai", CORE),
+    ("haft-mcp", CORE),
+    ("haft-langchain", CORE),
+    ("haft-local", CORE),
+    ("haft-session", CORE),
+    ("haft-tools", CORE),
+    ("haft-server", LIBRARIES),
+    ("haft-cli", Arrows::Any),
+    ("xtask", NONE),
+];
+
+/// Third-party crates that only one of our crates may use, so that their types and versions stay
+/// in one place.
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
-/// What tokio may bring to the core: neither sockets nor files nor processes.
+/// The tokio features of the core: no sockets, files or processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
-/// What the formats of `haft-openai` are made of: without its client it costs no HTTP stack and no runtime.
+/// The dependencies of `haft-openai` without its feature `client`: no HTTP stack, no runtime.
 const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -32,9 +70,9 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
             let complaint = forbidden(package, dependency, packages)
                 .or_else(|| away_from_home(package, dependency))
                 .or_else(|| core_reaches_out(package, dependency))
-                .or_else(|| formats_cost_more(package, dependency))
-                .or_else(|| schemas_are_fetched(dependency))
-                .or_else(|| macros_may_differ(dependency));
+                .or_else(|| formats_stay_light(package, dependency))
+                .or_else(|| fetches_schemas(dependency))
+                .or_else(|| macros_version_differs(dependency));
             if let Some(message) = complaint {
                 findings.push(Finding::in_manifest(package, tree, &dependency.name, message));
             }
@@ -43,15 +81,14 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Returns `true` if the dependencies of this crate are in the table.
+pub(super) fn has_arrows(name: &str) -> bool {
+    ARROWS.iter().any(|(known, _)| *known == name)
+}
+
 fn arrows(package: &Package) -> Arrows {
-    match package.name.as_str() {
-        "haft-macros" | "haft-schema" | "haft-text" | "xtask" => Arrows::Only(&[]),
-        "haft-core" => Arrows::Only(&["haft-macros", "haft-schema", "haft-text"]),
-        "haft-testing" => Arrows::Only(&["haft-core", "haft-schema"]),
-        "haft-cli" => Arrows::Any,
-        _ if package.folder().starts_with("crates/") => Arrows::Only(&["haft-core"]),
-        _ => Arrows::Any,
-    }
+    let arrows = ARROWS.iter().find(|(name, _)| *name == package.name).map(|(_, arrows)| *arrows);
+    arrows.unwrap_or(if package.folder().starts_with("crates/") { CORE } else { Arrows::Any })
 }
 
 fn forbidden(package: &Package, dependency: &Dependency, packages: &[Package]) -> Option<String> {
@@ -69,7 +106,7 @@ fn forbidden(package: &Package, dependency: &Dependency, packages: &[Package]) -
     let allowed =
         if allowed.is_empty() { "no crate of this workspace".to_owned() } else { allowed.join(", ") };
     Some(format!(
-        "{} must not {kind} {}: it may know {allowed}; join the two in `tests/`, `examples/` or the command line",
+        "{} must not {kind} {}: it may use {allowed}; combine the two in `tests/`, `examples/` or the command line",
         package.name, dependency.name
     ))
 }
@@ -87,36 +124,39 @@ fn core_reaches_out(package: &Package, dependency: &Dependency) -> Option<String
     }
     let foreign = dependency.features.iter().find(|feature| !CORE_TOKIO.contains(&feature.as_str()))?;
     Some(format!(
-        "haft-core opens no socket, file or process: of tokio it takes {}, not `{foreign}`",
+        "haft-core opens no socket, file or process: its tokio features are {}, not `{foreign}`",
         CORE_TOKIO.join(", ")
     ))
 }
 
-fn formats_cost_more(package: &Package, dependency: &Dependency) -> Option<String> {
+fn formats_stay_light(package: &Package, dependency: &Dependency) -> Option<String> {
     let is_always_there = dependency.kind.is_none() && !dependency.optional;
     let is_more =
         package.name == "haft-openai" && is_always_there && !FORMATS.contains(&dependency.name.as_str());
     is_more.then(|| {
         format!(
-            "haft-openai without its features has only formats: {} must be optional, and come with `client`",
+            "haft-openai without its features has only formats: {} must be optional, enabled by `client`",
             dependency.name
         )
     })
 }
 
-/// The features of jsonschema resolve references to files and addresses. `macros` compiles half of its
-/// tree a second time, for a procedural macro.
-fn schemas_are_fetched(dependency: &Dependency) -> Option<String> {
+/// The resolver features of jsonschema open files and URLs. Its feature `macros` compiles half of
+/// the dependency tree twice, for a procedural macro.
+fn fetches_schemas(dependency: &Dependency) -> Option<String> {
     let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
     (dependency.name == "jsonschema" && !is_bare).then(|| {
-        "jsonschema is used without features: they open what a schema refers to, or cost minutes to compile"
+        "jsonschema is used without features: they open references of a schema, or take minutes to compile"
             .to_owned()
     })
 }
 
-/// The code that a macro writes fits one version of the core only.
-fn macros_may_differ(dependency: &Dependency) -> Option<String> {
+/// The expansion of `#[tool]` fits exactly one version of the core.
+fn macros_version_differs(dependency: &Dependency) -> Option<String> {
     (dependency.name == "haft-macros" && !dependency.req.starts_with('=')).then(|| {
-        format!("haft-macros is needed in exactly one version: `={}`", dependency.req.trim_start_matches('^'))
+        format!(
+            "haft-macros is required in exactly one version: `={}`",
+            dependency.req.trim_start_matches('^')
+        )
     })
 }

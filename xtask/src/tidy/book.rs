@@ -1,5 +1,5 @@
-//! Whatever is there can be found: each chapter in the summary, each decision in the index, each crate in the
-//! README and the architecture.
+//! Indexes: each chapter is in the summary, each decision in the list of decisions, each crate in
+//! the README and in the architecture.
 
 use super::links::resolve;
 use super::{Finding, Tree, markdown};
@@ -10,7 +10,7 @@ const DECISIONS: &str = "docs/adr/README.md";
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// What the architecture says about every crate.
+/// Paragraphs in the section of every crate.
 const PROMISES: &[&str] = &["**Invariant", "**API boundary"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -25,17 +25,17 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The pages of a folder that its list does not link to.
+/// The pages of a folder without a link from its index.
 fn unlisted(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
     let links = markdown::links(tree.text(list).unwrap_or_default());
     let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
     tree.files(folder, ".md")
         .filter(|(path, _)| *path != list && !listed.iter().any(|known| known == path))
-        .map(|(path, _)| Finding::new(path, 1, format!("nobody finds this page; link to it in `{list}`")))
+        .map(|(path, _)| Finding::new(path, 1, format!("no link leads to this page: add it to `{list}`")))
         .collect()
 }
 
-/// Two decisions with one number cannot be told apart.
+/// Decisions have a number, and each number belongs to one decision.
 fn numbers(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;
@@ -46,10 +46,10 @@ fn numbers(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(
                 path,
                 1,
-                "a decision is named by four digits and its subject: `0001-subject.md`",
+                "the name of a decision is four digits and its subject: `0001-subject.md`",
             ));
         } else if number == last {
-            findings.push(Finding::new(path, 1, "another decision has this number; take the next one"));
+            findings.push(Finding::new(path, 1, "another decision has this number: use the next one"));
         }
         last = number;
     }
@@ -62,19 +62,19 @@ fn unannounced(package: &Package, tree: &Tree) -> Option<Finding> {
     let page = tree.text(README).unwrap_or_default();
     let is_linked = markdown::links(page).iter().any(|link| link.target.trim_end_matches('/') == folder);
     (!is_linked)
-        .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`; add it to the crates")))
+        .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`: add it to the crates")))
 }
 
-/// Each crate has a section that begins with its folder's name and makes the promises.
+/// Each crate has a section with its folder as the heading, invariants and an API boundary.
 fn undescribed(package: &Package, tree: &Tree) -> Option<Finding> {
     let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();
     let Some((line, _)) = page.lines().enumerate().find(|(_, line)| *line == heading) else {
-        let message = format!("nothing is said of {}; add a section \"{heading}\"", package.name);
+        let message = format!("{} is missing: add a section \"{heading}\"", package.name);
         return Some(Finding::new(ARCHITECTURE, 1, message));
     };
     let section: Vec<_> = page.lines().skip(line + 1).take_while(|line| !line.starts_with('#')).collect();
     let missing = PROMISES.iter().find(|promise| !section.iter().any(|line| line.starts_with(**promise)))?;
-    let message = format!("the section of {} has no paragraph that begins with {missing}:**", package.name);
+    let message = format!("the section of {} has no paragraph {missing}:**", package.name);
     Some(Finding::new(ARCHITECTURE, line + 1, message))
 }

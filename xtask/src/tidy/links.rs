@@ -1,4 +1,4 @@
-//! Links between pages lead somewhere.
+//! Links between pages: their files and headings exist.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
@@ -9,8 +9,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         for link in markdown::links(page) {
             let dead =
                 dead_file(path, &link.target, tree).or_else(|| dead_anchor(path, page, &link.target, tree));
-            if let Some(what) = dead {
-                let message = format!("the link `{}` leads to {what}, which is not there", link.target);
+            if let Some(target) = dead {
+                let message = format!("the link `{}` leads to {target}, which does not exist", link.target);
                 findings.push(Finding::new(path, link.line, message));
             }
         }
@@ -29,8 +29,8 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<Stri
     (!markdown::anchors(page).iter().any(|known| known == anchor)).then(|| format!("the heading `#{anchor}`"))
 }
 
-/// The path from the root that a link means, unless it leads out of the repository, into the same page, or
-/// to an item of the reference.
+/// The path of a link's target from the root. `None` if the target is outside of the repository, on
+/// the same page, or an item of the reference.
 pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {

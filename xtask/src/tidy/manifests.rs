@@ -1,9 +1,9 @@
-//! What every manifest says.
+//! Manifests: features, lints, the Rust version, and the metadata of published crates.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// More features than this and nobody tests their combinations.
+/// The limit on features of a crate. Combinations of more features are not tested.
 const MAX_FEATURES: usize = 4;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -14,29 +14,26 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
         };
         let own_features = package.features.keys().filter(|name| *name != "default").count();
         if own_features > MAX_FEATURES {
-            complain(
-                "[features]",
-                format!("{own_features} features; {MAX_FEATURES} are the most that a crate may have"),
-            );
+            complain("[features]", format!("{own_features} features; the limit is {MAX_FEATURES}"));
         }
-        // An example prints, and shows nothing that is not its subject.
+        // Examples print, and show nothing except their subject.
         if !package.folder().starts_with("examples/") && !inherits_lints(package, tree) {
             complain(
                 "[lints]",
-                "the lints of the workspace are not on; add `[lints]` with `workspace = true`".into(),
+                "the lints of the workspace are off: add `[lints]` with `workspace = true`".into(),
             );
         }
         if package.rust_version != packages.first().and_then(|first| first.rust_version.clone()) {
             complain(
                 "rust-version",
-                "one Rust version holds for the whole workspace: `rust-version.workspace = true`".into(),
+                "the workspace has one Rust version: `rust-version.workspace = true`".into(),
             );
         }
         if package.is_published() {
-            for (key, what) in missing_metadata(package, tree) {
+            for (key, metadata) in missing_metadata(package, tree) {
                 complain(
                     "[package]",
-                    format!("{} goes to the registry without {what}: add `{key}`", package.name),
+                    format!("{} is published without {metadata}: add `{key}`", package.name),
                 );
             }
         }
@@ -49,7 +46,7 @@ fn inherits_lints(package: &Package, tree: &Tree) -> bool {
     manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
 }
 
-/// The key to add and what it is for.
+/// Each key to add, with the metadata that it gives.
 fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
     let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));
     let has_readme = readme.and_then(|path| tree.text(&path)).is_some_and(|text| !text.trim().is_empty());
@@ -57,10 +54,10 @@ fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'stat
     [
         (is_described, "description = \"…\"", "a description"),
         (package.license.is_some(), "license.workspace = true", "a licence"),
-        (has_readme, "readme = \"README.md\"", "a README that says something"),
+        (has_readme, "readme = \"README.md\"", "a README with text"),
     ]
     .into_iter()
     .filter(|(is_there, ..)| !is_there)
-    .map(|(_, key, what)| (key, what))
+    .map(|(_, key, metadata)| (key, metadata))
     .collect()
 }

@@ -1,15 +1,15 @@
-//! What the rules want to know of a page: its links and its code blocks.
+//! The links, anchors and code blocks of a Markdown page.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A link or an image, with the line it stands in.
+/// A link or an image, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) line: usize,
     pub(super) target: String,
 }
 
-/// The names by which the headings of a page are linked to.
+/// The anchors of a page's headings.
 pub(super) fn anchors(page: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -35,10 +35,10 @@ pub(super) fn anchors(page: &str) -> Vec<String> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) line: usize,
-    /// The words after the backticks: `rust,no_run`.
+    /// The info string: `rust,no_run`.
     pub(super) info: String,
     pub(super) text: String,
-    /// The file that the block shows, named by `<!-- source: PATH -->` just before it.
+    /// The file in `<!-- source: PATH -->` just before the block.
     pub(super) source: Option<String>,
 }
 
@@ -98,7 +98,7 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
     })
 }
 
-/// What becomes of a heading's character in its anchor, on GitHub and in the book alike.
+/// Maps a character of a heading to its anchor, by the rules of GitHub and mdBook.
 fn anchor_character(character: char) -> Option<char> {
     match character {
         ' ' => Some('-'),

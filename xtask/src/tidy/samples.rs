@@ -1,6 +1,7 @@
-//! Code that pages show is code that compiles.
+//! Code in pages: it is a copy of a file, or a doctest.
 //!
-//! A block after `<!-- source: PATH -->` is equal to that file. The README shows two examples in this way. The Rust of the book's chapters is compiled as doctests of the tests' package.
+//! A block after `<!-- source: PATH -->` equals that file; the README has two. The Rust blocks of
+//! the book's chapters are doctests of the package in `tests/`.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
@@ -17,7 +18,11 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         let blocks = markdown::code_blocks(page);
         findings.extend(blocks.iter().filter_map(|block| differs(path, block, tree)));
         findings.extend(blocks.iter().filter(|block| block.has_word("ignore")).map(|block| {
-            Finding::new(path, block.line, "ignored code rots; let it run, or compile it with `no_run`")
+            Finding::new(
+                path,
+                block.line,
+                "an ignored block is not compiled: remove `ignore`, or use `no_run`",
+            )
         }));
         if path.starts_with("docs/src/")
             && blocks.iter().any(|block| block.is_rust() && block.source.is_none())
@@ -29,7 +34,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
                 |example: &str| blocks.iter().any(|block| block.source.as_deref() == Some(example));
             findings.extend(SHOWN.into_iter().filter(|example| !is_shown(example)).map(|example| {
                 let message =
-                    format!("the README lacks an example; put `<!-- source: {example} -->` before it");
+                    format!("the README lacks an example: put `<!-- source: {example} -->` before it");
                 Finding::new(path, 1, message)
             }));
         }
@@ -40,9 +45,9 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
 fn differs(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
     let source = block.source.as_ref()?;
     let message = match tree.text(source) {
-        None => format!("the block shows `{source}`, which is not there"),
+        None => format!("the block is a copy of `{source}`, which does not exist"),
         Some(text) if text == block.text => return None,
-        Some(_) => format!("the block is not what `{source}` holds; copy the file into it"),
+        Some(_) => format!("the block differs from `{source}`: copy the file into it"),
     };
     Some(Finding::new(path, block.line, message))
 }
@@ -51,7 +56,7 @@ fn unused_doctests(tree: &Tree) -> Option<Finding> {
     let is_used = tree.text(DOCTESTS_PARENT).is_some_and(|text| text.contains("mod book;"));
     (tree.contains(DOCTESTS) && !is_used).then(|| {
         let message =
-            format!("nobody compiles this file; write `#[cfg(doctest)] mod book;` in `{DOCTESTS_PARENT}`");
+            format!("this file is not compiled: add `#[cfg(doctest)] mod book;` to `{DOCTESTS_PARENT}`");
         Finding::new(DOCTESTS, 1, message)
     })
 }
@@ -59,7 +64,7 @@ fn unused_doctests(tree: &Tree) -> Option<Finding> {
 fn uncompiled(path: &str, tree: &Tree) -> Option<Finding> {
     let is_listed = tree.text(DOCTESTS).is_some_and(|text| text.contains(&format!("/{path}\"")));
     (!is_listed).then(|| {
-        let message = format!("the Rust of this chapter is not compiled; list the chapter in `{DOCTESTS}`");
+        let message = format!("the Rust of this chapter is not compiled: list the chapter in `{DOCTESTS}`");
         Finding::new(path, 1, message)
     })
 }

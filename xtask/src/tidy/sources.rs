@@ -1,44 +1,40 @@
-//! How Rust files are named, how long they are, what they reach for, and that none of their tests sleeps.
+//! Rust files: names, lengths, imports, and ignored tests.
 
 use super::links::resolve;
 use super::{Finding, Tree};
 
-/// Names that say nothing about what is inside.
-const EMPTY_NAMES: &[&str] =
+/// Names without a subject.
+const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
-/// Lines without tests. A longer file has two subjects.
+/// The limit on lines, without tests. A longer file has two subjects.
 const MAX_LINES: usize = 600;
 
-/// A longer function does not fit on a screen.
+/// The limit on lines of a function. A longer one does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
 
-/// What would let the core open a socket, a file or a process.
-const OUTSIDE_WORLD: &[&str] =
+/// Modules that open sockets, files or processes.
+const IO_MODULES: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
 
 pub(super) fn check(_packages: &[crate::workspace::Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files("", ".rs") {
-        findings.extend(empty_name(path));
+        findings.extend(vague_name(path));
         findings.extend(too_long(path, text));
         findings.extend(long_functions(path, text));
-        findings.extend(sleeping_tests(path, text));
+        findings.extend(ignored_tests(path, text));
         findings.extend(unpackaged(path, text));
         if path.starts_with("crates/core/src/") && !is_test_file(path) {
-            findings.extend(core_reaches_out(path, text));
+            findings.extend(core_io(path, text));
         }
     }
     findings
 }
 
-fn empty_name(path: &str) -> Option<Finding> {
-    let word = path.trim_end_matches(".rs").split('/').find(|word| EMPTY_NAMES.contains(word))?;
-    Some(Finding::new(
-        path,
-        1,
-        format!("`{word}` says nothing about what is inside; name the file for its one subject"),
-    ))
+fn vague_name(path: &str) -> Option<Finding> {
+    let word = path.trim_end_matches(".rs").split('/').find(|word| VAGUE_NAMES.contains(word))?;
+    Some(Finding::new(path, 1, format!("`{word}` names no subject: name the file for its one subject")))
 }
 
 fn too_long(path: &str, text: &str) -> Option<Finding> {
@@ -50,7 +46,7 @@ fn too_long(path: &str, text: &str) -> Option<Finding> {
         Finding::new(
             path,
             MAX_LINES,
-            format!("{lines} lines; {MAX_LINES} are the most: make it a folder of one subject a file"),
+            format!("{lines} lines; the limit is {MAX_LINES}: make it a folder with one file per subject"),
         )
     })
 }
@@ -67,9 +63,8 @@ fn long_functions(path: &str, text: &str) -> Vec<Finding> {
             let indentation = first.len() - first.trim_start().len();
             let rest = lines.get(start..)?;
             let length = 1 + rest.iter().position(|line| ends_function(line, indentation))?;
-            let message = format!(
-                "a function of {length} lines; {MAX_FUNCTION_LINES} are the most: give its steps names"
-            );
+            let message =
+                format!("a function of {length} lines; the limit is {MAX_FUNCTION_LINES}: extract its steps");
             (length > MAX_FUNCTION_LINES).then(|| Finding::new(path, start + 1, message))
         })
         .collect()
@@ -86,16 +81,12 @@ fn ends_function(line: &str, indentation: usize) -> bool {
     line.len() - text.len() == indentation && (text == "}" || text.starts_with(')') && text.ends_with(';'))
 }
 
-fn sleeping_tests(path: &str, text: &str) -> Vec<Finding> {
+fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_start();
         if line.starts_with("#[ignore") {
-            findings.push(Finding::new(
-                path,
-                index + 1,
-                "an ignored test tests nothing; mend it or delete it",
-            ));
+            findings.push(Finding::new(path, index + 1, "an ignored test does not run: fix it or delete it"));
         }
         let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start);
         if comment
@@ -105,14 +96,14 @@ fn sleeping_tests(path: &str, text: &str) -> Vec<Finding> {
             findings.push(Finding::new(
                 path,
                 index + 1,
-                "an ignored doctest tests nothing; let it run, or compile it with `no_run`",
+                "an ignored doctest is not compiled: remove `ignore`, or use `no_run`",
             ));
         }
     }
     findings
 }
 
-/// A file that a crate includes from outside its folder is there in the repository, and not in the registry.
+/// Included files from outside the crate's folder. They are not part of the published package.
 fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
@@ -124,13 +115,13 @@ fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
         .filter(|(_, target)| !target.starts_with(&folder))
         .map(|(index, target)| {
             let message =
-                format!("`{target}` is not packaged with this crate; include a file below `{folder}`");
+                format!("`{target}` is not packaged with this crate: include a file below `{folder}`");
             Finding::new(path, index + 1, message)
         })
         .collect()
 }
 
-/// The name that `include_str!` and its like are given.
+/// The argument of `include_str!`, `include_bytes!` or `include!`.
 fn included_file(line: &str) -> Option<&str> {
     let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
         .iter()
@@ -138,27 +129,28 @@ fn included_file(line: &str) -> Option<&str> {
     call.split('"').next()
 }
 
-fn core_reaches_out(path: &str, text: &str) -> Vec<Finding> {
+fn core_io(path: &str, text: &str) -> Vec<Finding> {
     let code = without_tests(text).enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.filter_map(|(index, line)| {
-        let what = OUTSIDE_WORLD.iter().find(|what| line.contains(**what))?;
+        let module = IO_MODULES.iter().find(|module| line.contains(**module))?;
         let message =
-            format!("haft-core opens no socket, file or process: `{what}` belongs in another crate");
+            format!("haft-core opens no socket, file or process: `{module}` belongs in another crate");
         Some(Finding::new(path, index + 1, message))
     })
     .collect()
 }
 
-/// What follows the three backticks that open a code block.
+/// The info string of a code block.
 fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
 
-fn is_test_file(path: &str) -> bool {
+/// Returns `true` for files of tests only.
+pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }
 
 /// The lines before a module of tests in the same file.
-fn without_tests(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("mod tests {"))
 }

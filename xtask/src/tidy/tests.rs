@@ -3,17 +3,18 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::workspace::{Dependency, Kind};
 
-fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
+/// Compares the findings of a rule with a snapshot.
+pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
     findings.sort();
     let lines: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
     expected.assert_eq(&lines);
 }
 
-fn package(name: &str, folder: &str) -> Package {
+pub(super) fn package(name: &str, folder: &str) -> Package {
     Package {
         name: name.to_owned(),
-        description: Some("says what it is".to_owned()),
+        description: Some("a description".to_owned()),
         license: Some("MIT".to_owned()),
         readme: Some("README.md".into()),
         manifest_path: workspace::root().join(folder).join("Cargo.toml"),
@@ -21,7 +22,7 @@ fn package(name: &str, folder: &str) -> Package {
     }
 }
 
-fn needing(mut package: Package, dependencies: &[(&str, &str, Option<Kind>)]) -> Package {
+fn with_dependencies(mut package: Package, dependencies: &[(&str, &str, Option<Kind>)]) -> Package {
     package.dependencies = dependencies
         .iter()
         .map(|&(name, req, kind)| Dependency {
@@ -36,17 +37,17 @@ fn needing(mut package: Package, dependencies: &[(&str, &str, Option<Kind>)]) ->
 }
 
 #[test]
-fn siblings_know_the_core_only() {
+fn adapters_depend_on_the_core_only() {
     let packages = [
         package("haft-core", "crates/core"),
-        needing(
+        with_dependencies(
             package("haft-mcp", "crates/mcp"),
             &[("haft-core", "^0.1.0", None), ("haft-react", "^0.1.0", Some(Kind::Dev))],
         ),
-        needing(package("haft-react", "crates/react"), &[("haft-mcp", "^0.1.0", None)]),
-        needing(package("haft-cli", "crates/cli"), &[("haft-mcp", "^0.1.0", None)]),
-        needing(package("mixed-tools", "examples/mixed-tools"), &[("haft-mcp", "^0.1.0", None)]),
-        needing(package("xtask", "xtask"), &[("haft-core", "^0.1.0", Some(Kind::Build))]),
+        with_dependencies(package("haft-react", "crates/react"), &[("haft-mcp", "^0.1.0", None)]),
+        with_dependencies(package("haft-cli", "crates/cli"), &[("haft-mcp", "^0.1.0", None)]),
+        with_dependencies(package("mixed-tools", "examples/mixed-tools"), &[("haft-mcp", "^0.1.0", None)]),
+        with_dependencies(package("xtask", "xtask"), &[("haft-core", "^0.1.0", Some(Kind::Build))]),
     ];
     let manifest = "[dev-dependencies]\nhaft-react.workspace = true\n";
     check(
@@ -54,16 +55,16 @@ fn siblings_know_the_core_only() {
         &packages,
         [("crates/mcp/Cargo.toml", manifest)],
         &expect![[r#"
-            crates/mcp/Cargo.toml:2: haft-mcp must not test with haft-react: it may know haft-core; join the two in `tests/`, `examples/` or the command line
-            crates/react/Cargo.toml:1: haft-react must not depend on haft-mcp: it may know haft-core; join the two in `tests/`, `examples/` or the command line
-            xtask/Cargo.toml:1: xtask must not build with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
+            crates/mcp/Cargo.toml:2: haft-mcp must not test with haft-react: it may use haft-core; combine the two in `tests/`, `examples/` or the command line
+            crates/react/Cargo.toml:1: haft-react must not depend on haft-mcp: it may use haft-core; combine the two in `tests/`, `examples/` or the command line
+            xtask/Cargo.toml:1: xtask must not build with haft-core: it may use no crate of this workspace; combine the two in `tests/`, `examples/` or the command line
         "#]],
     );
 }
 
 #[test]
-fn formats_alone_cost_no_http_stack() {
-    let mut openai = needing(
+fn formats_without_the_client_have_no_http_stack() {
+    let mut openai = with_dependencies(
         package("haft-openai", "crates/openai"),
         &[
             ("serde", "^1", None),
@@ -78,14 +79,14 @@ fn formats_alone_cost_no_http_stack() {
         &[openai],
         [("crates/openai/Cargo.toml", "[dependencies]\nreqwest.workspace = true\n")],
         &expect![[r#"
-            crates/openai/Cargo.toml:2: haft-openai without its features has only formats: reqwest must be optional, and come with `client`
+            crates/openai/Cargo.toml:2: haft-openai without its features has only formats: reqwest must be optional, enabled by `client`
         "#]],
     );
 }
 
 #[test]
-fn the_core_and_its_macros_are_kept_apart_from_the_world() {
-    let mut core = needing(
+fn core_and_macros_have_no_adapters_and_no_io() {
+    let mut core = with_dependencies(
         package("haft-core", "crates/core"),
         &[
             ("haft-macros", "^0.1.0", None),
@@ -97,36 +98,40 @@ fn the_core_and_its_macros_are_kept_apart_from_the_world() {
     for dependency in &mut core.dependencies {
         dependency.features = vec!["sync".to_owned(), "net".to_owned()];
     }
-    let macros =
-        needing(package("haft-macros", "crates/macros"), &[("haft-core", "^0.1.0", Some(Kind::Dev))]);
+    let macros = with_dependencies(
+        package("haft-macros", "crates/macros"),
+        &[("haft-core", "^0.1.0", Some(Kind::Dev))],
+    );
     check(
         arrows::check,
         &[core, macros],
         [],
         &expect![[r#"
-            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: of tokio it takes rt, sync, time, not `net`
-            crates/core/Cargo.toml:1: haft-macros is needed in exactly one version: `=0.1.0`
-            crates/core/Cargo.toml:1: jsonschema is used without features: they open what a schema refers to, or cost minutes to compile
+            crates/core/Cargo.toml:1: haft-core opens no socket, file or process: its tokio features are rt, sync, time, not `net`
+            crates/core/Cargo.toml:1: haft-macros is required in exactly one version: `=0.1.0`
+            crates/core/Cargo.toml:1: jsonschema is used without features: they open references of a schema, or take minutes to compile
             crates/core/Cargo.toml:1: rmcp belongs in haft-mcp, not in haft-core
-            crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may know no crate of this workspace; join the two in `tests/`, `examples/` or the command line
+            crates/macros/Cargo.toml:1: haft-macros must not test with haft-core: it may use no crate of this workspace; combine the two in `tests/`, `examples/` or the command line
         "#]],
     );
 }
 
 #[test]
-fn the_right_arrows_pass() {
+fn allowed_dependencies_pass() {
     let needed = [("haft-macros", "=0.1.0", None), ("jsonschema", "^0.60", None)];
-    let mut core = needing(package("haft-core", "crates/core"), &needed);
+    let mut core = with_dependencies(package("haft-core", "crates/core"), &needed);
     let jsonschema = &mut core.dependencies[1];
     jsonschema.uses_default_features = false;
-    let mcp =
-        needing(package("haft-mcp", "crates/mcp"), &[("haft-core", "^0.1.0", None), ("rmcp", "^3", None)]);
-    let tests = needing(package("haft-tests", "tests"), &[("rmcp", "^3", None)]);
+    let mcp = with_dependencies(
+        package("haft-mcp", "crates/mcp"),
+        &[("haft-core", "^0.1.0", None), ("rmcp", "^3", None)],
+    );
+    let tests = with_dependencies(package("haft-tests", "tests"), &[("rmcp", "^3", None)]);
     check(arrows::check, &[core, package("haft-macros", "crates/macros"), mcp, tests], [], &expect![""]);
 }
 
 #[test]
-fn a_manifest_says_what_the_registry_needs() {
+fn manifest_has_the_metadata_of_the_registry() {
     let bare = Package { description: Some(" ".into()), license: None, ..package("bare", "crates/bare") };
     let crowded = Package {
         features: ["default", "a", "b", "c", "d", "e"].map(|name| (name.to_owned(), vec![])).into(),
@@ -149,18 +154,18 @@ fn a_manifest_says_what_the_registry_needs() {
         &[bare, crowded, private, newer],
         tree,
         &expect![[r#"
-            crates/bare/Cargo.toml:1: bare goes to the registry without a README that says something: add `readme = "README.md"`
-            crates/bare/Cargo.toml:1: bare goes to the registry without a description: add `description = "…"`
-            crates/bare/Cargo.toml:1: bare goes to the registry without a licence: add `license.workspace = true`
-            crates/crowded/Cargo.toml:4: 5 features; 4 are the most that a crate may have
-            crates/newer/Cargo.toml:2: one Rust version holds for the whole workspace: `rust-version.workspace = true`
-            tests/private/Cargo.toml:1: the lints of the workspace are not on; add `[lints]` with `workspace = true`
+            crates/bare/Cargo.toml:1: bare is published without a README with text: add `readme = "README.md"`
+            crates/bare/Cargo.toml:1: bare is published without a description: add `description = "…"`
+            crates/bare/Cargo.toml:1: bare is published without a licence: add `license.workspace = true`
+            crates/crowded/Cargo.toml:4: 5 features; the limit is 4
+            crates/newer/Cargo.toml:2: the workspace has one Rust version: `rust-version.workspace = true`
+            tests/private/Cargo.toml:1: the lints of the workspace are off: add `[lints]` with `workspace = true`
         "#]],
     );
 }
 
 #[test]
-fn a_source_has_a_name_a_size_and_tests_that_run() {
+fn source_files_have_a_subject_a_limit_and_no_ignored_tests() {
     let long = "\n".repeat(601);
     let long_in_tests = format!("mod tests {{\n{long}}}\n");
     let function = |lines| {
@@ -181,7 +186,7 @@ fn a_source_has_a_name_a_size_and_tests_that_run() {
             "crates/a/src/asleep.rs",
             "/// ```no_run\n/// ```\n/// ```rust,ignore\n/// ```\nfn a() {}\n#[ignore = \"slow\"]",
         ),
-        ("crates/core/src/file.rs", "// std::fs is not for us\nuse std::fs::File;\n"),
+        ("crates/core/src/file.rs", "// std::fs is not allowed\nuse std::fs::File;\n"),
         ("crates/core/src/file/tests.rs", "use std::fs::File;\n"),
         ("crates/tools/src/file.rs", "use std::fs::File;\n"),
         (
@@ -194,20 +199,20 @@ fn a_source_has_a_name_a_size_and_tests_that_run() {
         &[],
         tree,
         &expect![[r#"
-            crates/a/src/asleep.rs:3: an ignored doctest tests nothing; let it run, or compile it with `no_run`
-            crates/a/src/asleep.rs:6: an ignored test tests nothing; mend it or delete it
-            crates/a/src/lengthy.rs:2: a function of 81 lines; 80 are the most: give its steps names
-            crates/a/src/long.rs:600: 601 lines; 600 are the most: make it a folder of one subject a file
-            crates/a/src/types/name.rs:1: `types` says nothing about what is inside; name the file for its one subject
-            crates/a/src/utils.rs:1: `utils` says nothing about what is inside; name the file for its one subject
+            crates/a/src/asleep.rs:3: an ignored doctest is not compiled: remove `ignore`, or use `no_run`
+            crates/a/src/asleep.rs:6: an ignored test does not run: fix it or delete it
+            crates/a/src/lengthy.rs:2: a function of 81 lines; the limit is 80: extract its steps
+            crates/a/src/long.rs:600: 601 lines; the limit is 600: make it a folder with one file per subject
+            crates/a/src/types/name.rs:1: `types` names no subject: name the file for its one subject
+            crates/a/src/utils.rs:1: `utils` names no subject: name the file for its one subject
             crates/core/src/file.rs:2: haft-core opens no socket, file or process: `std::fs` belongs in another crate
-            crates/tools/src/lib.rs:2: `crates/a.md` is not packaged with this crate; include a file below `crates/tools/`
+            crates/tools/src/lib.rs:2: `crates/a.md` is not packaged with this crate: include a file below `crates/tools/`
         "#]],
     );
 }
 
 #[test]
-fn a_link_leads_somewhere() {
+fn dead_links_are_found() {
     let page = "[a](b.md) [b](../README.md#top)\n\n[c](missing.md) [e](https://haft.rs/x)\n\
                 [`Tool`](haft_core::Tool) [f](.) [g](../docs/src/) ![h](h.png)\n";
     let anchors =
@@ -223,19 +228,19 @@ fn a_link_leads_somewhere() {
         &[],
         tree,
         &expect![[r#"
-            ANCHORS.md:2: the link `#why` leads to the heading `#why`, which is not there
-            ANCHORS.md:2: the link `docs/src/b.md#c` leads to the heading `#c`, which is not there
-            README.md:1: the link `doc/` leads to `doc`, which is not there
-            docs/src/a.md:1: the link `../README.md#top` leads to `docs/README.md`, which is not there
-            docs/src/a.md:3: the link `missing.md` leads to `docs/src/missing.md`, which is not there
-            docs/src/a.md:4: the link `../docs/src/` leads to `docs/docs/src`, which is not there
-            docs/src/a.md:4: the link `h.png` leads to `docs/src/h.png`, which is not there
+            ANCHORS.md:2: the link `#why` leads to the heading `#why`, which does not exist
+            ANCHORS.md:2: the link `docs/src/b.md#c` leads to the heading `#c`, which does not exist
+            README.md:1: the link `doc/` leads to `doc`, which does not exist
+            docs/src/a.md:1: the link `../README.md#top` leads to `docs/README.md`, which does not exist
+            docs/src/a.md:3: the link `missing.md` leads to `docs/src/missing.md`, which does not exist
+            docs/src/a.md:4: the link `../docs/src/` leads to `docs/docs/src`, which does not exist
+            docs/src/a.md:4: the link `h.png` leads to `docs/src/h.png`, which does not exist
         "#]],
     );
 }
 
 #[test]
-fn shown_code_is_code_that_compiles() {
+fn code_in_pages_is_compiled() {
     let quickstart = "fn main() {}\n";
     let same = "# haft\n\n<!-- source: examples/quickstart/src/main.rs -->\n```rust\nfn main() {}\n```\n";
     let readme =
@@ -257,11 +262,11 @@ fn shown_code_is_code_that_compiles() {
         &[],
         tree,
         &expect![[r#"
-            docs/src/other.md:1: the Rust of this chapter is not compiled; list the chapter in `tests/src/book.rs`
-            docs/src/other.md:3: the block is not what `examples/quickstart/src/main.rs` holds; copy the file into it
-            docs/src/other.md:8: the block shows `gone.rs`, which is not there
-            docs/src/other.md:11: ignored code rots; let it run, or compile it with `no_run`
-            tests/src/book.rs:1: nobody compiles this file; write `#[cfg(doctest)] mod book;` in `tests/src/lib.rs`
+            docs/src/other.md:1: the Rust of this chapter is not compiled: list the chapter in `tests/src/book.rs`
+            docs/src/other.md:3: the block differs from `examples/quickstart/src/main.rs`: copy the file into it
+            docs/src/other.md:8: the block is a copy of `gone.rs`, which does not exist
+            docs/src/other.md:11: an ignored block is not compiled: remove `ignore`, or use `no_run`
+            tests/src/book.rs:1: this file is not compiled: add `#[cfg(doctest)] mod book;` to `tests/src/lib.rs`
         "#]],
     );
     check(
@@ -269,14 +274,14 @@ fn shown_code_is_code_that_compiles() {
         &[],
         [("README.md", "# haft\n")],
         &expect![[r#"
-            README.md:1: the README lacks an example; put `<!-- source: examples/openai-agent/src/main.rs -->` before it
-            README.md:1: the README lacks an example; put `<!-- source: examples/quickstart/src/main.rs -->` before it
+            README.md:1: the README lacks an example: put `<!-- source: examples/openai-agent/src/main.rs -->` before it
+            README.md:1: the README lacks an example: put `<!-- source: examples/quickstart/src/main.rs -->` before it
         "#]],
     );
 }
 
 #[test]
-fn what_is_written_can_be_found() {
+fn pages_and_crates_are_in_their_indexes() {
     let architecture = "# Architecture\n\n### `crates/core`\n\n**Invariant:** one.\n\n**API boundary:** two.\n\n\
                         ### `crates/mcp`\n\n**Invariant:** one.\n\n### `crates/none`\n";
     let tree = [
@@ -302,32 +307,32 @@ fn what_is_written_can_be_found() {
         &packages,
         tree,
         &expect![[r####"
-            ARCHITECTURE.md:1: nothing is said of haft-react; add a section "### `crates/react`"
-            ARCHITECTURE.md:9: the section of haft-mcp has no paragraph that begins with **API boundary:**
-            README.md:1: no link leads to `crates/mcp`; add it to the crates
-            docs/adr/0001-b.md:1: another decision has this number; take the next one
-            docs/adr/0002-c.md:1: nobody finds this page; link to it in `docs/adr/README.md`
-            docs/adr/third.md:1: a decision is named by four digits and its subject: `0001-subject.md`
-            docs/src/two.md:1: nobody finds this page; link to it in `docs/src/SUMMARY.md`
+            ARCHITECTURE.md:1: haft-react is missing: add a section "### `crates/react`"
+            ARCHITECTURE.md:9: the section of haft-mcp has no paragraph **API boundary:**
+            README.md:1: no link leads to `crates/mcp`: add it to the crates
+            docs/adr/0001-b.md:1: another decision has this number: use the next one
+            docs/adr/0002-c.md:1: no link leads to this page: add it to `docs/adr/README.md`
+            docs/adr/third.md:1: the name of a decision is four digits and its subject: `0001-subject.md`
+            docs/src/two.md:1: no link leads to this page: add it to `docs/src/SUMMARY.md`
         "####]],
     );
 }
 
 #[test]
-fn a_folder_is_there_when_a_file_is_in_it() {
+fn folder_exists_if_it_contains_a_file() {
     let tree = Tree::from([("docs/src/a.md", "")]);
     let there = ["", "docs", "docs/", "docs/src", "docs/src/a.md"].map(|path| tree.contains(path));
     assert_eq!(there, [true; 5]);
     assert!(!tree.contains("docs/s"));
 }
 
-/// The tree on disk is read whole, without what is built.
+/// Only the folders of build output are skipped.
 #[test]
-fn what_is_built_is_not_read() -> std::io::Result<()> {
+fn build_output_is_not_read() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
     for name in ["target", "docs/book", "docs/src", "crates/a/target"] {
-        std::fs::create_dir_all(folder.path().join(name))?;
-        std::fs::write(folder.path().join(name).join("a.md"), name)?;
+        fs::create_dir_all(folder.path().join(name))?;
+        fs::write(folder.path().join(name).join("a.md"), name)?;
     }
     let tree = Tree::read(folder.path())?;
     let paths: Vec<_> = tree.files("", ".md").map(|(path, _)| path).collect();
@@ -335,9 +340,9 @@ fn what_is_built_is_not_read() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What cargo says about the real workspace can be read.
+/// Runs on the real output of `cargo metadata`.
 #[test]
-fn this_package_knows_no_other_of_the_workspace() -> Result<(), Failure> {
+fn xtask_depends_on_no_package_of_the_workspace() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let xtask =
         workspace.package_of_program("xtask").ok_or_else(|| Failure::message("no package `xtask`"))?;

@@ -5,10 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Built, fetched or somebody's own: nothing that the project keeps.
+/// Build output, downloads and private files. They are not part of the project.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
-/// Every file's text by its path from the root, with `/` between the parts. What is not text is empty.
+/// The text of each file by its path from the root, with `/` as separator. The text of a binary
+/// file is empty.
 #[derive(Debug, Default)]
 pub(super) struct Tree(BTreeMap<String, String>);
 
@@ -23,7 +24,7 @@ impl Tree {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Tells whether there is a file or a folder of this name.
+    /// Returns `true` if a file or a folder has this path.
     pub(super) fn contains(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()
@@ -31,7 +32,7 @@ impl Tree {
             || self.0.range(folder.clone()..).next().is_some_and(|(file, _)| file.starts_with(&folder))
     }
 
-    /// The files whose path starts and ends so, with their text.
+    /// The files with this start and end of the path, with their text.
     pub(super) fn files(&self, start: &str, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()

@@ -1,4 +1,4 @@
-//! What a person at the command line notices.
+//! The command line: exit codes, errors and help.
 
 use std::process::{Command, Output};
 
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn wrong_usage_is_exit_code_two_with_the_usage() {
+fn invalid_usage_prints_the_usage_and_exits_with_code_2() {
     check(&mut xtask(&[]), &expect!["2: error: no command is given"]);
     check(&mut xtask(&["tets"]), &expect!["2: error: there is no command `tets`"]);
     check(
@@ -35,7 +35,7 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
         &expect!["2: error: `demo` takes one question: put it in quotes"],
     );
     check(&mut xtask(&["ci", "--quick"]), &expect!["2: error: `ci` takes `--checks`, `--counts` or nothing"]);
-    check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes no arguments"]);
+    check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes `--fix` or nothing"]);
     check(
         &mut xtask(&["setup", "--models"]),
         &expect!["2: error: `setup` takes `--model`, `--eval`, `--judges` or nothing"],
@@ -43,11 +43,11 @@ fn wrong_usage_is_exit_code_two_with_the_usage() {
     check(&mut xtask(&["doc", "book"]), &expect!["2: error: `doc` takes `--open` or nothing"]);
     let Output { stderr, stdout, .. } = xtask(&["tets"]).output().expect("xtask starts");
     assert!(text(&stderr).contains("usage: cargo xtask COMMAND"));
-    assert_eq!(text(&stdout), "", "standard output is for answers");
+    assert_eq!(text(&stdout), "", "standard output is for results");
 }
 
 #[test]
-fn help_is_not_an_error() {
+fn help_exits_with_code_0() {
     for help in [&["help"][..], &["--help"], &["demo", "--help"], &["example", "-h"]] {
         let output = xtask(help).output().expect("xtask starts");
         assert!(output.status.success());
@@ -59,9 +59,9 @@ fn help_is_not_an_error() {
     }
 }
 
-/// A model that is not there is found out before minutes of building.
+/// The path of the model is checked before the build, which takes minutes.
 #[test]
-fn a_model_is_looked_for_first() {
+fn missing_model_is_reported_before_the_build() {
     let expected =
         expect!["1: error: HAFT_MODEL names no.gguf, which is not a file; unset it to use the default model"];
     for arguments in [&["demo"][..], &["eval"], &["example", "quickstart"]] {

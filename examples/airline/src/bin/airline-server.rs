@@ -1,4 +1,4 @@
-//! The airline as an MCP server, over standard input and output.
+//! The airline as an MCP server over stdio.
 
 use airline::airline::Airline;
 use haft_core::Toolset;

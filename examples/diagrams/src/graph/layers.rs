@@ -1,13 +1,14 @@
-//! Which layer a node is in, and in which order its layer stands.
+//! The layers of nodes, and the order in each layer.
 
-/// How often the order of the layers is made better.
+/// The number of passes over the layers to reduce crossings.
 const SWEEPS: usize = 8;
 
-/// Nodes in layers. An arrow over several layers has a bend in each: a number behind those of the nodes.
+/// Nodes in layers. An arrow across several layers has a bend in each; bends are numbered after the
+/// nodes.
 pub(super) struct Layers {
     /// The numbers of nodes and bends, from left to right, from top to bottom.
     pub(super) rows: Vec<Vec<usize>>,
-    /// For each arrow, where it goes along: its first node, its bends, its last node.
+    /// The path of each arrow: first node, bends, last node.
     pub(super) ways: Vec<Vec<usize>>,
     count: usize,
 }
@@ -15,7 +16,7 @@ pub(super) struct Layers {
 impl Layers {
     pub(super) fn of(nodes: usize, edges: impl Iterator<Item = (usize, usize)>) -> Self {
         let edges: Vec<_> = edges.collect();
-        let down = without_circles(nodes, &edges);
+        let down = without_cycles(nodes, &edges);
         let depths = depths(nodes, &down);
         let deepest = depths.iter().max().map_or(0, |depth| depth + 1);
         let mut layers = Self { rows: vec![Vec::new(); deepest], ways: Vec::new(), count: nodes };
@@ -34,7 +35,7 @@ impl Layers {
         layers
     }
 
-    /// How many nodes and bends there are.
+    /// The number of nodes and bends.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -52,7 +53,7 @@ impl Layers {
         number
     }
 
-    /// Puts each node where its neighbours in the layer before are, in the mean: down and up, several times.
+    /// Sorts each layer by the mean position of its neighbours in the layer before, down and up.
     fn untangle(&mut self) {
         let mut neighbours = vec![Vec::new(); self.count];
         for step in self.ways.iter().flat_map(|way| way.windows(2)) {
@@ -81,23 +82,23 @@ impl Layers {
     }
 }
 
-/// The arrows without those that close a circle, which point up.
-fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+/// The arrows without those that close a cycle.
+fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         No,
-        OnTheWay,
+        OnPath,
         Yes,
     }
 
     let mut seen = vec![Seen::No; nodes];
     let mut down = Vec::new();
     for start in 0..nodes {
-        // A way down, as the arrows of each node on it that are still to be followed.
+        // The current path of the depth-first search: each node with its remaining arrows.
         let arrows = |node: usize| edges.iter().rev().filter(move |edge| edge.0 == node).copied();
         let mut way = Vec::new();
         if seen[start] == Seen::No {
-            seen[start] = Seen::OnTheWay;
+            seen[start] = Seen::OnPath;
             way.push((start, arrows(start).collect::<Vec<_>>()));
         }
         while let Some((node, left)) = way.last_mut() {
@@ -106,11 +107,11 @@ fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)
                 way.pop();
                 continue;
             };
-            if seen[to] != Seen::OnTheWay {
+            if seen[to] != Seen::OnPath {
                 down.push((from, to));
             }
             if seen[to] == Seen::No {
-                seen[to] = Seen::OnTheWay;
+                seen[to] = Seen::OnPath;
                 way.push((to, arrows(to).collect()));
             }
         }
@@ -118,10 +119,10 @@ fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)
     down
 }
 
-/// How deep each node is: below all whose arrows point to it.
+/// The depth of each node: below all nodes with an arrow to it.
 fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut depths = vec![0; nodes];
-    // Without circles, no way is longer than there are nodes.
+    // Without cycles, no path is longer than the number of nodes.
     for _ in 0..nodes {
         for &(from, to) in down {
             depths[to] = depths[to].max(depths[from] + 1);

@@ -1,4 +1,4 @@
-//! The language: `digraph { a -> b [label="…"]; b [label="…"] }`.
+//! The parser: `digraph { a -> b [label="…"]; b [label="…"] }`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// A source as tokens, each with its line.
+/// Splits a source into tokens with their lines.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,
@@ -54,9 +54,9 @@ impl Lexer<'_> {
                     Token::Word(word)
                 }
                 other => {
-                    return Err(
-                        self.error(format!("{other:?} is not understood; put names with signs in quotes"))
-                    );
+                    return Err(self.error(format!(
+                        "unexpected {other:?}: put names with special characters in quotes"
+                    )));
                 }
             };
             return Ok(Some((self.line, token)));
@@ -70,16 +70,16 @@ impl Lexer<'_> {
             match letter {
                 '"' => return Ok(text),
                 '\\' => match self.letters.next() {
-                    // A label is one line here.
+                    // Line breaks of labels become spaces.
                     Some('n' | 'l' | 'r') => text.push(' '),
                     Some(other) => text.push(other),
                     None => break,
                 },
-                '\n' => return Err(self.error("a text in quotes does not end on its line")),
+                '\n' => return Err(self.error("a quoted text must end on its line")),
                 other => text.push(other),
             }
         }
-        Err(self.error("a text in quotes does not end"))
+        Err(self.error("a quoted text has no end"))
     }
 }
 
@@ -128,7 +128,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
             match token {
                 Token::Sign('{' | '}' | ';') => {}
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
-                    // Its name, or what holds for all; both are nothing that is drawn.
+                    // The name of the graph, or default attributes. Neither is drawn.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
                     self.attributes()?;
                 }
@@ -140,7 +140,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
                 }
                 Token::Word(word) => self.statement(word)?,
                 other => {
-                    return self.error(format!("{other:?} has no place here; write `a -> b [label=\"…\"]`"));
+                    return self.error(format!("unexpected {other:?}: write `a -> b [label=\"…\"]`"));
                 }
             }
         }
@@ -157,7 +157,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         while self.takes(&Token::Arrow) {
             match self.next() {
                 Some(Token::Word(word)) => nodes.push(self.node(word)),
-                _ => return self.error("an arrow leads to one name; write one line for each arrow"),
+                _ => return self.error("an arrow has one target: write one line per arrow"),
             }
         }
         let label = self.attributes()?;
@@ -175,7 +175,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// The number of a node, which need not be declared.
+    /// The index of a node. An unknown node is added.
     fn node(&mut self, id: String) -> usize {
         let known = self.graph.nodes.iter().position(|node| node.id == id);
         known.unwrap_or_else(|| {
@@ -184,7 +184,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         })
     }
 
-    /// What stands in brackets: of it, the label.
+    /// Parses attributes in brackets and returns the label.
     fn attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {
@@ -197,7 +197,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
                         Some(Token::Word(_)) => {}
                         _ => return self.error(format!("{key} has no value")),
                     },
-                    _ => return self.error("in brackets stands `label=\"…\"`, and at their end `]`"),
+                    _ => return self.error("expected `[label=\"…\"]`"),
                 }
             }
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::PlainLoop;
 use crate::tools;
 
-/// Says these messages in order, and gives the requests.
+/// A server that replies with these messages in order. The thread returns the requests.
 fn server(messages: Vec<Value>) -> (String, thread::JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -45,17 +45,17 @@ fn calls(name: &str, arguments: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_model_writes_is_run_as_it_is() {
+async fn calls_are_executed_unchecked() {
     let (url, serving) = server(vec![
         calls("add", r#"{"a": "17", "b": 25}"#),
         calls("add", r#"{"a": 17, "b": 25}"#),
         json!({"role": "assistant", "content": "It is 42."}),
     ]);
     let plain = PlainLoop::new(&url, &tools::all().list(&ListContext::default()).await);
-    let went = plain.run("What is 17 plus 25?").await;
-    assert_eq!(went.answer.as_deref(), Ok("It is 42."));
-    assert_eq!(went.calls.len(), 2);
-    assert_eq!(went.usage.requests, 3);
+    let record = plain.run("What is 17 plus 25?").await;
+    assert_eq!(record.answer.as_deref(), Ok("It is 42."));
+    assert_eq!(record.calls.len(), 2);
+    assert_eq!(record.usage.requests, 3);
 
     let requests = serving.join().unwrap();
     assert_eq!(requests[0]["tools"].as_array().unwrap().len(), 3);
@@ -66,11 +66,11 @@ async fn what_the_model_writes_is_run_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_empty_reply_is_an_empty_answer() {
+async fn empty_reply_is_an_empty_answer() {
     let (url, serving) = server(vec![Value::Null]);
     let plain = PlainLoop::new(&url, &tools::all().list(&ListContext::default()).await);
-    let went = plain.run("What is 17 plus 25?").await;
+    let record = plain.run("What is 17 plus 25?").await;
     serving.join().unwrap();
-    assert_eq!(went.answer.as_deref(), Ok(""));
-    assert!(went.calls.is_empty());
+    assert_eq!(record.answer.as_deref(), Ok(""));
+    assert!(record.calls.is_empty());
 }

@@ -5,13 +5,13 @@ use haft_testing::ScriptedModel;
 
 use serde_json::{Value, json};
 
-use super::{Score, Went, pass};
+use super::{RunRecord, Score, pass};
 use crate::{
     Dialect, agent, ask,
     case::{CASES, TWO_STEPS},
 };
 
-/// What a perfect model would do with each question.
+/// The call and the answer of a perfect model for each question.
 const PERFECT: [(&str, &str, &str); 9] = [
     ("add", r#"{"a":17,"b":25}"#, "17 plus 25 is 42."),
     ("add", r#"{"a":3.5,"b":4}"#, "That is 7.5."),
@@ -24,7 +24,7 @@ const PERFECT: [(&str, &str, &str); 9] = [
     ("search_files", r#"{"directory":"/var/log","pattern":"*.log","max_results":5}"#, "boot.log, kernel.log"),
 ];
 
-/// Runs all questions on a model that does this.
+/// Runs all questions with a model that follows the plan.
 async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Score> {
     let model = plan.iter().fold(ScriptedModel::new(), |model, (tool, arguments, answer)| {
         model.calls([("call_1", *tool, *arguments)]).reply(ChatResponse::new(*answer))
@@ -38,10 +38,10 @@ async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Sc
 }
 
 #[tokio::test]
-async fn a_perfect_model_passes() {
+async fn perfect_model_passes() {
     let scores = scores(PERFECT).await;
     for score in &scores {
-        assert!(score.tool && score.arguments && score.answer, "{}", score.went);
+        assert!(score.tool && score.arguments && score.answer, "{}", score.summary);
     }
     assert!(pass(&scores));
 }
@@ -56,7 +56,7 @@ async fn one_wrong_answer_passes_and_two_do_not() {
 }
 
 #[tokio::test]
-async fn a_wrong_tool_or_wrong_arguments_do_not_pass() {
+async fn wrong_tool_or_arguments_do_not_pass() {
     let mut plan = PERFECT;
     plan[3] = ("search_files", r#"{"directory":".","pattern":"*"}"#, "It is 09:26.");
     let wrong_tool = scores(plan).await;
@@ -69,26 +69,26 @@ async fn a_wrong_tool_or_wrong_arguments_do_not_pass() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_counts_as_wrong() {
+async fn failed_run_counts_as_wrong() {
     let model = ScriptedModel::new().fail(haft_core::model::ModelError::Unauthorized("no key".to_owned()));
     let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
     let score = ask(&agent, &CASES[0]).await;
     assert!(!score.tool && !score.answer && score.took > Duration::ZERO);
 }
 
-fn judged(calls: [(&str, Value); 2], answer: &str) -> [bool; 3] {
+fn scored(calls: [(&str, Value); 2], answer: &str) -> [bool; 3] {
     let calls = calls.map(|(tool, arguments)| (tool.to_owned(), arguments)).into();
-    let went = Went { calls, answer: Ok(answer.to_owned()), ..Went::default() };
-    let score = Score::of(&TWO_STEPS[0], went, Duration::ZERO);
+    let record = RunRecord { calls, answer: Ok(answer.to_owned()), ..RunRecord::default() };
+    let score = Score::of(&TWO_STEPS[0], record, Duration::ZERO);
     [score.tool, score.arguments, score.answer]
 }
 
 #[test]
-fn two_calls_are_each_made_once_in_any_order() {
+fn two_calls_match_once_each_in_any_order() {
     let first = || ("add", json!({"a": 17, "b": 25}));
     let second = || ("add", json!({"a": 42, "b": 100}));
-    assert_eq!(judged([first(), second()], "It is 142."), [true, true, true]);
-    assert_eq!(judged([second(), first()], "It is 142."), [true, true, true]);
-    assert_eq!(judged([first(), first()], "It is 84."), [true, false, false]);
-    assert_eq!(judged([first(), ("search_files", json!({}))], "142"), [false, false, true]);
+    assert_eq!(scored([first(), second()], "It is 142."), [true, true, true]);
+    assert_eq!(scored([second(), first()], "It is 142."), [true, true, true]);
+    assert_eq!(scored([first(), first()], "It is 84."), [true, false, false]);
+    assert_eq!(scored([first(), ("search_files", json!({}))], "142"), [false, false, true]);
 }

@@ -1,4 +1,4 @@
-//! An MCP server that tells the time, over standard input and output.
+//! An MCP server over stdio with a clock.
 
 use haft_core::Toolset;
 use haft_tools::GetCurrentDatetime;

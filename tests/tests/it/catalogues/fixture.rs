@@ -1,4 +1,4 @@
-//! The catalogues in `tests/catalogues`, and the way of one through MCP and back.
+//! The catalogues in `tests/catalogues`, and their round trip through MCP.
 
 use std::{fs, path::Path};
 
@@ -14,16 +14,15 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
 };
 
-/// What one server lists.
+/// The tools of a server.
 #[derive(Deserialize)]
 pub(super) struct Catalogue {
-    pub(super) registry: String,
     pub(super) package: String,
     pub(super) tools: Vec<Value>,
 }
 
 impl Catalogue {
-    /// All of them, by their files' names.
+    /// All catalogues, in the order of their file names.
     pub(super) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogues");
         let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -34,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// One side of a connection that speaks JSON lines.
+/// A connection with JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -50,13 +49,13 @@ impl Peer {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Option<Value> {
+    async fn receive(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.ok()??;
         Some(serde_json::from_str(&line).unwrap())
     }
 }
 
-/// What haft makes of the tools of a server: its source, which keeps the server, and its list.
+/// The tools of a server as haft lists them. The source owns the connection.
 pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));
@@ -65,12 +64,12 @@ pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
     (source, list)
 }
 
-/// A server that lists these tools as they are.
+/// A server with these tools, unchanged.
 async fn answer(mut client: Peer, tools: Vec<Value>) {
     let info = json!({"name": "catalogue", "version": "1"});
     let greeting =
         json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});
-    while let Some(request) = client.hear().await {
+    while let Some(request) = client.receive().await {
         let result = match request["method"].as_str() {
             Some("initialize") => greeting.clone(),
             Some("tools/list") => json!({"tools": tools}),
@@ -80,7 +79,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
     }
 }
 
-/// What a client reads where haft serves these tools.
+/// These tools as haft serves them to a client.
 pub(super) async fn served(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);
@@ -89,11 +88,11 @@ pub(super) async fn served(tools: Toolset) -> Vec<Value> {
     let info = json!({"name": "catalogue", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).await;
-    server.hear().await.unwrap();
+    server.receive().await.unwrap();
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).await;
-    let mut answer = server.hear().await.unwrap();
+    let mut reply = server.receive().await.unwrap();
     drop(server);
     serving.await.unwrap().unwrap();
-    serde_json::from_value(answer["result"]["tools"].take()).unwrap()
+    serde_json::from_value(reply["result"]["tools"].take()).unwrap()
 }

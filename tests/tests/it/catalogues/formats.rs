@@ -1,4 +1,4 @@
-//! A definition in every provider's format, and the calls of a reply in each.
+//! Definitions and calls in the format of every provider.
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
@@ -7,30 +7,31 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
-/// The formats that do not send a definition as its profile wants it.
-pub(super) fn wrong(
+/// The formats with a definition that differs from the one of its target.
+pub(super) fn mistakes(
     definition: &ToolDefinition,
-    profile: SchemaTarget,
-    wire: &ProviderSchema,
+    target: SchemaTarget,
+    converted: &ProviderSchema,
     sent: &Schema,
 ) -> Vec<String> {
-    let function = described(definition, json!({"parameters": wire.value}));
+    let function = described(definition, json!({"parameters": converted.value}));
     let mut chat = json!({"type": "function", "function": function});
-    if wire.strict {
+    if converted.strict {
         chat["function"]["strict"] = json!(true);
     }
-    let response = json!({"type": "function", "parameters": wire.value, "strict": wire.strict});
+    let response = json!({"type": "function", "parameters": converted.value, "strict": converted.strict});
     let response = described(definition, response);
-    // What was sent is a definition again.
+    // The converted schema as a definition of its own.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
-    let checks = match profile {
+    let checks = match target {
         SchemaTarget::OpenAi => vec![
             ("chat", tool(definition) == chat && tool(&back) == chat),
             ("responses", responses::tool(definition) == response && responses::tool(&back) == response),
             (
                 "anthropic",
-                anthropic::tool(definition) == described(definition, json!({"input_schema": wire.value})),
+                anthropic::tool(definition)
+                    == described(definition, json!({"input_schema": converted.value})),
             ),
             (
                 "gemini",
@@ -46,28 +47,28 @@ pub(super) fn wrong(
             ),
         ],
         SchemaTarget::Gemini => {
-            let subset = with_schema(definition, "parameters", &wire.value);
+            let subset = with_schema(definition, "parameters", &converted.value);
             vec![
-                ("chat", tool_as(definition, profile) == chat),
+                ("chat", tool_as(definition, target) == chat),
                 ("gemini", gemini::subset_tool(definition) == subset),
             ]
         }
-        _ => vec![("chat", tool_as(definition, profile) == chat && tool_as(&back, profile) == chat)],
+        _ => vec![("chat", tool_as(definition, target) == chat && tool_as(&back, target) == chat)],
     };
     let wrong = checks.into_iter().filter(|(_, holds)| !holds);
-    wrong.map(|(name, _)| format!("wrong in the format of {name}")).collect()
+    wrong.map(|(name, _)| format!("the format of {name} differs")).collect()
 }
 
-/// A function declaration of Gemini. One of a function without parameters has none.
+/// A function declaration of Gemini. Without parameters there is no schema.
 fn with_schema(definition: &ToolDefinition, key: &str, schema: &Value) -> Value {
-    let of_nothing = ["properties", "required"]
+    let is_empty_object = ["properties", "required"]
         .iter()
         .all(|it| definition.input_schema().as_value().get(it).is_none_or(is_empty));
     let is_open = ["additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "patternProperties"];
     let is_open = is_open
         .iter()
         .any(|it| definition.input_schema().as_value().get(it).is_some_and(|it| it != &json!(false)));
-    described(definition, if of_nothing && !is_open { json!({}) } else { json!({key: schema}) })
+    described(definition, if is_empty_object && !is_open { json!({}) } else { json!({key: schema}) })
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -82,8 +83,8 @@ fn described(definition: &ToolDefinition, mut rest: Value) -> Value {
     rest
 }
 
-/// Whether a call arrives as it was written in each provider's reply.
-pub(super) fn bring(definition: &ToolDefinition, arguments: &Value) -> bool {
+/// Returns `true` if a call is unchanged after a reply in the format of each provider.
+pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -> bool {
     let (name, text) = (definition.name(), arguments.to_string());
     let call = ToolCall::new("call_1", name.as_str(), text.clone());
     let function = json!({"name": name, "arguments": text});

@@ -1,96 +1,44 @@
-//! What was found, counted.
+//! The report about all catalogues.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeSet;
 
 use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
+/// Tools are named `package tool`.
 #[derive(Default)]
 pub(super) struct Report {
-    /// By registry.
-    pub(super) servers: BTreeMap<String, usize>,
+    pub(super) servers: usize,
     pub(super) tools: usize,
-    pub(super) output_schemas: usize,
-    /// Names that no model would take.
-    pub(super) mapped_names: usize,
-    /// Tools that are refused, with the reason.
-    pub(super) refused: Vec<String>,
-    pub(super) profiles: BTreeMap<String, Profile>,
-    /// What holds and does not.
-    pub(super) broken: Vec<String>,
-}
-
-/// What became of the schemas in one profile.
-#[derive(Default)]
-pub(super) struct Profile {
-    as_given: usize,
-    strict: usize,
-    exact: usize,
-    obstacles: BTreeMap<String, usize>,
-    losses: BTreeMap<String, usize>,
-    /// Tools for which arguments could be made that fit what is sent.
-    pub(super) called: usize,
+    /// Tools that are rejected, with the reason.
+    pub(super) rejected: BTreeSet<String>,
+    /// Tools that OpenAI's strict mode cannot express, with the reason.
+    pub(super) not_strict: BTreeSet<String>,
+    /// Tools without valid generated arguments for a converted schema.
+    pub(super) without_arguments: BTreeSet<String>,
+    /// Violations of the tested rules.
+    pub(super) broken: BTreeSet<String>,
 }
 
 impl Report {
     pub(super) fn add(&mut self, other: Self) {
-        for (registry, count) in other.servers {
-            *self.servers.entry(registry).or_default() += count;
-        }
+        self.servers += other.servers;
         self.tools += other.tools;
-        self.output_schemas += other.output_schemas;
-        self.mapped_names += other.mapped_names;
-        self.refused.extend(other.refused);
+        self.rejected.extend(other.rejected);
+        self.not_strict.extend(other.not_strict);
+        self.without_arguments.extend(other.without_arguments);
         self.broken.extend(other.broken);
-        for (name, profile) in other.profiles {
-            self.profiles.entry(name).or_default().add(profile);
-        }
-    }
-}
-
-impl Profile {
-    pub(super) fn count(&mut self, wire: &ProviderSchema, is_as_given: bool) {
-        self.as_given += usize::from(is_as_given);
-        self.strict += usize::from(wire.strict);
-        self.exact += usize::from(wire.changes.is_empty());
-        for loss in &wire.changes {
-            let (counts, what) = match &loss.kind {
-                SchemaChangeKind::NotStrict { reason } => (&mut self.obstacles, reason.clone()),
-                kind => (&mut self.losses, format!("{kind:?}")),
-            };
-            *counts.entry(format!("{}: {what}", loss.keyword)).or_default() += 1;
-        }
     }
 
-    fn add(&mut self, other: Self) {
-        self.as_given += other.as_given;
-        self.strict += other.strict;
-        self.exact += other.exact;
-        self.called += other.called;
-        for (all, some) in [(&mut self.obstacles, other.obstacles), (&mut self.losses, other.losses)] {
-            for (what, count) in some {
-                *all.entry(what).or_default() += count;
+    pub(super) fn add_obstacles(&mut self, tool: &str, converted: &ProviderSchema) {
+        for change in &converted.changes {
+            if let SchemaChangeKind::NotStrict { reason } = &change.kind {
+                self.not_strict.insert(format!("{tool}: {}: {reason}", change.keyword));
             }
         }
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tools, outputs, names) = (self.tools, self.output_schemas, self.mapped_names);
-        writeln!(f, "servers: {:?}", self.servers)?;
-        writeln!(f, "tools: {tools}, with an output schema: {outputs}, with a mapped name: {names}")?;
-        writeln!(f, "refused: {}", self.refused.len())?;
-        self.refused.iter().try_for_each(|refused| writeln!(f, "    {refused}"))?;
-        for (name, profile) in &self.profiles {
-            write!(f, "\n{name}: ")?;
-            let Profile { as_given, strict, exact, called, .. } = profile;
-            writeln!(f, "{as_given} as given, {strict} strict, {exact} without a loss, {called} called")?;
-            for (title, counts) in [("not strict", &profile.obstacles), ("lost", &profile.losses)] {
-                for (what, count) in counts {
-                    writeln!(f, "    {title}: {what}: {count}")?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// The entries of a list, one per line.
+pub(super) fn lines(list: &BTreeSet<String>) -> String {
+    list.iter().map(|entry| format!("{entry}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! The rules of each profile, as its provider tells them and not as they are implemented.
+//! The rules of each target, written from the documentation of its provider.
 
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
@@ -51,34 +51,34 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// What a small model is not sent.
+/// Keywords that the target for small models omits.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
-/// What of a wire schema breaks the rules of its profile.
-pub(super) fn broken(profile: SchemaTarget, wire: &ProviderSchema) -> Vec<String> {
+/// The violations of the target's rules in a converted schema.
+pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
-    if wire.value["type"] != "object" {
-        broken.push("the root is no object".to_owned());
+    if converted.value["type"] != "object" {
+        broken.push("the root is not an object".to_owned());
     }
-    if profile != SchemaTarget::OpenAiStrict && wire.strict {
+    if target != SchemaTarget::OpenAiStrict && converted.strict {
         broken.push("strict without a strict mode".to_owned());
     }
-    match profile {
-        SchemaTarget::OpenAiStrict if wire.strict => each("", &wire.value, &mut broken, &strict),
+    match target {
+        SchemaTarget::OpenAiStrict if converted.strict => each("", &converted.value, &mut broken, &strict),
         SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
-            let refused = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
-            let refused = refused.filter(|keyword| wire.value.get(keyword).is_some());
-            broken.extend(refused.map(|keyword| format!("`{keyword}` at the root")));
+            let rejected = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
+            let rejected = rejected.filter(|keyword| converted.value.get(keyword).is_some());
+            broken.extend(rejected.map(|keyword| format!("`{keyword}` at the root")));
         }
-        SchemaTarget::Gemini => each("", &wire.value, &mut broken, &gemini),
-        _ => each("", &wire.value, &mut broken, &small),
+        SchemaTarget::Gemini => each("", &converted.value, &mut broken, &gemini),
+        _ => each("", &converted.value, &mut broken, &small),
     }
     broken
 }
 
-/// Holds each subschema against a rule.
+/// Applies a rule to each subschema.
 fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
-    broken.extend(rule(schema).into_iter().map(|what| format!("{at}: {what}")));
+    broken.extend(rule(schema).into_iter().map(|problem| format!("{at}: {problem}")));
     for holder in ["properties", "$defs"] {
         for (name, inner) in schema[holder].as_object().into_iter().flatten() {
             each(&format!("{at}/{holder}/{name}"), inner, broken, rule);
@@ -101,10 +101,10 @@ fn strict(schema: &Value) -> Vec<String> {
     let unknown = keywords.keys().filter(|keyword| !STRICT.contains(&keyword.as_str()));
     let mut broken: Vec<_> = unknown.map(|keyword| format!("`{keyword}`")).collect();
     if keywords.contains_key("$ref") && keywords.len() > 1 {
-        broken.push("something beside `$ref`".to_owned());
+        broken.push("a keyword beside `$ref`".to_owned());
     }
     if !["type", "$ref", "anyOf"].iter().any(|keyword| keywords.contains_key(*keyword)) {
-        broken.push("any value fits".to_owned());
+        broken.push("no type".to_owned());
     }
     let is = |name: &str| {
         schema["type"] == name || schema["type"].as_array().is_some_and(|it| it.contains(&json!(name)))
@@ -115,10 +115,10 @@ fn strict(schema: &Value) -> Vec<String> {
         broken.push("not all properties are required".to_owned());
     }
     if is("object") && schema["additionalProperties"] != json!(false) {
-        broken.push("not closed".to_owned());
+        broken.push("`additionalProperties` is not `false`".to_owned());
     }
     if is("array") && !schema["items"].is_object() {
-        broken.push("items of any kind".to_owned());
+        broken.push("no schema for items".to_owned());
     }
     broken
 }
@@ -133,18 +133,18 @@ fn gemini(schema: &Value) -> Vec<String> {
         let others = keywords.keys().filter(|keyword| !beside_any_of.contains(&keyword.as_str()));
         broken.extend(others.map(|keyword| format!("`{keyword}` beside `anyOf`")));
     } else if !schema["type"].is_string() {
-        broken.push("not one type".to_owned());
+        broken.push("not a single type".to_owned());
     }
     if schema["type"] == "array" && !schema["items"].is_object() {
         broken.push("no items".to_owned());
     }
     let mut options = schema["enum"].as_array().into_iter().flatten();
     if !options.all(|option| option.as_str().is_some_and(|text| !text.is_empty())) {
-        broken.push("an option that is no text".to_owned());
+        broken.push("an enum value that is not text".to_owned());
     }
     let mut required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     if !required.all(|name| schema["properties"].get(name).is_some()) {
-        broken.push("a property is required that is not declared".to_owned());
+        broken.push("a required property without a schema".to_owned());
     }
     broken
 }

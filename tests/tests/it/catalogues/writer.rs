@@ -1,11 +1,11 @@
-//! Makes arguments of a schema, as a model would, and tells them the way a strict schema wants them.
+//! Generates arguments from schemas, and rewrites them for strict schemas.
 
 use std::collections::HashMap;
 
 use haft_core::Schema;
 use serde_json::{Map, Number, Value, json};
 
-/// Texts of which one mostly fits, whatever is asked for.
+/// Texts for the usual formats, patterns and lengths.
 const TEXTS: [&str; 22] = [
     "a",
     "text",
@@ -31,18 +31,18 @@ const TEXTS: [&str; 22] = [
     "a_b-c.d",
 ];
 
-/// How deep what is optional is still written.
+/// The depth limit for optional values.
 const DEPTH: usize = 8;
 
-/// Writes values by one schema.
+/// Generates values of a schema.
 pub(super) struct Writer<'s> {
     root: &'s Value,
-    /// Which of several ways is taken. An even one writes only what is required.
+    /// The choice among alternatives. An even variant has required properties only.
     variant: usize,
     texts: &'s mut Texts,
 }
 
-/// The texts that fit schemas of strings, by these schemas.
+/// A valid text for each string schema, by the schema's JSON.
 pub(super) type Texts = HashMap<String, Option<&'static str>>;
 
 impl<'s> Writer<'s> {
@@ -72,7 +72,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// A schema with what it refers to, all of its parts, and one of its alternatives.
+    /// A schema merged with the target of its reference, its parts, and one of its alternatives.
     fn whole(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();
@@ -152,7 +152,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Adds what another schema says of the same value.
+/// Merges another schema of the same value.
 fn merge(whole: &mut Value, part: &Value) {
     let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
     for (keyword, value) in part {
@@ -164,7 +164,7 @@ fn merge(whole: &mut Value, part: &Value) {
                 }
             }
             ("required", Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
-            // Of several types the one that both have.
+            // The single type is the intersection.
             ("type", Some(known), Value::String(_)) => *known = value.clone(),
             _ => {}
         }
@@ -179,18 +179,19 @@ fn number(schema: &Value) -> Value {
     let least = bound("minimum", "exclusiveMinimum", step).fold(f64::NEG_INFINITY, f64::max);
     let most = bound("maximum", "exclusiveMaximum", -step).fold(f64::INFINITY, f64::min);
     let wanted = (1.0_f64.max(least).min(most) / step).ceil() * step;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole")]
+    #[expect(clippy::cast_possible_truncation, reason = "the number has no fraction")]
     let whole = (wanted.fract() == 0.0).then_some(wanted as i64);
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// The ways to write a value by a strict schema, with `null` for what is absent. There may be several, or none.
-pub(super) fn strictly(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
+/// The forms of a value under a strict schema, with `null` for absent properties. There may be
+/// several, or none.
+pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
-        return strictly(root, root.pointer(&reference[1..]).unwrap(), value);
+        return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
     }
     if let Some(parts) = schema["anyOf"].as_array() {
-        return parts.iter().flat_map(|part| strictly(root, part, value)).take(WAYS).collect();
+        return parts.iter().flat_map(|part| strict_values(root, part, value)).take(WAYS).collect();
     }
     match value {
         Value::Object(members) if schema["type"] == "object" => {
@@ -200,7 +201,7 @@ pub(super) fn strictly(root: &Value, schema: &Value, value: &Value) -> Vec<Value
             }
             properties.iter().fold(vec![json!({})], |objects, (name, property)| {
                 let ways = match members.get(name) {
-                    Some(member) => strictly(root, property, member),
+                    Some(member) => strict_values(root, property, member),
                     None => vec![Value::Null],
                 };
                 combined(&objects, &ways, |object, way| object[name] = way)
@@ -208,7 +209,7 @@ pub(super) fn strictly(root: &Value, schema: &Value, value: &Value) -> Vec<Value
         }
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
-                let ways = strictly(root, &schema["items"], item);
+                let ways = strict_values(root, &schema["items"], item);
                 combined(&lists, &ways, |list, way| list.as_array_mut().unwrap().push(way))
             })
         }
@@ -216,10 +217,10 @@ pub(super) fn strictly(root: &Value, schema: &Value, value: &Value) -> Vec<Value
     }
 }
 
-/// How many ways are tried.
+/// The limit on alternatives.
 const WAYS: usize = 50;
 
-/// Each of some values with each of the ways to go on.
+/// The combinations of values and additions, up to the limit.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, way) in values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(WAYS) {

@@ -1,4 +1,4 @@
-//! `aimock`: a server that answers by fixtures in the exact words of OpenAI's APIs.
+//! `aimock`: a server with fixtures in the exact format of OpenAI's APIs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -13,7 +13,7 @@ use super::{Server, agents, answer, at, installed};
 
 fn start() -> Option<Server> {
     let place = installed("aimock")?;
-    // Cut after five units of UTF-16 each, the last character but one comes in halves.
+    // Chunks have five UTF-16 code units: the surrogate pair of the globe is split.
     let fixtures = json!({"fixtures": [
         {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},
         {"match": {"userMessage": "17 plus 25"}, "response": {
@@ -35,18 +35,18 @@ fn start() -> Option<Server> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_calls_and_answers() {
+async fn agent_calls_tools_and_answers() {
     let Some(server) = start() else { return };
     for agent in agents(&server) {
-        for is_watched in [false, true] {
-            assert_eq!(answer(&agent, "What is 17 plus 25?", is_watched).await, "It is 42.");
-            assert_eq!(answer(&agent, "Say hello!", is_watched).await, "Grüße, 世界 und 🌍!");
+        for is_streamed in [false, true] {
+            assert_eq!(answer(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
+            assert_eq!(answer(&agent, "Say hello!", is_streamed).await, "Grüße, 世界 und 🌍!");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_failures_are_typed() {
+async fn failures_are_typed() {
     let Some(server) = start() else { return };
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
     let chat = at(chat, &server).max_retries(1).build().unwrap();

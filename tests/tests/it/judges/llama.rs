@@ -1,4 +1,4 @@
-//! The server of llama.cpp, from `xllamacpp`, with a real model.
+//! `xllamacpp`: the llama.cpp server with a real model.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Server, at, installed, is_required};
 use crate::Add;
 
-/// Serves one model to one client, in a context that is small enough to be filled.
+/// Serves one model to one client, with a context of 2,048 tokens, so a test can overflow it.
 const SERVE: &str = "
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
@@ -42,7 +42,7 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// The model that `cargo xtask setup --judges` fetched.
+/// The model from `cargo xtask setup --judges`, or the one in `HAFT_MODEL`.
 fn model() -> Option<PathBuf> {
     if let Some(file) = env::var_os("HAFT_MODEL") {
         return Some(file.into());
@@ -51,10 +51,10 @@ fn model() -> Option<PathBuf> {
     ModelStore::new().ok()?.get(known)
 }
 
-/// What the server does in its own way, one after the other: it has one place for a client. The model is small, so what it
-/// says is its own business, and what comes through is ours.
+/// A test with several parts, because the server has one slot. The model is small: the test
+/// checks the transfer of its replies, not their content.
 #[tokio::test(flavor = "multi_thread")]
-async fn its_ways_are_understood() {
+async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };
     let chat = at(ChatCompletions::builder("qwen"), &server).provider(Provider::LlamaCpp).build().unwrap();
     let responses = at(Responses::builder("qwen"), &server).build().unwrap();
@@ -72,7 +72,7 @@ async fn its_ways_are_understood() {
         assert_eq!(streamed.usage.output_tokens, whole.usage.output_tokens);
         assert!(whole.usage.input_tokens > 0);
 
-        // Its errors have numbers for codes.
+        // The error codes of llama.cpp are numbers.
         let long = ask(&"word ".repeat(4000));
         let whole = model.chat(&long).await.unwrap_err();
         let streamed = model.stream(&long).try_collect::<Vec<_>>().await.unwrap_err();
@@ -90,7 +90,7 @@ async fn its_ways_are_understood() {
     let fitting: Value = serde_json::from_str(&reply.message.text()).unwrap();
     assert!(fitting["city"].is_string(), "{fitting}");
 
-    // It does not read the name of a tool that must be called: that alone is offered.
+    // llama.cpp ignores the name in `tool_choice`, so only the required tool is sent.
     let tools = Toolset::new().with(Add).list(&ListContext::default()).await;
     let tool_choice = ToolChoice::Tool(ToolName::new("add").unwrap());
     let request = ChatRequest { tool_choice, ..ask("What is 17 plus 25?").with_tools(tools) };

@@ -1,4 +1,4 @@
-//! `llmock`: a server that fails as providers do, and gives a verdict on its client.
+//! `llmock`: a server that injects failures and reports violations by its client.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -22,29 +22,30 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// What the server will do with the next requests.
+/// Sets the behaviour of the server for the next requests.
 fn script(server: &Server, behaviors: &Value) {
     server.post("/_llmock/scenario", &json!({"behaviors": behaviors}));
 }
 
-/// The server has nothing to say against its client, not even a warning, after so many requests.
+/// Asserts the number of requests, and that the server reports no violation.
 #[track_caller]
-fn acquitted(server: &Server, attempts: u64) {
+fn assert_no_violations(server: &Server, attempts: u64) {
     let verdict = server.get("/_llmock/verdict");
     let findings = verdict["findings"].as_array().unwrap();
-    // It sees who stops reading only while it has more to send: whether there was an error is asserted here.
-    let holds = |finding: &&Value| finding["code"] != "malformed_chunk_ignored";
-    assert_eq!(findings.iter().find(holds), None, "{verdict:#}");
+    // llmock notices a closed connection only with its next chunk, and reports this code before.
+    // The tests assert the error themselves.
+    let is_violation = |finding: &&Value| finding["code"] != "malformed_chunk_ignored";
+    assert_eq!(findings.iter().find(is_violation), None, "{verdict:#}");
     assert_eq!(verdict["attempts"], attempts, "{verdict:#}");
     server.post("/_llmock/reset", &json!({}));
 }
 
 fn models(server: &Server) -> [Arc<dyn ChatModel>; 2] {
-    let patience = Timeouts::default().with_idle(Duration::from_secs(3));
+    let timeouts = Timeouts::default().with_idle(Duration::from_secs(3));
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
     [
-        Arc::new(at(chat, server).timeouts(patience.clone()).build().unwrap()),
-        Arc::new(at(responses, server).timeouts(patience).build().unwrap()),
+        Arc::new(at(chat, server).timeouts(timeouts.clone()).build().unwrap()),
+        Arc::new(at(responses, server).timeouts(timeouts).build().unwrap()),
     ]
 }
 
@@ -53,7 +54,7 @@ async fn streamed(model: &dyn ChatModel, request: &ChatRequest) -> Result<(), Mo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_tried_again_as_they_should_be() {
+async fn only_transient_failures_are_retried() {
     let Some(server) = start() else { return };
     for model in models(&server) {
         let request = ChatRequest::new([Message::user("Hello")]);
@@ -67,22 +68,22 @@ async fn failures_are_tried_again_as_they_should_be() {
             };
             script(&server, &json!([{"type": "fail", "status": 429, "retry_after": 0.3, "times": 2}]));
             ask().await.unwrap();
-            acquitted(&server, 3);
+            assert_no_violations(&server, 3);
             script(&server, &json!([{"type": "fail", "status": 503, "times": 3}]));
             ask().await.unwrap();
-            acquitted(&server, 4);
+            assert_no_violations(&server, 4);
             for status in [400, 401, 403, 404, 422] {
                 script(&server, &json!([{"type": "fail", "status": status}]));
                 ask().await.unwrap_err();
-                acquitted(&server, 1);
+                assert_no_violations(&server, 1);
             }
         }
     }
 }
 
-/// A stream that breaks is an error, whichever way it breaks, and who asks again has the whole.
+/// Each kind of broken stream is an error, and a second request gets the whole reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_stream_is_never_taken_for_a_reply() {
+async fn broken_stream_is_an_error() {
     let Some(server) = start() else { return };
     for model in models(&server) {
         let request = ChatRequest::new([Message::user("Tell me a story of seven words.")]);
@@ -102,7 +103,7 @@ async fn a_broken_stream_is_never_taken_for_a_reply() {
             let error = streamed(&*model, &request).await.unwrap_err();
             assert!(is_expected(&error), "{kind}: {error:?}");
             streamed(&*model, &request).await.unwrap();
-            acquitted(&server, 2);
+            assert_no_violations(&server, 2);
         }
     }
 }
@@ -111,21 +112,21 @@ fn is_truncated(error: &ModelError) -> bool {
     matches!(error, ModelError::Truncated { partial, .. } if partial.tool_calls.is_empty())
 }
 
-/// An agent calls, through rate limits, calls that cannot be and arguments that are no JSON, and has its answer.
+/// The faults are rate limits, calls of unknown tools, and arguments that are not JSON.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_comes_through() {
+async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     let Some(server) = start() else { return };
     let call = json!({"type": "reply", "tool_calls": [{"name": "add", "arguments": {"x": 17, "y": 25}}]});
-    let says = json!({"type": "reply", "text": "It is 42."});
+    let text = json!({"type": "reply", "text": "It is 42."});
     let busy = json!({"type": "fail", "status": 429, "retry_after": 0.2});
     for agent in agents(&server) {
-        for is_watched in [false, true] {
-            script(&server, &json!([busy, call, says]));
-            assert_eq!(answer(&agent, "What is 17 plus 25?", is_watched).await, "It is 42.");
-            acquitted(&server, 3);
+        for is_streamed in [false, true] {
+            script(&server, &json!([busy, call, text]));
+            assert_eq!(answer(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
+            assert_no_violations(&server, 3);
             for kind in ["malformed_arguments", "unknown_tool"] {
-                script(&server, &json!([{"type": "tool_fault", "kind": kind}, says]));
-                answer(&agent, "What is 17 plus 25?", is_watched).await;
+                script(&server, &json!([{"type": "tool_fault", "kind": kind}, text]));
+                answer(&agent, "What is 17 plus 25?", is_streamed).await;
                 let verdict = server.get("/_llmock/verdict");
                 assert_eq!(verdict["findings"], json!([]), "{kind}: {verdict:#}");
                 server.post("/_llmock/reset", &json!({}));

@@ -1,4 +1,5 @@
-//! `cargo xtask example park-and-resume`, and then `cargo xtask example park-and-resume yes`, or `no "too many"`.
+//! `cargo xtask example suspend-and-resume`, then `cargo xtask example suspend-and-resume yes`, or
+//! `no "too many"`.
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 
@@ -21,21 +22,21 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let file = Path::new("parked-run.json");
+    let file = Path::new("suspended-run.json");
     let answer = match arguments.as_slice() {
         ["yes"] => Some(Decision::approved()),
-        ["no"] => Some(Decision::denied("a person said no")),
+        ["no"] => Some(Decision::denied("no reason given")),
         ["no", reason] => Some(Decision::denied(*reason)),
         _ => None,
     };
     if answer.is_some() && !file.exists() {
-        return Err(format!("no run waits here: there is no {}", file.display()).into());
+        return Err(format!("no suspended run: there is no file {}", file.display()).into());
     }
     let model = LocalModel::builder().progress_bar().open_default().await?;
-    let told = match answer {
-        Some(answer) => park_and_resume::answer(model, answer, file).await?,
-        None => park_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,
+    let report = match answer {
+        Some(answer) => suspend_and_resume::answer(model, answer, file).await?,
+        None => suspend_and_resume::ask(model, arguments.first().unwrap_or(&QUESTION), file).await?,
     };
-    println!("{told}");
+    println!("{report}");
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! A run that waits for a person, in one process, and goes on in another.
+//! A run that waits for an approval in one process and continues in another.
 //!
-//! The first process asks. Where the model wants to order something, the run is parked: it becomes a file, and the process ends. The
-//! second process reads the file, says yes or no, and the run goes on to its answer. `main.rs` gives both a model in the process,
-//! and the test one with a script.
+//! The first process starts the run. A call of `order` suspends it: the run is saved to a file, and
+//! the process ends. The second process reads the file and approves or denies the call, and the run
+//! continues to its answer. `main.rs` uses a local model, the test a scripted one.
 
 use std::{error::Error, fs, path::Path};
 
 use haft_core::{ChatModel, RunOutput, Toolset, agent::Parked, call::Decision, tool};
 use haft_react::ReactAgent;
 
-/// Says how many boxes of paper are left.
+/// Returns the number of boxes of paper in stock.
 #[tool]
 fn stock() -> u32 {
     2
 }
 
-/// Orders boxes of paper. It costs money: a person must agree.
+/// Orders boxes of paper. It costs money, so it needs an approval.
 #[tool(requires_approval)]
 fn order(
-    /// How many boxes.
+    /// Number of boxes.
     boxes: u32,
 ) -> String {
     format!("{boxes} boxes are ordered")
@@ -30,17 +30,17 @@ fn agent(model: impl ChatModel + 'static) -> Result<ReactAgent, Box<dyn Error>> 
     Ok(agent.build()?)
 }
 
-/// The first process: asks, and leaves a file where the run must wait.
+/// The first process: starts the run, and saves it to a file if it is suspended.
 pub async fn ask(
     model: impl ChatModel + 'static,
     question: &str,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
     let output = agent(model)?.run(question).await?;
-    told(output, file)
+    report(output, file)
 }
 
-/// The second process, which knows nothing but the file: says yes or no, and goes on.
+/// The second process: loads the run from the file, decides, and continues it.
 pub async fn answer(
     model: impl ChatModel + 'static,
     decision: Decision,
@@ -49,19 +49,18 @@ pub async fn answer(
     let parked: Parked = serde_json::from_str(&fs::read_to_string(file)?)?;
     // The file is removed first: a run is resumed once.
     fs::remove_file(file)?;
-    // One decision for all requests. They can also be decided one by one.
+    // The same decision for all pending calls. They can also be decided one by one.
     let output = agent(model)?.run(parked.decide(|_| Some(decision.clone()))).await?;
-    told(output, file)
+    report(output, file)
 }
 
-/// The answer, or what the run waits for now.
-fn told(output: RunOutput, file: &Path) -> Result<String, Box<dyn Error>> {
+/// The answer, or the pending calls of the suspended run.
+fn report(output: RunOutput, file: &Path) -> Result<String, Box<dyn Error>> {
     match output {
         RunOutput::Answer(answer) => Ok(answer.text),
         RunOutput::Parked(parked) => {
             fs::write(file, serde_json::to_string_pretty(&parked)?)?;
-            let calls =
-                parked.pending.iter().map(|waits| format!("{} {}", waits.call.name, waits.call.arguments));
+            let calls = parked.pending.iter().map(|it| format!("{} {}", it.call.name, it.call.arguments));
             let calls = calls.collect::<Vec<_>>().join("\n");
             Ok(format!("The run waits, in {}:\n{calls}\nSay yes, or no with a reason.", file.display()))
         }

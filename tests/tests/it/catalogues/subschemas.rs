@@ -1,8 +1,8 @@
-//! Which subschemas apply to one value.
+//! The subschemas that apply to a value.
 
 use serde_json::{Map, Value};
 
-/// The keywords that say which values fit, but for those that only lead to other subschemas.
+/// Keywords with constraints. Keywords that only contain other subschemas are not listed.
 const ASSERTIONS: [&str; 38] = [
     "additionalItems",
     "additionalProperties",
@@ -44,22 +44,22 @@ const ASSERTIONS: [&str; 38] = [
     "unevaluatedProperties",
 ];
 
-/// A document.
+/// A schema document.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,
-    /// Beside `$ref` nothing counts there.
+    /// In draft 7, keywords beside `$ref` are ignored.
     is_draft_7: bool,
 }
 
-/// A subschema and where it is.
+/// A subschema and its JSON pointer.
 #[derive(Clone)]
 pub(super) struct Part<'v> {
     pub(super) pointer: String,
     pub(super) schema: &'v Value,
 }
 
-/// All subschemas that apply to one value, or may.
+/// The subschemas that apply to a value, alternatives included.
 #[derive(Clone, Default)]
 pub(super) struct Parts<'v>(pub(super) Vec<Part<'v>>);
 
@@ -75,7 +75,7 @@ impl<'v> Document<'v> {
         parts
     }
 
-    /// A subschema with what it refers to and all of its parts and alternatives.
+    /// Adds a subschema with the target of its reference, its parts and its alternatives.
     fn add(self, pointer: String, schema: &'v Value, parts: &mut Parts<'v>) {
         if parts.0.iter().any(|known| std::ptr::eq(known.schema, schema)) {
             return;
@@ -97,7 +97,7 @@ impl<'v> Document<'v> {
         }
     }
 
-    /// What applies to the values that a keyword is about: those under it in each part.
+    /// The subschemas under a keyword, from each part.
     pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -108,7 +108,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// What applies to one property.
+    /// The subschemas of a property.
     pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -120,7 +120,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// The keywords of a part that say which values fit.
+    /// The keywords of a part with constraints.
     pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
         let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
@@ -136,11 +136,11 @@ impl<'v> Parts<'v> {
         self.0.iter().filter_map(move |part| part.schema.get(keyword))
     }
 
-    /// The items of a keyword that is a list, or its one value.
+    /// The items of a keyword with a list, or its single value.
     pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
         let each = |value: &'v Value| match value {
             Value::Array(items) => items.iter().collect(),
-            one => vec![one],
+            single => vec![single],
         };
         self.all(keyword).flat_map(each).collect()
     }

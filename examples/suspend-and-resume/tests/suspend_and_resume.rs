@@ -1,12 +1,12 @@
-//! Both processes on models with scripts; the file between them is real.
+//! Both processes with scripted models and a real file.
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 
 use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
-use park_and_resume::{answer, ask};
+use suspend_and_resume::{answer, ask};
 
-/// A file of this test's own.
+/// A file for one test.
 fn file(name: &str) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&file);
@@ -18,23 +18,23 @@ fn orders() -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn a_run_waits_in_a_file_and_goes_on() -> Result<(), Box<dyn Error>> {
+async fn run_waits_in_a_file_and_continues() -> Result<(), Box<dyn Error>> {
     let file = file("approved.json");
-    let told = ask(orders(), "Order paper if there are less than 5 boxes.", &file).await?;
-    assert!(told.starts_with("The run waits, in ") && told.contains("order {\"boxes\":3}"), "{told}");
+    let report = ask(orders(), "Order paper if there are less than 5 boxes.", &file).await?;
+    assert!(report.starts_with("The run waits, in ") && report.contains("order {\"boxes\":3}"), "{report}");
 
     let second = ScriptedModel::new().step(|request| {
-        let said: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
-        assert_eq!(said[2..], ["2", "3 boxes are ordered"]);
+        let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
+        assert_eq!(texts[2..], ["2", "3 boxes are ordered"]);
         Ok(ChatResponse::new("Three boxes are on their way."))
     });
     assert_eq!(answer(second, Decision::approved(), &file).await?, "Three boxes are on their way.");
-    assert!(!file.exists(), "nobody can go on twice");
+    assert!(!file.exists(), "a run is resumed once");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_no_is_told_with_its_reason() -> Result<(), Box<dyn Error>> {
+async fn denial_reaches_the_model_with_its_reason() -> Result<(), Box<dyn Error>> {
     let file = file("denied.json");
     ask(orders(), "Order paper.", &file).await?;
     let second = ScriptedModel::new().step(|request| {
@@ -47,13 +47,13 @@ async fn a_no_is_told_with_its_reason() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn where_no_run_waits_nothing_is_answered() -> Result<(), Box<dyn Error>> {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_park-and-resume"));
+fn decision_without_a_suspended_run_is_an_error() -> Result<(), Box<dyn Error>> {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_suspend-and-resume"));
     let output = program.arg("yes").current_dir(env!("CARGO_TARGET_TMPDIR")).output()?;
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "error: no run waits here: there is no parked-run.json\n"
+        "error: no suspended run: there is no file suspended-run.json\n"
     );
     Ok(())
 }

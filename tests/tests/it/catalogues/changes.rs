@@ -1,53 +1,53 @@
-//! Whether the losses of a wire schema are those that there are.
+//! Comparison of the reported changes of a converted schema with its actual changes.
 
 use std::collections::HashSet;
 
 use haft_core::schema::{ProviderSchema, SchemaChange, SchemaChangeKind};
 use serde_json::{Value, json};
 
-use super::place::{Document, Part, Parts};
+use super::subschemas::{Document, Part, Parts};
 
-/// What is wrong with the losses that are told.
-pub(super) fn wrong(original: &Value, wire: &ProviderSchema) -> Vec<String> {
-    if &wire.value == original {
+/// The changes that are not reported, and the reports without a change.
+pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
+    if &converted.value == original {
         let only_obstacle =
-            wire.changes.iter().all(|loss| matches!(loss.kind, SchemaChangeKind::NotStrict { .. }));
+            converted.changes.iter().all(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }));
         return if only_obstacle {
             Vec::new()
         } else {
-            vec!["nothing is lost, and losses are told".to_owned()]
+            vec!["a change is reported, and the schema is unchanged".to_owned()]
         };
     }
     let mut comparison = Comparison {
         original: Document::new(original),
-        sent: Document::new(&wire.value),
-        losses: &wire.changes,
+        sent: Document::new(&converted.value),
+        changes: &converted.changes,
         seen: HashSet::new(),
         wrong: Vec::new(),
     };
     comparison.compare(&comparison.original.root(), &comparison.sent.root());
-    let invented = wire.changes.iter().filter(|loss| !is_there(original, loss));
-    comparison.wrong.extend(invented.map(|loss| format!("nothing is there: {loss}")));
+    let invented = converted.changes.iter().filter(|change| !is_there(original, change));
+    comparison.wrong.extend(invented.map(|change| format!("the original has no such keyword: {change}")));
     comparison.wrong
 }
 
-/// Whether a loss is about something that the original says.
-fn is_there(original: &Value, loss: &SchemaChange) -> bool {
-    let Some(place) = original.pointer(&loss.pointer) else { return false };
-    match loss.kind {
+/// Returns `true` if the original has the keyword of the report.
+fn is_there(original: &Value, change: &SchemaChange) -> bool {
+    let Some(place) = original.pointer(&change.pointer) else { return false };
+    match change.kind {
         SchemaChangeKind::Dropped | SchemaChangeKind::Described | SchemaChangeKind::Flattened => {
-            place.get(&loss.keyword).is_some()
+            place.get(&change.keyword).is_some()
         }
         SchemaChangeKind::TypeAssumed => place.get("type").is_none(),
         _ => true,
     }
 }
 
-/// Goes through a schema and what is sent of it, value by value.
+/// Compares a schema with its conversion, value by value.
 struct Comparison<'v> {
     original: Document<'v>,
     sent: Document<'v>,
-    losses: &'v [SchemaChange],
+    changes: &'v [SchemaChange],
     seen: HashSet<(Vec<*const Value>, Vec<*const Value>)>,
     wrong: Vec<String>,
 }
@@ -60,19 +60,19 @@ impl<'v> Comparison<'v> {
         }
         for part in &original.0 {
             for (keyword, value) in self.original.assertions(part) {
-                let is_told =
+                let is_reported =
                     self.is_named(part, keyword) || self.is_null_alone(original, keyword, value, sent);
-                if !is_told && !is_said(part, keyword, value, sent) {
-                    self.wrong.push(format!("{}: `{keyword}` is lost without a word", part.pointer));
+                if !is_reported && !is_kept(part, keyword, value, sent) {
+                    self.wrong.push(format!("{}: `{keyword}` is lost and not reported", part.pointer));
                 }
             }
         }
-        // What is not written out again says nothing of what is inside.
-        let is_cut = |loss: &SchemaChange| {
-            loss.kind == SchemaChangeKind::Unexpanded
-                && original.0.iter().any(|part| part.pointer == loss.pointer)
+        // A cut reference has no content to compare.
+        let is_cut = |change: &SchemaChange| {
+            change.kind == SchemaChangeKind::Unexpanded
+                && original.0.iter().any(|part| part.pointer == change.pointer)
         };
-        if self.losses.iter().any(is_cut) {
+        if self.changes.iter().any(is_cut) {
             return;
         }
         for name in original.names() {
@@ -80,21 +80,21 @@ impl<'v> Comparison<'v> {
         }
         for keyword in ["items", "additionalProperties"] {
             let below = self.sent.below(sent, keyword);
-            // Where it is not sent at all, that was one loss.
+            // An omitted keyword is one report, without reports for its content.
             if !below.0.is_empty() {
                 self.compare(&self.original.below(original, keyword), &below);
             }
         }
     }
 
-    /// Whether only `null` is missing, of which it is said elsewhere that it is.
+    /// Returns `true` if only `null` is missing, and another report covers it.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
-        let is_told = |loss: &SchemaChange| {
-            loss.kind == SchemaChangeKind::AbsentForNull
-                && original.0.iter().any(|part| part.pointer == loss.pointer)
+        let is_reported = |change: &SchemaChange| {
+            change.kind == SchemaChangeKind::AbsentForNull
+                && original.0.iter().any(|part| part.pointer == change.pointer)
         };
-        if !is_nullable && !self.losses.iter().any(is_told) {
+        if !is_nullable && !self.changes.iter().any(is_reported) {
             return false;
         }
         let others = |values: &Value| {
@@ -113,19 +113,19 @@ impl<'v> Comparison<'v> {
     }
 
     fn is_named(&self, part: &Part<'v>, keyword: &str) -> bool {
-        self.losses.iter().any(|loss| loss.pointer == part.pointer && loss.keyword == keyword)
+        self.changes.iter().any(|change| change.pointer == part.pointer && change.keyword == keyword)
     }
 }
 
-/// Whether what is sent says the same.
-fn is_said(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
+/// Returns `true` if the conversion keeps the constraint of a keyword.
+fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
     let types = sent.items("type");
     let has_type = |name: &str| types.iter().any(|it| *it == name);
     let constants = || sent.items("enum").into_iter().chain(sent.all("const"));
     match keyword {
         "type" => {
             let names = value.as_array().map_or_else(|| vec![value], |names| names.iter().collect());
-            // A type of which no constant is need not be said.
+            // The constants of an `enum` imply its types.
             !types.is_empty()
                 && (names.iter().all(|name| types.contains(name)) || part.schema.get("enum").is_some())
         }
@@ -142,19 +142,19 @@ fn is_said(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
             sent.all("additionalProperties").any(|it| it == value)
         }
         "items" if !types.is_empty() && !has_type("array") => true,
-        // Any value fits.
+        // These schemas accept any value.
         "additionalProperties" | "items" if value == &json!({}) || value == &json!(true) => true,
         "additionalProperties" | "items" => sent.all(keyword).next().is_some(),
         "anyOf" | "oneOf" => sent.all(keyword).next().is_some(),
         _ => {
-            let is_about = subject(keyword).is_none_or(|name| has_type(name) || types.is_empty());
+            let is_relevant = subject(keyword).is_none_or(|name| has_type(name) || types.is_empty());
             let is_number = subject(keyword) == Some("number") && has_type("integer");
-            !(is_about || is_number) || sent.all(keyword).any(|it| it == value)
+            !(is_relevant || is_number) || sent.all(keyword).any(|it| it == value)
         }
     }
 }
 
-/// The type that a keyword is about. Of values of other types it says nothing.
+/// The type that a keyword constrains. Values of other types are valid.
 fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

@@ -1,0 +1,109 @@
+//! The table of commands.
+
+use crate::failure::Failure;
+use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, setup, size, test, tidy};
+
+/// A command of `cargo xtask`.
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    /// The arguments in the usage text.
+    pub(crate) arguments: &'static str,
+    pub(crate) about: &'static str,
+    /// Set if `--help` is passed on to the program that the command starts.
+    pub(crate) has_own_help: bool,
+    pub(crate) run: fn(&[String]) -> Result<(), Failure>,
+}
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: "demo",
+        arguments: "[QUESTION]",
+        about: "ask a local model a question that needs a tool in this process and a tool of an MCP server",
+        has_own_help: false,
+        run: demo::run,
+    },
+    Command {
+        name: "test",
+        arguments: "[ARGUMENTS OF cargo test]…",
+        about: "run all tests, doctests and examples",
+        has_own_help: true,
+        run: test::run,
+    },
+    Command {
+        name: "ci",
+        arguments: "[--checks | --counts]",
+        about: "run the checks (format, lints, tidy, documentation, packages), then the tests, then count instructions",
+        has_own_help: false,
+        run: ci::run,
+    },
+    Command {
+        name: "example",
+        arguments: "NAME [ARGUMENTS]…",
+        about: "run an example, or list the examples",
+        has_own_help: false,
+        run: example::run,
+    },
+    Command {
+        name: "eval",
+        arguments: "[ARGUMENTS]…",
+        about: "measure tool selection and tool calls of the local models in each dialect, beside a plain loop",
+        has_own_help: true,
+        run: eval::run,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "TARGET [--for 1h] [-- OPTIONS OF libFuzzer]…",
+        about: "run a fuzz target",
+        has_own_help: false,
+        run: fuzz::run,
+    },
+    Command {
+        name: "bench",
+        arguments: "[NAME]… [PART OF A CASE'S NAME] [--check | --update]",
+        about: "measure the cost of calls, steps and tool definitions; --check compares the instructions with benches/counts.json",
+        has_own_help: false,
+        run: bench::run,
+    },
+    Command {
+        name: "size",
+        arguments: "[--quick] [--check]",
+        about: "count crates, measure cold builds and program sizes; --quick leaves out the builds, --check fails over a bound",
+        has_own_help: false,
+        run: size::run,
+    },
+    Command {
+        name: "api",
+        arguments: "[--update]",
+        about: "compare the public API of each library with its snapshot in docs/api; --update accepts the change",
+        has_own_help: false,
+        run: api::run,
+    },
+    Command {
+        name: "minimal-versions",
+        arguments: "",
+        about: "check the crates with the oldest dependencies that the manifests allow",
+        has_own_help: false,
+        run: minimal_versions::run,
+    },
+    Command {
+        name: "setup",
+        arguments: "[--model | --eval | --judges]",
+        about: "install the tools of the chores and tests; --model adds the demo's model, --eval both models and a server, --judges all test servers",
+        has_own_help: false,
+        run: setup::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "[--fix]",
+        about: "check the layout, manifests, text, links and docs/behaviour.md; --fix updates its test lists and deletes unused exceptions",
+        has_own_help: false,
+        run: tidy::run,
+    },
+    Command {
+        name: "doc",
+        arguments: "[--open]",
+        about: "build the reference, warnings denied, and the book, and check their links",
+        has_own_help: false,
+        run: doc::run,
+    },
+];

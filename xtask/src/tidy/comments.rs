@@ -1,0 +1,114 @@
+//! Comments and prose, in the form that the rules for text read.
+
+#[cfg(test)]
+mod tests;
+
+/// The kind of a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `///`: documentation of the next item.
+    Item,
+    /// `//!`: documentation of the file or module.
+    Module,
+    /// `//`, or `#` in TOML and YAML.
+    Plain,
+}
+
+/// A run of comment lines of one kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Comment<'a> {
+    pub(super) kind: Kind,
+    /// The lines outside of code blocks.
+    pub(super) lines: Vec<Line<'a>>,
+    /// The number of the first line after the comment.
+    pub(super) end: usize,
+}
+
+/// A line of a comment or of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    pub(super) number: usize,
+    /// The text without indentation and comment marker.
+    pub(super) text: &'a str,
+    /// The width of the whole line in characters, with indentation.
+    pub(super) width: usize,
+}
+
+/// The comments of a Rust, TOML or YAML file. A comment after code on the same line is not found.
+pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
+    let mut comments: Vec<Comment<'a>> = Vec::new();
+    let mut is_code = false;
+    for (index, raw) in text.lines().enumerate() {
+        let Some((kind, text)) = comment_of(path, raw.trim()) else { continue };
+        let is_next = |comment: &&mut Comment<'_>| comment.kind == kind && comment.end == index + 1;
+        let comment = match comments.pop_if(|comment| is_next(&comment)) {
+            Some(comment) => comment,
+            None => {
+                is_code = false;
+                Comment { kind, lines: Vec::new(), end: 0 }
+            }
+        };
+        comments.push(Comment { end: index + 2, ..comment });
+        let text = text.trim();
+        let is_fence = text.starts_with("```");
+        is_code ^= is_fence;
+        if let Some(comment) = comments.last_mut()
+            && !is_code
+            && !is_fence
+        {
+            comment.lines.push(Line { number: index + 1, text, width: raw.chars().count() });
+        }
+    }
+    comments
+}
+
+/// The lines of prose in a file: its comments, or a page without its code blocks.
+pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
+    if !path.ends_with(".md") {
+        return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();
+    }
+    let mut is_code = false;
+    let lines = text.lines().enumerate().filter(|(_, raw)| {
+        let is_fence = raw.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines
+        .map(|(index, raw)| Line { number: index + 1, text: raw.trim(), width: raw.chars().count() })
+        .collect()
+}
+
+/// The lines without their code spans. A span may go on in the next line, not in the next
+/// paragraph.
+pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
+    let mut is_code = false;
+    let mut last = 0;
+    lines
+        .iter()
+        .map(|line| {
+            is_code &= !line.text.is_empty() && line.number == last + 1;
+            last = line.number;
+            let mut kept = String::new();
+            for (index, part) in line.text.split('`').enumerate() {
+                is_code ^= index > 0;
+                kept.push_str(if is_code { " " } else { part });
+            }
+            (line.number, kept)
+        })
+        .collect()
+}
+
+/// The words of a text, in lower case.
+pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|char: char| !char.is_alphanumeric() && char != '\'' && char != '_');
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+fn comment_of<'a>(path: &str, line: &'a str) -> Option<(Kind, &'a str)> {
+    let markers: &[(&str, Kind)] = match path.rsplit('.').next() {
+        Some("rs") => &[("///", Kind::Item), ("//!", Kind::Module), ("//", Kind::Plain)],
+        Some("toml" | "yml") => &[("#", Kind::Plain)],
+        _ => &[],
+    };
+    markers.iter().find_map(|(marker, kind)| Some((*kind, line.strip_prefix(marker)?)))
+}

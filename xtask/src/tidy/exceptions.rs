@@ -1,0 +1,83 @@
+//! Files that do not follow a rule yet, listed in `exceptions.txt`.
+//!
+//! A line without a finding is a finding itself, so the list only shrinks.
+
+use super::{Finding, RULES};
+
+pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
+
+/// A line of the list: a rule, and a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exception<'a> {
+    rule: &'a str,
+    path: &'a str,
+    line: usize,
+}
+
+/// The exceptions of a list. Lines with `#` are comments.
+pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
+    let lines = list.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+    lines
+        .filter_map(|(index, line)| {
+            let (rule, path) = line.split_once(' ')?;
+            Some(Exception { rule, path, line: index + 1 })
+        })
+        .collect()
+}
+
+impl Exception<'_> {
+    /// Returns `true` if the exception hides this finding of a rule.
+    pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
+        let rest = finding.path.strip_prefix(self.path);
+        self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The finding about an exception that hides no other.
+    pub(super) fn unused(&self) -> Finding {
+        let Self { rule, path, line } = self;
+        let message = if RULES.iter().any(|(name, _)| name == rule) {
+            format!("`{path}` follows the rule `{rule}`: delete the line, or run `cargo xtask tidy --fix`")
+        } else {
+            format!("there is no rule `{rule}`")
+        };
+        Finding::new(FILE, *line, message)
+    }
+}
+
+/// The list without some of its exceptions.
+pub(super) fn without(list: &str, unused: &[Exception<'_>]) -> String {
+    let is_kept = |index: usize| !unused.iter().any(|exception| exception.line == index + 1);
+    let lines = list.lines().enumerate().filter(|(index, _)| is_kept(*index));
+    lines.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    const LIST: &str = "# Files.\nwords crates/a\nwords README.md\nlinks docs\nword docs\n";
+
+    #[test]
+    fn exception_hides_the_findings_of_its_rule_and_folder() {
+        let exceptions = parse(LIST);
+        let is_hidden = |rule, path| {
+            let finding = Finding::new(path, 1, "a finding");
+            exceptions.iter().any(|exception| exception.hides(rule, &finding))
+        };
+        assert!(is_hidden("words", "crates/a/src/a.rs") && is_hidden("words", "README.md"));
+        assert!(!is_hidden("links", "crates/a/src/a.rs") && !is_hidden("words", "crates/ab/src/a.rs"));
+    }
+
+    #[test]
+    fn unused_exceptions_are_reported_and_deleted() {
+        let unused = parse(LIST).split_off(2);
+        let findings: String = unused.iter().map(|it| format!("{}\n", it.unused())).collect();
+        expect![[r#"
+            xtask/src/tidy/exceptions.txt:4: `docs` follows the rule `links`: delete the line, or run `cargo xtask tidy --fix`
+            xtask/src/tidy/exceptions.txt:5: there is no rule `word`
+        "#]].assert_eq(&findings);
+        assert_eq!(without(LIST, &unused), "# Files.\nwords crates/a\nwords README.md\n");
+    }
+}

@@ -1,0 +1,81 @@
+//! The tables in ARCHITECTURE.md from a behaviour to its function: the files and functions exist.
+//!
+//! ```text
+//! | order of the steps | `core: pipeline.rs` | `Pipeline::run` |
+//! ```
+
+use super::{Finding, Tree};
+use crate::workspace::Package;
+
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
+pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let page = tree.text(ARCHITECTURE).unwrap_or_default();
+    let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|'));
+    rows.flat_map(|(index, row)| {
+        let messages = check_row(row, tree);
+        messages.into_iter().map(move |message| Finding::new(ARCHITECTURE, index + 1, message))
+    })
+    .collect()
+}
+
+fn check_row(row: &str, tree: &Tree) -> Vec<String> {
+    let cells: Vec<_> = row.trim_matches('|').split('|').collect();
+    let [_, files, functions] = cells[..] else { return Vec::new() };
+    let (mut messages, mut texts) = (Vec::new(), Vec::new());
+    for (folder, file) in spans(files).filter_map(|span| span.split_once(": ")) {
+        let path = format!("crates/{folder}/src/{file}");
+        match tree.text(&path) {
+            Some(text) => texts.push(text),
+            None => messages.push(format!("`{path}` does not exist")),
+        }
+    }
+    let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
+    // A row without files belongs to another table.
+    if !texts.is_empty() {
+        messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
+    }
+    messages
+}
+
+fn spans(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// Returns `true` if the text has a function or constant of this name, or an impl `Trait for Type`.
+fn declares(text: &str, name: &str) -> bool {
+    let item = name.rsplit("::").next().unwrap_or(name);
+    let keywords = ["fn ", "const ", "static ", "impl "];
+    keywords.iter().any(|keyword| {
+        let start = format!("{keyword}{item}");
+        let ends = text.match_indices(&start).filter_map(|(at, _)| text.get(at + start.len()..));
+        ends.into_iter().any(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::tests;
+
+    #[test]
+    fn index_names_existing_files_and_functions() {
+        let page = "| file | contains |\n|---|---|\n| `gone.rs` | no index |\n\n\
+                    | behaviour | crate: file | function |\n|---|---|---|\n\
+                    | the steps | `core: run.rs`, `core: gone.rs` | `Run::next`, `LIMIT`, `Drop for Run` |\n\
+                    | the end | `core: run.rs` | `Run::nex`, `end` |\n";
+        let run = "const LIMIT: u32 = 1;\nimpl Run {\n    pub fn next(&self) {}\n}\nimpl Drop for Run {}\n";
+        let tree = [("ARCHITECTURE.md", page), ("crates/core/src/run.rs", run)];
+        tests::check(
+            super::check,
+            &[],
+            tree,
+            &expect![[r#"
+            ARCHITECTURE.md:7: `crates/core/src/gone.rs` does not exist
+            ARCHITECTURE.md:8: `Run::nex` is not in `core: run.rs`
+            ARCHITECTURE.md:8: `end` is not in `core: run.rs`
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! References in comments and pages: the files, decisions and documents that they name exist.
+
+#[cfg(test)]
+mod tests;
+
+use super::comments::{Line, prose};
+use super::{Finding, Tree};
+use crate::workspace::Package;
+
+/// The types of file that are read.
+const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
+
+/// The endings by which a word is a file of the repository.
+const FILES: &[&str] = &[".rs", ".md"];
+
+/// Names that stand for any file in an instruction.
+const PLACEHOLDERS: &[&str] = &["foo", "path", "PATH", "NAME"];
+
+pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in EXTENSIONS.iter().flat_map(|extension| tree.files("", extension)) {
+        for line in prose(path, text) {
+            let messages = missing_files(&line, tree).into_iter();
+            let messages = messages.chain(missing_decisions(&line, tree)).chain(foreign_codes(&line, tree));
+            findings.extend(messages.map(|message| Finding::new(path, line.number, message)));
+        }
+    }
+    findings
+}
+
+/// Words such as `tidy/links.rs`: a path from the root, or the end of a path.
+fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
+    let words = line.text.split(|char: char| !char.is_alphanumeric() && !"_-./:".contains(char));
+    let names = words.map(|word| word.split("::").next().unwrap_or(word).trim_end_matches(['.', ':']));
+    names
+        .filter(|name| {
+            FILES.iter().any(|ending| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty()))
+        })
+        .filter(|name| !name.contains(':') && !name.starts_with('.') && !name.starts_with('/'))
+        .filter(|name| !name.split(['/', '.']).any(|part| PLACEHOLDERS.contains(&part)))
+        .filter(|name| !is_there(name, tree))
+        .map(|name| format!("`{name}` is not in the repository"))
+        .collect()
+}
+
+/// Returns `true` for files of the repository, and for pages in folders of other repositories.
+fn is_there(name: &str, tree: &Tree) -> bool {
+    let end = format!("/{name}");
+    let folder = name.split_once('/').map(|(folder, _)| folder);
+    let is_foreign = name.ends_with(".md") && folder.is_some_and(|folder| !tree.contains(folder));
+    is_foreign || tree.contains(name) || tree.files("", name).any(|(file, _)| file.ends_with(&end))
+}
+
+/// `ADR 0004` without a file `docs/adr/0004-….md`.
+fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
+    let numbers = line.text.split("ADR ").skip(1).filter_map(|rest| rest.get(..4));
+    numbers
+        .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|number| tree.files(&format!("docs/adr/{number}-"), ".md").next().is_none())
+        .map(|number| format!("ADR {number} is not in docs/adr"))
+        .collect()
+}
+
+/// A name in capital letters with a code (`HANDBOOK B12`, `HANDBOOK §3`), and no page of that name.
+fn foreign_codes(line: &Line<'_>, tree: &Tree) -> Vec<String> {
+    let words: Vec<_> = line.text.split_whitespace().collect();
+    let pairs = words.iter().zip(words.iter().skip(1));
+    pairs
+        .filter(|(name, code)| is_document(name) && is_code(code))
+        .filter(|(name, _)| !tree.contains(&format!("{name}.md")))
+        .map(|(name, code)| format!("`{name} {code}` cites a document that is not in the repository"))
+        .collect()
+}
+
+fn is_document(word: &str) -> bool {
+    word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+fn is_code(word: &str) -> bool {
+    let word = word.trim_end_matches(|char: char| char.is_ascii_punctuation());
+    let digits = word.strip_prefix('§').or_else(|| word.strip_prefix(|char: char| char.is_ascii_uppercase()));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}

@@ -1,0 +1,66 @@
+//! The first word of a doc summary: a noun or a verb, not a relative or interrogative word.
+
+use super::comments::{Comment, Kind, comments, words};
+use super::{Finding, Tree};
+use crate::workspace::Package;
+
+/// Words that turn a summary into a subordinate clause.
+const OPENERS: &[&str] =
+    &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
+
+pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let files = tree.files("", ".rs");
+    files
+        .flat_map(|(path, text)| {
+            comments(path, text).iter().filter_map(|it| opener(path, it)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn opener(path: &str, comment: &Comment<'_>) -> Option<Finding> {
+    let line = comment.lines.first().filter(|_| comment.kind != Kind::Plain)?;
+    let first = line.text.split(char::is_whitespace).next().filter(|word| !word.starts_with('`'))?;
+    let first = words(first).next()?;
+    OPENERS.contains(&first.as_str()).then(|| {
+        let message = format!(
+            "the summary opens with `{first}`: begin with a noun (\"An LRU cache of …\") or a verb (\"Returns `true` if …\")"
+        );
+        Finding::new(path, line.number, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::tests;
+
+    #[test]
+    fn summary_opens_with_a_noun_or_a_verb() {
+        let text = [
+            "//! How it works.",
+            "",
+            "/// Whether it is there.",
+            "/// Of two lines.",
+            "fn a() {}",
+            "// What a plain comment opens with is free.",
+            "/// `what` is code. Which is fine.",
+            "fn b() {}",
+            "/// One.",
+            "fn c() {}",
+            "/// Once.",
+            "fn d() {}",
+        ]
+        .join("\n");
+        tests::check(
+            super::check,
+            &[],
+            [("crates/a/src/a.rs", text.as_str())],
+            &expect![[r#"
+                crates/a/src/a.rs:1: the summary opens with `how`: begin with a noun ("An LRU cache of …") or a verb ("Returns `true` if …")
+                crates/a/src/a.rs:3: the summary opens with `whether`: begin with a noun ("An LRU cache of …") or a verb ("Returns `true` if …")
+                crates/a/src/a.rs:9: the summary opens with `one`: begin with a noun ("An LRU cache of …") or a verb ("Returns `true` if …")
+            "#]],
+        );
+    }
+}

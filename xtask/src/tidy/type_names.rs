@@ -1,0 +1,69 @@
+//! Names of public types: unique in the workspace.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Tree, sources};
+use crate::workspace::Package;
+
+const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
+
+/// The file and the line of a declaration.
+type Place<'a> = (&'a str, usize);
+
+pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let mut types: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
+    for (path, text) in tree.files("crates/", ".rs") {
+        if path.split('/').nth(2) != Some("src") || sources::is_test_file(path) {
+            continue;
+        }
+        for (index, line) in sources::without_tests(text).enumerate() {
+            if let Some(name) = declared_type(line) {
+                types.entry(name).or_default().push((path, index + 1));
+            }
+        }
+    }
+    types.iter().flat_map(|(name, places)| duplicates(name, places)).collect()
+}
+
+fn duplicates(name: &str, places: &[Place<'_>]) -> Vec<Finding> {
+    let findings = places.iter().filter_map(|place| {
+        let (other, line) = places.iter().find(|other| *other != place)?;
+        let message = format!("`{name}` is also a public type at {other}:{line}: rename one of the two");
+        Some(Finding::new(place.0, place.1, message))
+    });
+    findings.collect()
+}
+
+/// The name of a type that is declared `pub`. A re-export (`pub use`) declares none.
+fn declared_type(line: &str) -> Option<&str> {
+    let (keyword, rest) = line.trim_start().strip_prefix("pub ")?.split_once(' ')?;
+    let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
+    KEYWORDS.contains(&keyword).then(|| rest.get(..end))?
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::tests;
+
+    #[test]
+    fn two_public_types_have_two_names() {
+        let tree = [
+            ("crates/a/src/a.rs", "pub struct Error;\npub(crate) struct Private;\npub fn f() {}\n"),
+            ("crates/a/src/lib.rs", "pub use a::Error;\npub use b::Other;\n"),
+            ("crates/b/src/b/tests.rs", "pub struct Error;\n"),
+            ("crates/b/src/b.rs", "#[derive(Debug)]\npub enum Error<T> {}\nstruct Private;\nmod tests {\n"),
+            ("crates/b/tests/it/main.rs", "pub struct Error;\n"),
+        ];
+        tests::check(
+            super::check,
+            &[],
+            tree,
+            &expect![[r#"
+            crates/a/src/a.rs:1: `Error` is also a public type at crates/b/src/b.rs:2: rename one of the two
+            crates/b/src/b.rs:2: `Error` is also a public type at crates/a/src/a.rs:1: rename one of the two
+        "#]],
+        );
+    }
+}
