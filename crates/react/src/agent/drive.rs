@@ -1,6 +1,6 @@
 //! The driver: performs the effects of a run.
 
-use std::{mem, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
@@ -128,10 +128,7 @@ impl ReactAgent {
             }
             save_entries(run, entries);
             let effect = mailbox.next(run, &inputs.step(&placeholders, clock.now()))?;
-            let rejections = run.rejections_since(mem::replace(&mut seen, run.transcript().len()));
-            for problem in rejections.collect::<Vec<_>>() {
-                events.emit(|| RunEvent::ReplyRefused { problem }).await;
-            }
+            seen = emit_rejections(run, seen, events).await;
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
                 Effect::Prepare => {
@@ -276,6 +273,14 @@ impl ReactAgent {
             }
         })
     }
+}
+
+/// Emits the rejections of replies since message `seen`. Returns the number of messages.
+async fn emit_rejections(run: &Run, seen: usize, events: &Events) -> usize {
+    for problem in run.rejections_since(seen).collect::<Vec<_>>() {
+        events.emit(|| RunEvent::ReplyRefused { problem }).await;
+    }
+    run.transcript().len()
 }
 
 /// Passes changed entries of extensions to the run.
