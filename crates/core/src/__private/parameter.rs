@@ -9,7 +9,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{narrowed::Narrowed, object::Object};
-use crate::{call::ToolError, schema::reference::join, tool::read};
+use crate::{call::ToolError, schema::reference::join, tool::deserialize as read};
 
 /// A type that an argument may have.
 #[diagnostic::on_unimplemented(
