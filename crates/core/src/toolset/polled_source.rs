@@ -57,7 +57,7 @@ impl PolledSource {
                     (None, Err(_no_runtime)) => listing.await,
                     (None, Ok(runtime)) => {
                         let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
-                        match deadline::within(PATIENCE, &mut task).await {
+                        match deadline::timeout(PATIENCE, &mut task).await {
                             Ok(listing) => listing.unwrap_or_else(|_panic| Err(panicked(self.label()))),
                             Err(_elapsed) => return self.put_off(cx, task),
                         }
@@ -110,7 +110,7 @@ impl Memory {
 /// Lists a source. A timeout and a panic are errors.
 async fn listing(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
-    match deadline::within(limits::LIST_TIMEOUT, tools).await {
+    match deadline::timeout(limits::LIST_TIMEOUT, tools).await {
         Ok(Ok(listing)) => listing,
         Ok(Err(_panic)) => Err(panicked(source.label())),
         Err(_ended) => {
