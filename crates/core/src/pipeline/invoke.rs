@@ -2,7 +2,8 @@ use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use serde_json::Value;
-use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
+use tokio::{runtime::Handle, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{CallDetails, Pipeline};
@@ -70,8 +71,7 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
     let Ok(runtime) = runtime else { return Err(no_runtime()) };
     let (tool, own_cx) = (Arc::clone(tool), cx.clone());
     let call = async move { tool.call(arguments, &own_cx).await };
-    let task = runtime.spawn(call.in_current_span());
-    let _abort = AbortOnDrop(task.abort_handle());
+    let task = AbortOnDropHandle::new(runtime.spawn(call.in_current_span()));
     let call = task.map(|joined| match joined {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
@@ -118,13 +118,5 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
     ToolError::Failed {
         message: "the tool panicked; it may have done a part of its work".to_owned(),
         source: None,
-    }
-}
-
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
