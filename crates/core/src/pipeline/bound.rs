@@ -5,6 +5,7 @@ use crate::{
     content::{Content, text_of},
     limits,
     pipeline::{ResultStore, ToolList, deadline},
+    text::truncate,
     tool::ToolContext,
 };
 
@@ -75,7 +76,7 @@ impl Truncator<'_> {
     async fn truncate_text(&self, text: &mut String) {
         let full = self.store(&ToolOutput::from(text.as_str())).await;
         let bytes = text.len();
-        text.truncate(start_of(text, self.limit).len());
+        text.truncate(truncate(text, self.limit).len());
         let cut = bytes - text.len();
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.location(&full, Some(text)));
     }
@@ -119,7 +120,7 @@ impl Truncator<'_> {
             };
             let text = piece.as_text();
             if text.len() > bytes_left {
-                content.push(Content::text(start_of(&text, bytes_left)));
+                content.push(Content::text(truncate(&text, bytes_left)));
                 break;
             }
             bytes_left -= text.len();
@@ -171,9 +172,4 @@ fn text_len(output: &ToolOutput) -> usize {
         [] => output.text().len(),
         pieces => pieces.iter().map(|piece| piece.as_text().len()).sum(),
     }
-}
-
-/// At most this many bytes of a text, up to a whole character.
-fn start_of(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
