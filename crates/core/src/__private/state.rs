@@ -1,6 +1,6 @@
 use crate::{call::ToolError, tool::ToolContext};
 
-/// A type that the state of the host program may have.
+/// A valid type of host state. Implemented automatically.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a tool",
     label = "not something that each call can have of its own",
@@ -12,7 +12,7 @@ pub trait HostState: Clone + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + 'static> HostState for T {}
 
-/// The value of a parameter with `#[tool(state)]`.
+/// Returns the value of a parameter with `#[tool(state)]`.
 pub async fn state<T: HostState>(cx: &ToolContext) -> Result<T, ToolError> {
     cx.ready_state().await
 }
