@@ -95,8 +95,9 @@ pub trait Tool: Send + Sync {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError>;
 }
 
-/// The future of [`Tool::call`].
-type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+/// The future of [`Tool::call`], as expanded by `async_trait`.
+#[doc(hidden)]
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
 // These methods are written without `async_trait`, which would box the future a second time.
 

@@ -97,7 +97,7 @@ pub(crate) fn implementation_of_tool(
                 &'tool self,
                 #arguments: #krate::__private::Value,
                 #cx: &'cx #krate::__private::ToolContext,
-            ) -> #krate::__private::Called<'call>
+            ) -> #krate::__private::CallFuture<'call>
             where
                 'tool: 'call,
                 'cx: 'call,
@@ -164,8 +164,8 @@ fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenSt
         quote! {
             .default(|| #make, |value| {
                 #[allow(unused_imports)]
-                use #krate::__private::Hidden as _;
-                #krate::__private::Shown::<#ty>(value).value()
+                use #krate::__private::NotSerializable as _;
+                #krate::__private::MaybeJson::<#ty>(value).value()
             })
         }
     });
@@ -173,7 +173,7 @@ fn described(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenSt
         None => {
             quote!(#krate::__private::argument::<#ty>(#name) #description #default #constraints #flatten)
         }
-        Some(_) => quote!(#krate::__private::undescribed::<#ty>(#name) #default #flatten),
+        Some(_) => quote!(#krate::__private::argument_without_schema::<#ty>(#name) #default #flatten),
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, future::Future, marker::PhantomData, pin::Pin};
+use std::{borrow::Cow, future::Future, marker::PhantomData};
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -30,16 +30,13 @@ pub trait Function: Send + Sync {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
 
-/// The future of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
-pub type Called<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
-
 /// Returns the definition of a function, with the schema of its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
     ToolDefinition::of::<ArgumentsOf<F>, F::Output>(F::NAME)
 }
 
 /// Returns the definition of a function, with an explicit schema.
-pub fn definition_by_hand<F: Function>(schema: Value) -> ToolDefinition {
+pub fn definition_with_schema<F: Function>(schema: Value) -> ToolDefinition {
     ToolDefinition::inferred::<F::Output>(F::NAME, Schema::arguments(schema))
 }
 

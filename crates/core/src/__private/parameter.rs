@@ -47,11 +47,11 @@ struct DefaultValue<T> {
 
 /// Creates a parameter from its name and type.
 pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
-    Parameter { schema: SchemaGenerator::subschema_for::<T>, ..undescribed(name) }
+    Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
 /// Creates a parameter without a schema, for tools with an explicit schema.
-pub fn undescribed<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
+pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
         description: None,
@@ -166,25 +166,25 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 
 /// Serializes a default value if its type implements `Serialize`.
 ///
-/// Method resolution prefers the inherent method of `Shown` to the method of [`Hidden`].
-pub struct Shown<T>(pub T);
+/// Method resolution prefers the inherent method of `MaybeJson` to the method of [`NotSerializable`].
+pub struct MaybeJson<T>(pub T);
 
-impl<T: Serialize> Shown<T> {
+impl<T: Serialize> MaybeJson<T> {
     /// Returns the value as JSON.
     pub fn value(self) -> Option<Value> {
         serde_json::to_value(self.0).ok()
     }
 }
 
-/// The fallback of [`Shown`] for types without `Serialize`.
-pub trait Hidden: Sized {
+/// The fallback of [`MaybeJson`] for types without `Serialize`.
+pub trait NotSerializable: Sized {
     /// Returns `None`.
     fn value(self) -> Option<Value> {
         None
     }
 }
 
-impl<T> Hidden for Shown<T> {}
+impl<T> NotSerializable for MaybeJson<T> {}
 
 /// The deserializer of a missing argument: `Option` and similar types become `None`, other types
 /// fail.
