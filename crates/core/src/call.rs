@@ -119,7 +119,7 @@ impl ToolResult {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates a result with a start time, and with duration zero.
+    /// Creates a result with the given start time and duration zero.
     pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),

@@ -1,4 +1,4 @@
-//! Crates of others that appear in signatures and in code written by the macros.
+//! Re-exports of crates used in signatures and in generated code.
 
 pub use async_trait::async_trait;
 pub use schemars;

@@ -54,7 +54,7 @@ use gate::GateOutcome;
 use invoke::{CallTask, panicked};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 
-/// Runs calls. Cheap to clone; clones share the store and the recorder.
+/// The pipeline for tool calls. Cheap to clone; clones share the store and the recorders.
 ///
 /// # Examples
 ///

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Pending;
 use crate::content::{Content, text_of};
 
-/// The return value of a tool that did not fail: an output, or a request to wait.
+/// The return value of a tool: an output, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolOutcome {

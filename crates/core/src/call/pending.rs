@@ -135,13 +135,13 @@ pub type Decisions = BTreeMap<String, Decision>;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call may run.
+    /// The call is approved.
     Approved {
         /// Replaces the presented arguments. `None` approves them unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// The call must not run.
+    /// The call is denied.
     Denied {
         /// The reason, for the model.
         reason: String,

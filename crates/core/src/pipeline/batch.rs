@@ -29,7 +29,7 @@ pub struct Batch {
     pub resumed: ResumedCalls,
     /// The context shared by all calls.
     pub run: Arc<RunContext>,
-    /// CallTask state of single calls, by call id. It takes precedence over the shared state, type
+    /// Host state of single calls, by call id. It takes precedence over the shared state, type
     /// by type.
     pub states: BTreeMap<String, State>,
 }

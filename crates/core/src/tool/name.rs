@@ -60,7 +60,7 @@ impl ToolName {
         Self(format!("{readable}_{:012x}", fnv1a(foreign) & 0xffff_ffff_ffff).into())
     }
 
-    /// The name as text.
+    /// Returns the name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -59,7 +59,8 @@ impl Defaults {
 }
 
 impl MergedTools {
-    /// Merges tools added as values with the listings of sources. The former take precedence.
+    /// Merges tools added as values with the listings of sources. If names are equal, the
+    /// tool added as a value takes precedence.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],
