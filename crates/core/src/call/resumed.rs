@@ -22,13 +22,13 @@ pub type ResumedCalls = BTreeMap<String, Resumed>;
 #[non_exhaustive]
 pub enum WrongDecision {
     /// The decision is of another kind.
-    #[error("it waits for {wanted}, which this decision is not")]
+    #[error("the call needs {wanted}")]
     Kind {
         /// The expected kind.
         wanted: &'static str,
     },
     /// The input violates the schema of the request.
-    #[error("the decision is not what was asked for: {0}")]
+    #[error("invalid input: {0}")]
     Input(String),
 }
 
@@ -120,7 +120,7 @@ fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongDe
         return Ok(());
     }
     let schema = Schema::new(Value::Object(schema.clone()))
-        .map_err(|error| WrongDecision::Input(format!("its schema cannot be used: {error}")))?;
+        .map_err(|error| WrongDecision::Input(format!("the schema cannot be used: {error}")))?;
     schema.validate(value).map_err(|error| WrongDecision::Input(error.to_string()))
 }
 

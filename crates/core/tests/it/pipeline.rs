@@ -592,9 +592,9 @@ fn an_answer_fits_what_was_asked() {
 
     assert_eq!(asked.clone().decided(said(json!(3))).unwrap().decision(), &said(json!(3)));
     assert!(asked.clone().decided(Decision::denied("no")).is_ok());
-    expect![[r#"the decision is not what was asked for: /: expected integer, received string "three""#]]
+    expect![[r#"invalid input: /: expected integer, received string "three""#]]
         .assert_eq(&wrong(&asked, said(json!("three"))));
-    expect!["it waits for the input of a person or a denial, which this decision is not"]
+    expect!["the call needs the input of a person or a denial"]
         .assert_eq(&wrong(&asked, Decision::approved()));
     let forged =
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": said(json!(3))});
