@@ -71,8 +71,8 @@ pub use tools::Tools;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
-    note = "of a function with `#[tool]` the tool is the type beside it: `GetWeather` for `get_weather`",
-    note = "a value with `#[tools]` on its `impl` block goes to `Toolset::with_tools`, a source to `with_source`"
+    note = "`#[tool]` generates a type for the function: use `GetWeather` instead of `get_weather`",
+    note = "add a value with `#[tools]` on its `impl` block by `Toolset::with_tools`, a source by `with_source`"
 )]
 #[async_trait]
 pub trait Tool: Send + Sync {

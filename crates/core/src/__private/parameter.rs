@@ -14,9 +14,9 @@ use crate::{call::ToolError, schema::reference::join, tool::deserialize};
 /// A valid type of an argument. Implemented automatically.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
-    label = "not something that a model can give",
-    note = "derive `serde::Deserialize` and `JsonSchema` for the type, and for those that it is made of: `use haft_core::export::schemars::{{self, JsonSchema}};`",
-    note = "what the host program gives and not the model is `#[tool(state)]` or `#[tool(context)]`"
+    label = "not an argument type",
+    note = "derive `serde::Deserialize` and `JsonSchema` for the type and the types of its fields: `use haft_core::export::schemars::{{self, JsonSchema}};`",
+    note = "mark a parameter with a value from the host program by `#[tool(state)]` or `#[tool(context)]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
 

@@ -19,11 +19,11 @@ use crate::{
 /// | `Result` of one of these | as above, or the error as a [`ToolError`] |
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
-    label = "not something that a model can be told",
+    label = "not a tool output",
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
     note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
             `haft_core::export::schemars::JsonSchema`",
-    note = "bytes are `Content::blob(bytes, \"image/png\")`, which says what they are; what may be missing is `Json(option)`",
+    note = "return bytes as `Content::blob(bytes, \"image/png\")`, with their media type, and an `Option` as `Json(option)`",
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {

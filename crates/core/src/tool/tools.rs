@@ -16,8 +16,8 @@ pub trait Methods {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools",
     label = "not a value with tools",
-    note = "put `#[haft_core::tools]` on an `impl` block, and `#[tool]` on those of its functions that are tools",
-    note = "one tool is added by `with`, a source by `with_source`"
+    note = "put `#[haft_core::tools]` on an `impl` block, and `#[tool]` on its tool functions",
+    note = "add a single tool by `with`, a source by `with_source`"
 )]
 pub trait Tools {
     /// Returns the tools, in order. Tools of an `impl` block share the value.
