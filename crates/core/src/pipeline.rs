@@ -130,7 +130,7 @@ impl CallOutcome {
                     PendingKind::Approval { .. } => ToolError::Denied(
                         "it needs an approval, and this caller cannot wait for one".to_owned(),
                     ),
-                    _ => ToolError::failed("it waits for an answer, and this caller cannot wait for one"),
+                    _ => ToolError::failed("it needs a decision, and this caller cannot wait for one"),
                 };
                 ToolResult::failed(call.id, call.name, &error)
             }

@@ -61,7 +61,7 @@ impl Pending {
     }
 }
 
-/// A suspended call: it needs an approval, an input, or a result from elsewhere.
+/// A suspended call: it needs an approval, an input, or the output of an external tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
     /// The suspended call. A decision refers to it by its id.

@@ -45,8 +45,8 @@ impl Pending {
     pub fn decided(self, decision: Decision) -> Result<Resumed, WrongDecision> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
-            (PendingKind::Approval { arguments }, Decision::Approved { arguments: others }) => {
-                Decision::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) }
+            (PendingKind::Approval { arguments }, Decision::Approved { arguments: changed }) => {
+                Decision::Approved { arguments: Some(changed.unwrap_or_else(|| arguments.clone())) }
             }
             (PendingKind::Input { schema, .. }, Decision::Input { value }) => {
                 check_input(schema, &value)?;

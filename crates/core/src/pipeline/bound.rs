@@ -64,7 +64,7 @@ impl Truncator<'_> {
         match outcome {
             Outcome::Failed(failure) => self.truncate_text(&mut failure.message).await,
             Outcome::Done(output) => {
-                let full = self.store(output).await;
+                let full = self.store_full(output).await;
                 self.truncate_output(output, &full);
                 if let FullResult::Stored(handle) = full {
                     output.stored = Some(handle);
@@ -74,7 +74,7 @@ impl Truncator<'_> {
     }
 
     async fn truncate_text(&self, text: &mut String) {
-        let full = self.store(&ToolOutput::from(text.as_str())).await;
+        let full = self.store_full(&ToolOutput::from(text.as_str())).await;
         let bytes = text.len();
         text.truncate(truncate(text, self.limit).len());
         let cut = bytes - text.len();
@@ -82,7 +82,7 @@ impl Truncator<'_> {
     }
 
     /// Stores the full output. After an error the output is truncated as well, with a note.
-    async fn store(&self, output: &ToolOutput) -> FullResult {
+    async fn store_full(&self, output: &ToolOutput) -> FullResult {
         if self.is_stored {
             return FullResult::AlreadyStored;
         }

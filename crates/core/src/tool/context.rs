@@ -228,7 +228,7 @@ impl ToolContext {
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.is_lazy::<T>() => Err(ToolError::Fatal(format!(
-                "the state of type {} is not made yet: wait for it by `ready_state`",
+                "the state of type {} is not initialized yet: use `ready_state`",
                 type_name::<T>()
             ))),
             None => Err(no_state::<T>()),
@@ -249,7 +249,7 @@ impl ToolContext {
         match self.run.state.get_or_init::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {
-                message: "something that the tool needs could not be made ready; it may work later"
+                message: "a value needed by the tool could not be initialized; a later call may succeed"
                     .to_owned(),
                 source: Some(source),
             }),
@@ -320,7 +320,7 @@ impl fmt::Debug for ToolContext {
 }
 
 fn no_state<T>() -> ToolError {
-    ToolError::Fatal(format!("no state of type {}: the host program must give one", type_name::<T>()))
+    ToolError::Fatal(format!("no state of type {}: the host program must provide one", type_name::<T>()))
 }
 
 impl fmt::Debug for RunContext {

@@ -46,7 +46,7 @@ impl Defaults {
     }
 
     /// Returns `true` if applying the defaults changes no origin of the list.
-    fn keep(&self, list: &ToolList) -> bool {
+    fn preserve(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
@@ -85,7 +85,7 @@ impl MergedTools {
         }
         let all = match listings {
             // A single unchanged listing keeps its id.
-            [(_, Ok(list))] if tools.len() == list.len() && defaults.keep(list) => list.clone(),
+            [(_, Ok(list))] if tools.len() == list.len() && defaults.preserve(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
         let mut declared = Vec::new();
@@ -123,7 +123,7 @@ fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
             Some(missing) => diagnostics.push(Diagnostic::Quarantined {
                 tool: definition.name().to_string(),
                 source_label: origin.label.as_deref().unwrap_or(UNNAMED).to_owned(),
-                reason: format!("the host program gives no state of type {}", missing.name()),
+                reason: format!("the host program provides no state of type {}", missing.name()),
             }),
         }
     }

@@ -89,7 +89,7 @@ impl PolledSource {
             latest.list.clone()
         });
         let reason =
-            format!("it has not listed its tools within {} s, and is still asked", POLL_TIMEOUT.as_secs());
+            format!("no listing within {} s; it continues in the background", POLL_TIMEOUT.as_secs());
         list.ok_or_else(|| SourceError::new(self.label(), reason))
     }
 

@@ -131,7 +131,7 @@ async fn a_tool_without_its_state_is_withheld() {
     let tools = Toolset::new().with(tool("add")).with(needy);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
-    assert!(list.diagnostics()[0].to_string().ends_with("the host program gives no state of type u32"));
+    assert!(list.diagnostics()[0].to_string().ends_with("the host program provides no state of type u32"));
     assert_eq!(tools.list(&ListContext::default()).await.id(), list.id());
     let given = ListContext { state: State::new().with(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
@@ -198,7 +198,7 @@ async fn a_silent_source_costs_its_own_tools() {
         (names.join(" "), list.diagnostics().first().map(ToString::to_string), began.elapsed().as_secs())
     };
     let told = |reason: &str| Some(format!("tool source slow has no tools: {reason}"));
-    let asked = told("it has not listed its tools within 1 s, and is still asked");
+    let asked = told("no listing within 1 s; it continues in the background");
     assert_eq!(list().await, ("add".to_owned(), asked.clone(), 1));
     assert_eq!(list().await, ("add".to_owned(), asked.clone(), 0), "it is not waited for twice");
     sleep(Duration::from_secs(3)).await;

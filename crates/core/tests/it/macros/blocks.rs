@@ -124,10 +124,10 @@ async fn state_is_made_when_it_is_needed() {
 
     let first = call(&Number).await;
     assert_eq!(first.failure().unwrap().kind, FailureKind::Failed);
-    expect!["something that the tool needs could not be made ready; it may work later"]
+    expect!["a value needed by the tool could not be initialized; a later call may succeed"]
         .assert_eq(&first.model_text());
     let early = call(&AtOnce).await.model_text().into_owned();
-    assert!(early.ends_with("is not made yet: wait for it by `ready_state`"), "{early}");
+    assert!(early.ends_with("is not initialized yet: use `ready_state`"), "{early}");
     let (second, third) = futures::join!(call(&Number), call(&Number));
     assert_eq!((&*second.model_text(), &*third.model_text()), ("1", "1"));
     assert_eq!(call(&AtOnce).await.model_text(), "1");

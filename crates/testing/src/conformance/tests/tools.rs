@@ -98,7 +98,7 @@ async fn a_panic_and_an_error_that_stops_the_run_are_found() {
     let needs = |_, cx: ToolContext| cx.state::<u8>().map(|it| it.to_string().into());
     check(
         tool_of(definition(), needs),
-        expect!["a call that goes wrong costs itself: no state of type u8: the host program must give one"],
+        expect!["a call that goes wrong costs itself: no state of type u8: the host program must provide one"],
     )
     .await;
     let run = RunContext { state: State::new().with(7_u8), ..RunContext::default() };
