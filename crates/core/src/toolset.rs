@@ -317,6 +317,10 @@ impl Toolset {
     /// `arguments` is any serializable value. A call that needs a decision fails: use
     /// [`Pipeline::call`] for its pending state.
     ///
+    /// # Cancellation
+    ///
+    /// As for [`Pipeline::call`].
+    ///
     /// # Examples
     ///
     /// See [`Toolset`].

@@ -15,6 +15,10 @@ pub trait ToolExt: Tool {
     /// context.
     ///
     /// `arguments` is any serializable value. The result is not truncated.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`Pipeline::call`].
     async fn invoke<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         self.invoke_with(arguments, &ToolContext::default()).await.into_result()
     }

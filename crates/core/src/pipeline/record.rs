@@ -19,6 +19,32 @@ use crate::{
 /// A receiver of the records of all calls, for audits, metrics and sessions.
 ///
 /// A panic of the recorder is logged and does not affect the call.
+///
+/// # Examples
+///
+/// A counter of failed calls:
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+/// use haft_core::{Pipeline, Toolset, pipeline::{CallRecord, Recorder}};
+/// use serde_json::json;
+///
+/// struct FailureCounter(Arc<AtomicUsize>);
+///
+/// impl Recorder for FailureCounter {
+///     fn record(&self, record: &CallRecord<'_>) {
+///         if record.result().is_some_and(|result| !result.is_success()) {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let failures = Arc::new(AtomicUsize::new(0));
+/// let pipeline = Pipeline::new().with_recorder(FailureCounter(Arc::clone(&failures)));
+/// let tools = Toolset::new().with_pipeline(pipeline);
+/// tools.call_blocking("missing_tool", json!({}));
+/// assert_eq!(failures.load(Ordering::Relaxed), 1);
+/// ```
 pub trait Recorder: Send + Sync {
     /// Receives the record of a finished or pending call. Must return quickly, because it runs on
     /// the task of the caller.

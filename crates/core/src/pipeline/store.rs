@@ -20,6 +20,43 @@ use crate::{
 /// The owner of an output is the principal of its call, or the run if there is no principal. The
 /// store must return an output only to its owner. Callers without a principal and without a run
 /// share one owner; for them the handle is the only protection.
+///
+/// # Examples
+///
+/// A store with a log of all handles:
+///
+/// ```
+/// use std::sync::Arc;
+/// use haft_core::{
+///     Pipeline, ToolContext, ToolOutput,
+///     call::BoxError,
+///     export::async_trait,
+///     pipeline::{MemoryResultStore, ResultStore},
+/// };
+///
+/// #[derive(Default)]
+/// struct LoggedStore(MemoryResultStore);
+///
+/// #[async_trait]
+/// impl ResultStore for LoggedStore {
+///     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
+///         let handle = self.0.put(output, cx).await?;
+///         println!("{handle}: {} bytes", output.byte_len());
+///         Ok(handle)
+///     }
+///
+///     async fn get(
+///         &self,
+///         handle: &str,
+///         cx: &ToolContext,
+///     ) -> Result<Option<Arc<ToolOutput>>, BoxError> {
+///         self.0.get(handle, cx).await
+///     }
+/// }
+///
+/// let pipeline = Pipeline::new().with_store(LoggedStore::default());
+/// assert!(pipeline.store().is_some());
+/// ```
 #[async_trait]
 pub trait ResultStore: Send + Sync {
     /// Stores an output for the caller of `cx` and returns its handle.

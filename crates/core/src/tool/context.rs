@@ -81,6 +81,28 @@ pub struct Progress {
 }
 
 /// A receiver of the progress of calls.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use haft_core::{ToolContext, tool::{Progress, ProgressSink, RunContext}};
+///
+/// #[derive(Default)]
+/// struct ProgressLog(Mutex<Vec<String>>);
+///
+/// impl ProgressSink for ProgressLog {
+///     fn report(&self, call_id: &str, progress: Progress) {
+///         self.0.lock().unwrap().push(format!("{call_id}: {}", progress.progress));
+///     }
+/// }
+///
+/// let log = Arc::new(ProgressLog::default());
+/// let run = RunContext { progress: Some(log.clone()), ..RunContext::default() };
+/// let cx = ToolContext::new(run.into(), "call_1");
+/// cx.report(Progress { progress: 0.5, ..Progress::default() });
+/// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
+/// ```
 pub trait ProgressSink: Send + Sync {
     /// Receives a report of a call. Must return quickly, because it runs on the task of the tool.
     fn report(&self, call_id: &str, progress: Progress);

@@ -15,7 +15,7 @@ fn foreign_names_stay_readable() {
     assert!(ToolName::from_foreign("天気").as_str().starts_with("tool_"));
 }
 
-/// Otherwise a server could offer a tool with the name of another server's mapped tool.
+/// A server cannot offer a tool with the name of another server's mapped tool.
 #[test]
 fn valid_name_with_a_hash_suffix_is_mapped() {
     let mapped = ToolName::from_foreign("get.weather");
