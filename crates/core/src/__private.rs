@@ -14,12 +14,12 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Access, Annotations, CallFuture, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool,
-        ToolContext, ToolDefinition, Tools,
+        Access, Annotations, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool, ToolContext,
+        ToolDefinition, Tools,
     },
 };
 pub use blocking::blocking;
-pub use function::{Function, call, definition, definition_with_schema};
+pub use function::{CallFuture, Function, call, definition, definition_with_schema};
 pub use object::Object;
 pub use parameter::{
     Argument, MaybeJson, NotSerializable, Parameter, Parameters, argument, argument_without_schema,

@@ -271,7 +271,8 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool: `own` inside this pipeline, or this pipeline.
+    /// Returns the pipeline for calls of a listed tool: `own` inside this pipeline, or this
+    /// pipeline.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }

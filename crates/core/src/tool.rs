@@ -96,8 +96,7 @@ pub trait Tool: Send + Sync {
 }
 
 /// The future of [`Tool::call`], as expanded by `async_trait`.
-#[doc(hidden)]
-pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
 // These methods are written without `async_trait`, which would box the future a second time.
 

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, future::Future, marker::PhantomData};
+use std::{borrow::Cow, future::Future, marker::PhantomData, pin::Pin};
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -29,6 +29,9 @@ pub trait Function: Send + Sync {
         cx: &ToolContext,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
+
+/// The future of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
 /// Returns the definition of a function, with the schema of its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {

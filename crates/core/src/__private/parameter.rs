@@ -166,7 +166,8 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 
 /// Serializes a default value if its type implements `Serialize`.
 ///
-/// Method resolution prefers the inherent method of `MaybeJson` to the method of [`NotSerializable`].
+/// Method resolution prefers the inherent method of `MaybeJson` to the method of
+/// [`NotSerializable`].
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {

@@ -118,8 +118,8 @@ impl ToolOutput {
     /// Returns the output as a JSON value.
     ///
     /// This is the structured data if there is any, otherwise the content: a single piece as its
-    /// value, several pieces as a list, no pieces as `""`. Text becomes a string, JSON is returned as
-    /// it is, and any other piece is serialized.
+    /// value, several pieces as a list, no pieces as `""`. Text becomes a string, JSON is returned
+    /// as it is, and any other piece is serialized.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();

@@ -22,8 +22,8 @@ pub struct Policy {
     /// parallel. With `None`, a call conflicts only with [sequential](Self::sequential) calls.
     /// Default: `None`.
     pub touches: Option<Access>,
-    /// Declares that a repeated call has no further effect. Then a call can be repeated after a crash,
-    /// and its result can be cached. Default: `false`.
+    /// Declares that a repeated call has no further effect. Then a call can be repeated after a
+    /// crash, and its result can be cached. Default: `false`.
     pub idempotent: bool,
     /// Maximum number of [`ToolError::Retry`](crate::call::ToolError::Retry) of the tool in a run.
     /// Default: [`limits::TOOL_RETRIES`].
