@@ -59,7 +59,7 @@ pub use tools::Tools;
 ///         &self.0
 ///     }
 ///
-///     async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+///     async fn call(&self, _: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
 ///         Ok("pong".into())
 ///     }
 /// }

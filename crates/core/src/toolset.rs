@@ -70,7 +70,8 @@ use recent_cache::RecentCache;
 ///     y: i64,
 /// }
 ///
-/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
+/// let tools = Toolset::new().with(add);
 /// let sum = tools.call_blocking("add", json!({"x": 17, "y": 25}));
 /// assert_eq!(sum.into_output()?.text(), "42");
 /// # Ok::<(), haft_core::call::Failure>(())

@@ -66,14 +66,13 @@ pub trait ToolExt: Tool {
     ///         .with_description("Adds two amounts, in cents.")
     ///         .with_argument_description("x", "The first amount.")
     /// });
-    /// assert_eq!(sum.args()[0].1, &json!({"type": "integer", "description": "The first amount."}));
+    /// let (_, x) = sum.args()[0];
+    /// assert_eq!(x, &json!({"type": "integer", "description": "The first amount."}));
     /// assert_eq!(sum.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
     ///
-    /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "The third amount."));
-    /// assert_eq!(
-    ///     Toolset::new().with(wrong).check().unwrap_err().to_string(),
-    ///     r#"tool "add" cannot be used: its arguments: there is no "z" to describe; known: "x", "y""#
-    /// );
+    /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "An amount."));
+    /// let error = Toolset::new().with(wrong).check().unwrap_err().to_string();
+    /// assert!(error.ends_with(r#"there is no "z" to describe; known: "x", "y""#));
     /// ```
     fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Redefined<Self>
     where

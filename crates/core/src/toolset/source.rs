@@ -23,10 +23,11 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 ///
 /// impl Notes {
 ///     fn new(names: &[&str]) -> Self {
-///         let definition = |name: &&str| ToolDefinition::new(ToolName::from_foreign(name), Schema::object());
 ///         let note = |name: &&str| {
 ///             let text = format!("the note {name}");
-///             DynamicTool::new(definition(name), move |_, _| std::future::ready(text.clone()))
+///             let name = ToolName::from_foreign(name);
+///             let definition = ToolDefinition::new(name, Schema::object());
+///             DynamicTool::new(definition, move |_, _| std::future::ready(text.clone()))
 ///         };
 ///         // The same snapshot is returned at each listing, so it is built once.
 ///         Self(ToolList::new("notes", names.iter().map(note)))

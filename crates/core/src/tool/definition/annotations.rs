@@ -37,7 +37,10 @@ impl Annotations {
 /// ```
 /// use haft_core::tool::Deprecation;
 ///
-/// let deprecation = Deprecation { replacement: Some("trash".into()), note: Some("it deletes for good".into()) };
+/// let deprecation = Deprecation {
+///     replacement: Some("trash".into()),
+///     note: Some("it deletes for good".into()),
+/// };
 /// assert_eq!(deprecation.to_string(), r#"deprecated: it deletes for good; use "trash""#);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
