@@ -25,7 +25,7 @@ pub(super) struct MergedTools {
     all: ToolList,
     /// The state types declared by the tools.
     declared: Vec<StateType>,
-    /// The tools without those whose state is missing, by the missing types.
+    /// Snapshots for hosts with missing state, by the missing types.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
