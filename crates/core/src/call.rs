@@ -38,86 +38,88 @@ impl ToolCall {
     }
 }
 
-/// What came of a call. Plain data: equal after a round trip through JSON.
+/// The result of a call, as plain data. A round trip through JSON yields an equal value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call that this is the result of.
+    /// The id of the [`ToolCall`].
     pub call_id: String,
-    /// The tool's name, as the caller wrote it.
+    /// The name of the tool, as in the call.
     pub name: String,
-    /// What the tool returned, or why it did not.
+    /// The output or the failure.
     pub outcome: Outcome,
-    /// What the caller should know of a call that went well.
+    /// Warnings about a successful call, for the model and the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What was changed in the arguments before they fit the schema.
+    /// Repairs of the arguments before their validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
-    /// When the call began.
+    /// The start time of the call.
     pub started_at: Timestamp,
-    /// How long it took.
+    /// The duration of the call, including validation.
     pub duration: Duration,
 }
 
-/// What a tool returned, or why it did not.
+/// The output of a call, or its failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "a call succeeds or fails")]
 pub enum Outcome {
-    /// The call went well.
+    /// The call succeeded.
     Done(ToolOutput),
     /// The call failed.
     Failed(Failure),
 }
 
-/// Why a call failed: a kind for the program and a text for the model.
+/// A failed call: a kind for the program and a message for the model.
 ///
-/// The source of the error is in the trace and goes no further.
+/// The source of the error is only in the trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What the failure means for the loop.
+    /// The kind of the failure.
     pub kind: FailureKind,
-    /// What the model reads.
+    /// The text for the model.
     pub message: String,
 }
 
-/// The kind of a failure; the variants are those of [`ToolError`].
+/// The kind of a failure. Each variant corresponds to one of [`ToolError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The arguments do not fit the schema; the tool did not run.
+    /// The arguments violate the schema. The tool did not run.
     InvalidArguments,
-    /// The tool asks for another try.
+    /// The tool requests another call with changed arguments.
     Retry,
     /// The tool failed.
     Failed,
-    /// A gate or a person said no; the tool did not run.
+    /// The gate or a person denied the call. The tool did not run.
     Denied,
     /// The deadline passed.
     TimedOut,
     /// The run was cancelled.
     Cancelled,
-    /// There is no such tool.
+    /// The tool does not exist.
     NotFound,
-    /// The effect may have happened: connection or process were lost.
+    /// The effect of the call is unknown, for example after a lost connection.
     Unconfirmed,
-    /// The run cannot go on.
+    /// The run must stop.
     Fatal,
 }
 
 impl ToolResult {
-    /// Makes the result of a call that went well, now and in no time. The output's warnings become the result's.
+    /// Creates the result of a successful call that starts now, with duration zero.
+    ///
+    /// The warnings of the output are moved to the result.
     pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
     }
 
-    /// Makes the result of a call that failed, now and in no time.
+    /// Creates the result of a failed call that starts now, with duration zero.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Makes the result of a call that began then and took no time.
+    /// Creates a result with the given start time and duration zero.
     pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),
@@ -126,12 +128,12 @@ impl ToolResult {
         Self { call_id, name, outcome, warnings, repairs: Vec::new(), started_at, duration: Duration::ZERO }
     }
 
-    /// Whether the call went well.
+    /// Returns `true` if the call succeeded.
     pub fn is_success(&self) -> bool {
         matches!(self.outcome, Outcome::Done(_))
     }
 
-    /// The output, if the call went well.
+    /// Returns the output of a successful call.
     pub fn output(&self) -> Option<&ToolOutput> {
         match &self.outcome {
             Outcome::Done(output) => Some(output),
@@ -139,7 +141,7 @@ impl ToolResult {
         }
     }
 
-    /// The failure, if the call failed.
+    /// Returns the failure of a failed call.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Done(_) => None,
@@ -147,11 +149,11 @@ impl ToolResult {
         }
     }
 
-    /// The output, or the failure as an error.
+    /// Returns the output, or the failure as an error.
     ///
     /// # Errors
     ///
-    /// Fails with the [`Failure`] when the call failed.
+    /// Fails with the [`Failure`] of a failed call.
     pub fn into_output(self) -> Result<ToolOutput, Failure> {
         match self.outcome {
             Outcome::Done(output) => Ok(output),
@@ -159,7 +161,7 @@ impl ToolResult {
         }
     }
 
-    /// What the model reads: the output as text with its warnings, or the failure's message.
+    /// Returns the text for the model: the output with its warnings, or the message of the failure.
     pub fn model_text(&self) -> Cow<'_, str> {
         match &self.outcome {
             Outcome::Failed(failure) => Cow::Borrowed(&failure.message),
@@ -170,10 +172,11 @@ impl ToolResult {
         }
     }
 
-    /// The one JSON form of a result, for HTTP, sessions and `--json`:
+    /// Returns the result as JSON, in the format of HTTP responses, sessions and `--json`:
     /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
-    /// `result` is [`ToolOutput::to_value`], or null after a failure. Several warnings are joined by `"; "`.
+    /// `result` is [`ToolOutput::to_value`], or null after a failure. Warnings are joined with `";
+    /// "`.
     ///
     /// # Examples
     ///

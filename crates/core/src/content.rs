@@ -1,4 +1,4 @@
-//! What messages and results are made of.
+//! Content of messages and results: text, media, resources, JSON.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -6,9 +6,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-/// One piece of a message or of a tool's output.
+/// A piece of a message or of a tool's output.
 ///
-/// A list of pieces keeps their order: text and an image is both, not one of them.
+/// Messages and outputs contain an ordered list of pieces, for example a text followed by an image.
 ///
 /// # Examples
 ///
@@ -28,47 +28,47 @@ pub enum Content {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// The bytes of the picture.
+        /// The encoded image.
         data: Bytes,
-        /// Its media type, such as `image/png`.
+        /// The media type, for example `image/png`.
         media_type: String,
     },
-    /// A sound.
+    /// An audio clip.
     Audio {
-        /// The bytes of the sound.
+        /// The encoded audio.
         data: Bytes,
-        /// Its media type, such as `audio/wav`.
+        /// The media type, for example `audio/wav`.
         media_type: String,
     },
-    /// Bytes of any other media type.
+    /// Binary data of any other media type.
     Blob {
-        /// The bytes.
+        /// The data.
         data: Bytes,
-        /// Their media type, such as `application/pdf`.
+        /// The media type, for example `application/pdf`.
         media_type: String,
     },
-    /// The contents of a resource, embedded.
+    /// An embedded resource (MCP `EmbeddedResource`).
     Resource {
-        /// Where the resource is from.
+        /// The URI of the resource.
         uri: String,
-        /// The media type, where it is known.
+        /// The media type, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
-        /// What the resource contains.
+        /// The contents of the resource.
         body: ResourceBody,
     },
-    /// A reference to a resource that can be read elsewhere.
+    /// A link to a resource (MCP `ResourceLink`). Its contents are not included.
     ResourceLink {
-        /// Where the resource is.
+        /// The URI of the resource.
         uri: String,
-        /// What it is called.
+        /// The name of the resource.
         name: String,
-        /// What it is about.
+        /// A description of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// The media type, where it is known.
+        /// The media type, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
@@ -79,19 +79,19 @@ pub enum Content {
     },
 }
 
-/// What an embedded resource contains.
+/// The contents of an embedded resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "MCP defines text and blob resources")]
 pub enum ResourceBody {
     /// Text.
     Text(String),
-    /// Anything else.
+    /// Binary data.
     Blob(Bytes),
 }
 
 impl Content {
-    /// The number of bytes of media: images, sounds and blobs. Text has none.
+    /// Returns the size of the media (image, audio or blob) in bytes. 0 for text, JSON and links.
     pub fn media_len(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),
@@ -100,17 +100,17 @@ impl Content {
         }
     }
 
-    /// Makes a piece of text.
+    /// Creates a piece of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// Makes a piece of JSON.
+    /// Creates a piece of JSON.
     pub fn json(value: impl Into<Value>) -> Self {
         Self::Json { value: value.into() }
     }
 
-    /// Makes an image, a sound or a blob, as the media type says.
+    /// Creates an image, an audio clip or a blob, depending on the media type.
     pub fn blob(data: impl Into<Bytes>, media_type: impl Into<String>) -> Self {
         let (data, media_type) = (data.into(), media_type.into());
         match media_type.split('/').next() {
@@ -120,8 +120,10 @@ impl Content {
         }
     }
 
-    /// What a model that reads only text is shown: the text itself, JSON as text, and a short description of
-    /// everything else.
+    /// Returns the piece as text, for models without support for other media.
+    ///
+    /// Text is returned as it is, JSON as JSON text, a link in Markdown. Binary data becomes a
+    /// short description, for example `[image/png, 4 bytes]`.
     pub fn as_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => text.into(),
@@ -151,21 +153,21 @@ impl From<&str> for Content {
     }
 }
 
-/// Bytes that are cheap to clone, base64 text (RFC 4648, section 4) in JSON.
+/// Binary data, cheap to clone. Serialized as base64 (RFC 4648, section 4).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bytes(Arc<[u8]>);
 
 impl Bytes {
-    /// Reads base64 text.
+    /// Decodes base64.
     ///
     /// # Errors
     ///
-    /// Fails when `text` is not padded base64 of the standard alphabet.
+    /// Fails if `text` is not padded base64 in the standard alphabet.
     pub fn from_base64(text: &str) -> Result<Self, base64::DecodeError> {
         STANDARD.decode(text).map(Self::from)
     }
 
-    /// Writes base64 text.
+    /// Encodes the data as base64.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(&self.0)
     }
@@ -220,6 +222,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+/// Joins the text of all pieces with line breaks.
 pub(crate) fn text_of(content: &[Content]) -> String {
     match content {
         [only] => only.as_text().into_owned(),

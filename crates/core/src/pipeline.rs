@@ -1,8 +1,7 @@
-//! The one way that every call takes: find → parse → repair → validate → gate → call → catch → check → bound →
-//! record.
+//! The steps of every call: find → parse → repair → validate → gate → call → catch → check → bound
+//! → record.
 //!
-//! No front door has its own copy: an agent, a server, a direct call and a test all come through
-//! [`Pipeline::call`].
+//! Agents, the MCP server, direct calls and tests all use [`Pipeline::call`].
 
 mod arguments;
 mod batch;
@@ -50,11 +49,12 @@ pub(crate) use list::{Origin, UNNAMED};
 pub use record::{CallRecord, Recorder};
 pub use store::{MemoryResultStore, ResultStore};
 
-use bound::Bound;
-use invoke::panicked;
-use record::{Recording, Understood};
+use bound::Truncator;
+use gate::GateOutcome;
+use invoke::{CallTask, panicked};
+use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 
-/// Runs calls. Cheap to clone; clones share the store and the recorder.
+/// The pipeline for tool calls. Cheap to clone; clones share the store and the recorders.
 ///
 /// # Examples
 ///
@@ -65,18 +65,18 @@ use record::{Recording, Understood};
 /// let tools = Toolset::new().with_pipeline(strict);
 /// ```
 #[derive(Clone)]
-pub struct Pipeline(Arc<Parts>);
+pub struct Pipeline(Arc<PipelineInner>);
 
 #[derive(Clone, Default)]
-struct Parts {
+struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
     /// Set if the store was chosen by the user.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
-    /// Whether spans hold what is said.
+    /// Adds arguments and results to spans.
     traces_content: bool,
-    /// How many calls run on that were given up.
+    /// The number of calls past their deadline whose code still runs.
     abandoned: Arc<AtomicUsize>,
 }
 
@@ -91,13 +91,13 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// What came of a call: a result, or the need to wait.
+/// The outcome of a call: a result, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is finished or pending")]
 pub enum CallOutcome {
-    /// The call ended.
+    /// The call succeeded or failed.
     Finished(ToolResult),
-    /// The call waits for somebody.
+    /// The call is suspended until a decision arrives.
     Pending(PendingCall),
 }
 
@@ -120,7 +120,8 @@ impl CallOutcome {
         }
     }
 
-    /// The result; for a caller who cannot wait, a call that must is a failure.
+    /// Returns the result. A pending call becomes a failure, for callers without support for
+    /// suspended calls.
     pub fn into_result(self) -> ToolResult {
         match self {
             Self::Finished(result) => result,
@@ -129,7 +130,7 @@ impl CallOutcome {
                     PendingKind::Approval { .. } => ToolError::Denied(
                         "it needs an approval, and this caller cannot wait for one".to_owned(),
                     ),
-                    _ => ToolError::failed("it waits for an answer, and this caller cannot wait for one"),
+                    _ => ToolError::failed("it needs a decision, and this caller cannot wait for one"),
                 };
                 ToolResult::failed(call.id, call.name, &error)
             }
@@ -137,57 +138,58 @@ impl CallOutcome {
     }
 }
 
-/// Repairs arguments, keeps long results in memory, records nothing.
+/// Repairs arguments, stores long results in memory, and has no recorder.
 impl Default for Pipeline {
     fn default() -> Self {
         let store: Arc<dyn ResultStore> = Arc::new(MemoryResultStore::default());
-        Self(Arc::new(Parts { store: Some(store), ..Parts::default() }))
+        Self(Arc::new(PipelineInner { store: Some(store), ..PipelineInner::default() }))
     }
 }
 
-/// What is learned of a call on its way.
+/// Details of a call, collected by the steps.
 #[derive(Default)]
-struct Notes<'a> {
-    /// Where the arguments go, if there is a record of the call.
-    arguments: Option<&'a Understood>,
+struct CallDetails<'a> {
+    /// The slot for the validated arguments. `None` without a recorder.
+    arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// What whoever reads the result should know of the call.
+    /// A warning for the result.
     warning: Option<String>,
-    /// Whether the result is one of an earlier call.
+    /// Set if the result is from a cache.
     is_cached: bool,
 }
 
-impl Notes<'_> {
-    /// Keeps the arguments that fit. Those that are what came are in the call already.
-    fn understood(&self, arguments: &Value, is_what_came: bool) {
-        if let Some(kept) = self.arguments {
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = match is_what_came {
-                true => record::Arguments::AsTheyCame,
-                false => record::Arguments::Others(arguments.clone()),
+impl CallDetails<'_> {
+    /// Records the validated arguments. Unchanged arguments are not copied: the call has them.
+    fn record_arguments(&self, arguments: &Value, is_unchanged: bool) {
+        if let Some(slot) = self.arguments {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = match is_unchanged {
+                true => RecordedArguments::AsReceived,
+                false => RecordedArguments::Changed(arguments.clone()),
             };
         }
     }
 }
 
 impl Pipeline {
-    /// Makes the default pipeline: it repairs arguments and keeps long results in memory.
+    /// Creates the default pipeline: it repairs arguments and stores long results in memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a pipeline that never shortens a result: for programs, which read all of it.
+    /// Creates a pipeline without a result store. Results are never truncated, for programs that
+    /// read them in full.
     pub fn unbounded() -> Self {
         Self(Arc::default())
     }
 
-    /// Sets whether arguments that do not fit are repaired.
+    /// Sets the repair of invalid arguments. Default: [`RepairPolicy::Default`].
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
         Arc::make_mut(&mut self.0).repair = policy;
         self
     }
 
-    /// Sets where the whole of a long result is kept.
+    /// Sets the store for long results. Default: a [`MemoryResultStore`].
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
         let parts = Arc::make_mut(&mut self.0);
@@ -196,50 +198,55 @@ impl Pipeline {
         self
     }
 
-    /// Sets who is told of every call.
+    /// Sets the recorder of all calls. It replaces an earlier recorder. Default: none.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         Arc::make_mut(&mut self.0).recorders = vec![Arc::new(recorder)];
         self
     }
 
-    /// Sets whether spans hold the arguments and the results of calls, as the model wrote and reads them: for traces that nobody
-    /// reads who must not. Default: no.
+    /// Adds the arguments and results of calls to their spans, unredacted. Default: `false`.
+    ///
+    /// The attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable this
+    /// only if all readers of the traces may see this data.
     #[must_use]
     pub fn with_traced_content(mut self, traced: bool) -> Self {
         Arc::make_mut(&mut self.0).traces_content = traced;
         self
     }
 
-    /// Where the whole of a long result is kept.
+    /// The store for long results. `None` if results are never truncated.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }
 
-    /// How many calls were given up at their deadline and run on all the same, because their code blocks.
+    /// Returns the number of abandoned calls: calls past their deadline, or cancelled, whose code
+    /// still runs because it blocks its thread.
     pub fn abandoned_calls(&self) -> usize {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the pipeline that runs the call of `cx`, for tools that make calls of their own or read
-    /// the [store](Self::store). `None` if the tool is called without a pipeline.
+    /// Returns the pipeline that runs the call of `cx`. `None` outside a pipeline.
+    ///
+    /// Tools use it for nested calls and to read the [store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
         let parts = Arc::clone(cx.scope()?.pipeline());
         parts.downcast().ok().map(Self)
     }
 
-    /// Returns this pipeline without its result store: results are never shortened, for a caller that is a program.
+    /// Returns this pipeline without its result store. Results are then never truncated.
     #[must_use]
     pub fn without_store(&self) -> Self {
-        let mut whole = self.clone();
-        Arc::make_mut(&mut whole.0).store = None;
-        whole
+        let mut unbounded = self.clone();
+        Arc::make_mut(&mut unbounded.0).store = None;
+        unbounded
     }
 
-    /// The pipeline for tools of a nested toolset: this pipeline inside `outer`.
+    /// Combines the pipeline of a nested toolset with the pipeline around it.
     ///
-    /// The recorders of both receive the calls. Arguments are repaired only if both pipelines repair. The store is the
-    /// inner one if it was set, otherwise the outer one. Abandoned calls are counted by `outer`.
+    /// The recorders of both receive the calls. Arguments are repaired only if both pipelines
+    /// repair. The inner store is used if it was set, otherwise the outer store. `outer` counts
+    /// abandoned calls.
     pub(crate) fn inside(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -254,7 +261,7 @@ impl Pipeline {
         let is_strict = [inner.repair, outer.repair].contains(&RepairPolicy::Strict);
         let own_store = inner.store.as_ref().filter(|_| inner.has_own_store);
         let store = own_store.or(outer.store.as_ref()).or(inner.store.as_ref()).cloned();
-        Self(Arc::new(Parts {
+        Self(Arc::new(PipelineInner {
             repair: if is_strict { RepairPolicy::Strict } else { inner.repair },
             store,
             has_own_store: inner.has_own_store || outer.has_own_store,
@@ -264,52 +271,55 @@ impl Pipeline {
         }))
     }
 
-    /// The pipeline that runs the calls of a listed tool: that of its toolset, if it has one of its own.
-    fn or_own(&self, own: Option<&Self>) -> Cow<'_, Self> {
+    /// Returns the pipeline for calls of a listed tool: `own` inside this pipeline, or this
+    /// pipeline.
+    fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }
 
-    /// Runs one call on the caller's task.
+    /// Runs a call on the task of the caller.
     ///
-    /// It survives a panic of the tool, not code that blocks the thread: for that, see [`batch`](Self::batch).
+    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller; see
+    /// [`batch`](Self::batch) for calls on separate tasks.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future cancels the tool. An effect that was under way may have happened.
+    /// Dropping the future cancels the call. Side effects may already have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
         let (tool, own) = match find::find(tools, &call.name) {
             Ok((tool, own)) => (Ok(&**tool), own),
             Err(error) => (Err(error), None),
         };
-        self.or_own(own).run(tool, call, cx, invoke::Host::Caller, Some(tools)).await
+        self.for_tool(own).run(tool, call, cx, CallTask::Caller, Some(tools)).await
     }
 
-    /// Runs one call of a tool at hand, with a value for arguments, on the caller's task.
+    /// Runs a call of the given tool on the task of the caller.
     ///
     /// # Cancellation
     ///
     /// As for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run(Ok(tool), &call, cx, invoke::Host::Caller, None).await
+        self.run(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
-    /// Holds a call against its tool without making it: that there is one, and that the arguments fit or can be repaired.
+    /// Checks a call without running it: the tool exists, and the arguments are valid or
+    /// repairable.
     ///
     /// # Errors
     ///
-    /// Fails with what the call would fail with, in the same words.
+    /// Fails with the error of the call.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
         self.arguments(tools, call).map(drop)
     }
 
-    /// Returns the arguments that the tool of a call would receive.
+    /// Returns the arguments after repair and validation.
     fn arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
-        let (definition, repair) = (definition(&**tool)?, self.or_own(own).0.repair);
-        let mut notes = Notes::default();
-        let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut notes)?;
-        arguments::fit(definition, arguments, repair, &mut notes)
+        let (definition, repair) = (definition(&**tool)?, self.for_tool(own).0.repair);
+        let mut details = CallDetails::default();
+        let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut details)?;
+        arguments::validate(definition, arguments, repair, &mut details)
     }
 
     async fn run(
@@ -317,7 +327,7 @@ impl Pipeline {
         tool: Result<&dyn Tool, ToolError>,
         call: &ToolCall,
         cx: &ToolContext,
-        host: invoke::Host<'_>,
+        task: CallTask<'_>,
         tools: Option<&ToolList>,
     ) -> CallOutcome {
         let span = tracing::info_span!(
@@ -331,79 +341,79 @@ impl Pipeline {
         let (started_at, started) = (Timestamp::now(), Instant::now());
         let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
-        let arguments_kept = Understood::default();
+        let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
-        let recording = has_recorder.then(|| Recording {
+        let record = has_recorder.then(|| RecordGuard {
             recorders: &self.0.recorders,
             definition,
             call,
-            arguments: &arguments_kept,
+            arguments: &argument_slot,
             context: cx,
             started_at,
             started,
-            is_over: false,
+            is_recorded: false,
         });
-        let kept = recording.is_some().then_some(&arguments_kept);
-        let mut notes = Notes { arguments: kept, ..Notes::default() };
-        // Without a list, the arguments are a value of a program and not text of a model.
+        let slot = has_recorder.then_some(&argument_slot);
+        let mut details = CallDetails { arguments: slot, ..CallDetails::default() };
+        // Without a list, the arguments are a value of the program and not text of a model.
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
-        // A panic of the tool or of a layer costs this call only.
-        let stages = self.take_through(tool, (call, max_bytes), cx, host, started, &mut notes);
-        let ended = AssertUnwindSafe(stages).catch_unwind().instrument(span.clone()).await;
-        let mut outcome = match ended {
+        // A panic of the tool or of a layer fails this call only.
+        let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
+        let outcome = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
+        let mut outcome = match outcome {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
             Ok(Err(error)) => span.in_scope(|| record::failed(call, &error)),
             Err(panic) => span.in_scope(|| record::failed(call, &panicked(&*panic))),
         };
         if let CallOutcome::Finished(result) = &mut outcome {
-            result.warnings.extend(notes.warning);
-            result.repairs = std::mem::take(&mut notes.repairs);
+            result.warnings.extend(details.warning);
+            result.repairs = std::mem::take(&mut details.repairs);
             (result.started_at, result.duration) = (started_at, started.elapsed());
             if let Some(store) = self.store() {
                 let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
-                let is_part = definition.is_some_and(ToolDefinition::reads_results);
-                Bound { limit, store: &**store, cx, tools, is_part }.apply(result).await;
+                let is_stored = definition.is_some_and(ToolDefinition::reads_results);
+                Truncator { limit, store: &**store, cx, tools, is_stored }.apply(result).await;
             }
             if self.0.traces_content {
                 span.record("gen_ai.tool.call.result", &*result.model_text());
             }
         }
-        if let Some(recording) = recording {
-            recording.end(&outcome, notes.is_cached);
+        if let Some(record) = record {
+            record.finish(&outcome, details.is_cached);
         }
         outcome
     }
 
-    /// The way of a call, from a tool that was found to a checked outcome.
-    async fn take_through(
+    /// Runs the steps from parse to check.
+    async fn run_steps(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
         (call, max_bytes): (&ToolCall, usize),
         cx: &ToolContext,
-        host: invoke::Host<'_>,
+        task: CallTask<'_>,
         started: Instant,
-        notes: &mut Notes<'_>,
+        details: &mut CallDetails<'_>,
     ) -> Result<ToolOutcome, ToolError> {
         let (tool, definition) = tool?;
-        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, notes)?;
-        let arguments = arguments::fit(definition, arguments, self.0.repair, notes)?;
-        notes.understood(&arguments, notes.repairs.is_empty());
-        let (arguments, approved) = match gate::pass(definition, arguments.into_owned(), cx)? {
-            gate::Passage::Open { arguments, approved, are_others } => {
-                notes.warning =
-                    are_others.then(|| format!("it was approved with other arguments: {arguments}"));
-                if are_others {
-                    notes.understood(&arguments, false);
+        let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
+        let arguments = arguments::validate(definition, arguments, self.0.repair, details)?;
+        details.record_arguments(&arguments, details.repairs.is_empty());
+        let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
+            GateOutcome::Run { arguments, approved, is_changed } => {
+                details.warning =
+                    is_changed.then(|| format!("it was approved with other arguments: {arguments}"));
+                if is_changed {
+                    details.record_arguments(&arguments, false);
                 }
                 (arguments, approved)
             }
-            gate::Passage::Answered(output) => {
+            GateOutcome::Done(output) => {
                 definition.check_output(&output)?;
                 return Ok(ToolOutcome::Done(output));
             }
-            gate::Passage::Waits(pending) => return Ok(ToolOutcome::Pending(pending)),
+            GateOutcome::Suspended(pending) => return Ok(ToolOutcome::Pending(pending)),
         };
-        let mut outcome = self.invoke(host, tool, arguments, cx, started, notes).await?;
+        let mut outcome = self.invoke(task, tool, arguments, cx, started, details).await?;
         match &mut outcome {
             ToolOutcome::Done(output) => definition.check_output(output)?,
             ToolOutcome::Pending(pending) => {
@@ -415,7 +425,7 @@ impl Pipeline {
     }
 }
 
-/// A tool says what it is by code of its own, which may panic.
+/// Returns the definition of a tool. [`Tool::definition`] is user code and may panic.
 fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panicked(&*panic))
 }

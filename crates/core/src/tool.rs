@@ -1,4 +1,4 @@
-//! The tool: a value that carries its definition and can be called.
+//! The [`Tool`] trait, tool definitions, policies, and the context of a call.
 
 mod access;
 mod arguments;
@@ -21,8 +21,8 @@ use serde_json::Value;
 use crate::call::{ToolError, ToolOutcome};
 
 pub use access::{Access, Touch};
+pub(crate) use arguments::deserialize;
 pub use arguments::from_arguments;
-pub(crate) use arguments::read;
 pub use context::{Principal, Progress, ProgressSink, RunContext, ToolContext};
 pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};
@@ -36,15 +36,19 @@ pub use state::{State, StateIdentity, StateType};
 pub use tools::Methods;
 pub use tools::Tools;
 
-/// Something that a model can call: a Rust function, a server's tool, another agent.
+/// A function for models: a definition and an implementation.
 ///
-/// A tool found at run time and one written at compile time are the same thing. Most tools come from
-/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]; implement the trait where neither fits.
+/// A tool is a Rust function, a tool of a server, or another agent. Most tools are made with
+/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement the trait for tools with a definition
+/// from elsewhere, for example from a server.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{call::ToolOutcome, export::async_trait, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName};
+/// use haft_core::{
+///     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, call::ToolOutcome,
+///     export::async_trait,
+/// };
 /// use serde_json::Value;
 ///
 /// struct Ping(ToolDefinition);
@@ -55,7 +59,7 @@ pub use tools::Tools;
 ///         &self.0
 ///     }
 ///
-///     async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+///     async fn call(&self, _: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
 ///         Ok("pong".into())
 ///     }
 /// }
@@ -67,40 +71,41 @@ pub use tools::Tools;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
-    note = "of a function with `#[tool]` the tool is the type beside it: `GetWeather` for `get_weather`",
-    note = "a value with `#[tools]` on its `impl` block goes to `Toolset::with_tools`, a source to `with_source`"
+    note = "`#[tool]` generates a type for the function: use `GetWeather` instead of `get_weather`",
+    note = "add a value with `#[tools]` on its `impl` block by `Toolset::with_tools`, a source by `with_source`"
 )]
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// What the tool is called, does and takes. The same at every call.
+    /// Returns the definition. It must not change during the lifetime of the tool.
     fn definition(&self) -> &ToolDefinition;
 
-    /// Does the work. `arguments` have been validated against the definition's input schema.
+    /// Executes the tool. `arguments` are valid for the input schema of the definition.
     ///
-    /// This is for implementors: to call a tool use [`ToolExt::invoke`](crate::ToolExt::invoke) or [`Toolset::call`](crate::toolset::Toolset::call),
-    /// which validate, catch, bound and record.
+    /// Callers use [`ToolExt::invoke`](crate::ToolExt::invoke) or
+    /// [`Toolset::call`](crate::toolset::Toolset::call) instead: both run the call through the
+    /// pipeline, with validation, panic handling, limits and records.
     ///
     /// # Errors
     ///
-    /// Fails with the [`ToolError`] that says what the loop must do.
+    /// The variant of the [`ToolError`] determines the reaction of the agent loop.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future cancels the call. An effect that was under way may have happened.
+    /// Dropping the future cancels the call. Side effects may already have happened.
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError>;
 }
 
-/// What a caller of a tool waits for.
-type Calling<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+/// The future of [`Tool::call`], as expanded by `async_trait`.
+type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
-// What leads to a tool hands its future on. The method is written out: an `async fn` would put it in another box.
+// These methods are written without `async_trait`, which would box the future a second time.
 
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {
         T::definition(self)
     }
 
-    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> Calling<'f>
+    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> CallFuture<'f>
     where
         't: 'f,
         'c: 'f,
@@ -115,7 +120,7 @@ impl<T: Tool + ?Sized> Tool for &T {
         T::definition(self)
     }
 
-    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> Calling<'f>
+    fn call<'t, 'c, 'f>(&'t self, arguments: Value, cx: &'c ToolContext) -> CallFuture<'f>
     where
         't: 'f,
         'c: 'f,

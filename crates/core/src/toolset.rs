@@ -1,8 +1,8 @@
-//! Toolsets: tools and sources, gathered for a model.
+//! Toolsets, sources of tools, and adaptors.
 
 mod adaptor;
-mod algebra;
 mod approval_required;
+mod combinators;
 mod ext;
 mod external;
 mod filtered;
@@ -10,7 +10,7 @@ mod mapped;
 mod merge;
 mod polled_source;
 mod prefixed;
-mod recent;
+mod recent_cache;
 mod renamed;
 mod selection;
 mod source;
@@ -37,25 +37,25 @@ use crate::{
     pipeline::{Pipeline, UNNAMED, block_on},
     tool::{Tool, ToolContext, ToolDefinition, ToolName, Tools},
 };
-use adaptor::Step;
-use merge::{Defaults, Identity, Listing, Merged, identity};
+use adaptor::Adaptation;
+use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
 use polled_source::{PolledSource, panicked};
-use recent::Recent;
+use recent_cache::RecentCache;
 
-/// Tools from anywhere, offered together. Cheap to clone.
+/// A collection of tools, sources and other toolsets. Cheap to clone.
 ///
-/// A toolset has tools given as values ([`with`](Self::with)), [sources](Self::with_source), whose tools change
-/// over time, and other toolsets. Adaptors such as [`prefixed`](Self::prefixed) and [`filtered`](Self::filtered)
-/// return a toolset again.
+/// Tools are added as values ([`with`](Self::with)) or through a [source](Self::with_source), for
+/// tools that change over time. Adaptors such as [`prefixed`](Self::prefixed) and
+/// [`filtered`](Self::filtered) return another toolset.
 ///
 /// # Nesting and adaptors
 ///
-/// A toolset keeps its promises inside another toolset and behind every adaptor:
+/// Inside another toolset and behind every adaptor, a toolset keeps its settings:
 ///
-/// - Its tools run in its own [pipeline](Self::with_pipeline). The outer pipeline's recorder receives the calls
-///   as well, arguments are repaired only if both pipelines allow it, and long results are kept in the inner store
-///   if one was set, otherwise in the outer store.
-/// - [`check`](Self::check) also reports duplicates and defects of the tools inside.
+/// - Its tools run in its own [pipeline](Self::with_pipeline). The recorder of the outer pipeline
+///   also receives the calls. Arguments are repaired only if both pipelines repair. Long results go
+///   to the inner store if one was set, otherwise to the outer store.
+/// - [`check`](Self::check) also reports duplicates and defects of inner tools.
 /// - Diagnostics name the inner toolset by its [label](Self::named).
 ///
 /// # Examples
@@ -70,7 +70,8 @@ use recent::Recent;
 ///     y: i64,
 /// }
 ///
-/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
+/// let tools = Toolset::new().with(add);
 /// let sum = tools.call_blocking("add", json!({"x": 17, "y": 25}));
 /// assert_eq!(sum.into_output()?.text(), "42");
 /// # Ok::<(), haft_core::call::Failure>(())
@@ -80,11 +81,11 @@ pub struct Toolset {
     parts: Arc<Vec<Part>>,
     label: Option<Arc<str>>,
     pipeline: Pipeline,
-    /// Set if the pipeline was chosen by the user; a default pipeline gives way to the outer one.
+    /// Set if the pipeline was chosen by the user. A default pipeline is replaced by the outer one.
     has_own_pipeline: bool,
-    /// The tools that were given as values, by name.
+    /// A snapshot of the tools added as values.
     own: Arc<OnceLock<ToolList>>,
-    merged: Arc<Mutex<Recent<Identity, Merged>>>,
+    merged: Arc<Mutex<RecentCache<MergeKey, MergedTools>>>,
 }
 
 #[derive(Clone)]
@@ -92,40 +93,40 @@ enum Part {
     Tool(Arc<dyn Tool>),
     Source(Arc<PolledSource>),
     Set(Toolset),
-    Adapted(Toolset, Arc<Step>),
+    Adapted(Toolset, Arc<Adaptation>),
 }
 
-/// Why a toolset, or a registry, cannot be used like this.
+/// An error of a toolset or a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolsetError {
-    /// Two tools have one name.
+    /// Two tools have the same name.
     #[error(
         "two tools are named \"{name}\", number {first} and number {second} of the toolset: give one another name, or leave it out"
     )]
     DuplicateName {
         /// The name.
         name: ToolName,
-        /// Which tool has it first, from 1.
+        /// The number of the first tool with this name, from 1.
         first: usize,
-        /// Which tool has it too.
+        /// The number of the second tool with this name, from 1.
         second: usize,
     },
-    /// A registry has a tool of that name.
+    /// The registry already has a tool of this name.
     #[error("a tool named \"{name}\" is registered already: replace it, or give one of the two another name")]
     Registered {
         /// The name.
         name: ToolName,
     },
-    /// A tool cannot be used.
+    /// A tool has a [defect](ToolDefinition::defect).
     #[error("tool \"{name}\" cannot be used: {reason}")]
     Defect {
-        /// The tool.
+        /// The name of the tool.
         name: ToolName,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// A tool that was asked for is not there.
+    /// A requested tool does not exist. The text lists the known names.
     #[error("{0}")]
     Unknown(String),
 }
@@ -136,7 +137,7 @@ impl Toolset {
         Self::default()
     }
 
-    /// Creates an empty toolset with a label, which names it in diagnostics and logs.
+    /// Creates an empty toolset with a label for diagnostics and logs.
     ///
     /// # Examples
     ///
@@ -149,7 +150,7 @@ impl Toolset {
         Self { label: Some(label.into()), ..Self::default() }
     }
 
-    /// The label, or `"the toolset"`.
+    /// The label. `"the toolset"` by default.
     pub fn name(&self) -> &str {
         self.label.as_deref().unwrap_or(UNNAMED)
     }
@@ -160,7 +161,7 @@ impl Toolset {
         self.with_part(Part::Tool(Arc::new(tool)))
     }
 
-    /// Adds a source. A toolset keeps its pipeline, its checks and its label.
+    /// Adds a source. An added toolset keeps its pipeline, its checks and its label.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
         let part = match (&source as &dyn Any).downcast_ref::<Self>() {
@@ -170,8 +171,8 @@ impl Toolset {
         self.with_part(part)
     }
 
-    /// Adds the tools of a value: those of an `impl` block with [`#[tools]`](macro@crate::tools), or several tools as a list or a
-    /// tuple.
+    /// Adds several tools: an array, a vector or a tuple of tools, or a value with
+    /// [`#[tools]`](macro@crate::tools) on its `impl` block.
     #[must_use]
     pub fn with_tools(self, tools: impl Tools) -> Self {
         self.with_all(tools.into_tools())
@@ -183,31 +184,32 @@ impl Toolset {
         tools.into_iter().fold(self, Self::with)
     }
 
-    /// Sets the pipeline that runs the calls.
+    /// Sets the pipeline for calls.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         (self.pipeline, self.has_own_pipeline) = (pipeline, true);
-        self.without_memory()
+        self.without_caches()
     }
 
     fn with_part(mut self, part: Part) -> Self {
         Arc::make_mut(&mut self.parts).push(part);
-        self.without_memory()
+        self.without_caches()
     }
 
-    /// Detaches the snapshots of the toolset that this one was cloned from.
-    fn without_memory(mut self) -> Self {
+    /// Replaces the caches, which clones share, by empty ones.
+    fn without_caches(mut self) -> Self {
         (self.own, self.merged) = Default::default();
         self
     }
 
-    /// The pipeline that runs the calls.
+    /// The pipeline for calls.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// The tools that were given as values, here and in toolsets inside, after all adaptors but
-    /// [`prepared`](Self::prepared), which depends on the listing.
+    /// Returns the tools added as values, including those of inner toolsets.
+    ///
+    /// All adaptors are applied except [`prepared`](Self::prepared), which depends on the listing.
     pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
         self.collect_own(&mut tools);
@@ -220,14 +222,14 @@ impl Toolset {
                 Part::Tool(tool) => tools.push(Arc::clone(tool)),
                 Part::Source(_) => {}
                 Part::Set(inner) => inner.collect_own(tools),
-                Part::Adapted(inner, step) => {
-                    tools.extend(inner.own_tools().filter_map(|tool| step.adapt_known(tool)));
+                Part::Adapted(inner, adaptation) => {
+                    tools.extend(inner.own_tools().filter_map(|tool| adaptation.adapt_own(tool)));
                 }
             }
         }
     }
 
-    /// The tools that were given to this toolset directly.
+    /// Returns the tools added to this toolset as values, without inner toolsets.
     fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tool(tool) => Some(Arc::clone(tool)),
@@ -235,11 +237,13 @@ impl Toolset {
         })
     }
 
-    /// Checks the [tools that were given as values](Self::own_tools). An agent does so when it is built.
+    /// Checks the [tools added as values](Self::own_tools). The builders of agents call this
+    /// method.
     ///
     /// # Errors
     ///
-    /// Fails if two of them have the same name, or if one has a [defect](crate::tool::ToolDefinition::defect).
+    /// Fails if two tools have the same name, or if a tool has a
+    /// [defect](crate::tool::ToolDefinition::defect).
     pub fn check(&self) -> Result<(), ToolsetError> {
         let mut seen = HashMap::new();
         for (number, tool) in (1..).zip(self.own_tools()) {
@@ -255,11 +259,12 @@ impl Toolset {
         Ok(())
     }
 
-    /// Returns a snapshot of the tools on offer. While nothing changes, it is the same snapshot.
+    /// Returns a snapshot of the available tools. While nothing changes, this is the same snapshot.
     ///
-    /// A source that fails loses its own tools and is reported in the diagnostics. A source that takes longer than one
-    /// second is not awaited: its latest snapshot is used until it responds. A tool is withheld if its name is taken or
-    /// if state that it declares is missing in `cx`.
+    /// A failed source is missing from the snapshot and reported in its diagnostics. If a source
+    /// takes longer than one second, its latest snapshot is used until it responds. A tool is
+    /// withheld if an earlier tool has the same name, or if `cx` does not provide its declared
+    /// state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }
@@ -269,26 +274,26 @@ impl Toolset {
         self.merged(cx, |merged| merged.all()).await
     }
 
-    /// Returns a snapshot that contains the tool of this name, if there is one. For a tool given as a value no source is
-    /// listed.
+    /// Returns a snapshot with the tool of this name, if it exists. Sources are not listed for a
+    /// tool added as a value.
     async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
         let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
     }
 
-    async fn merged(&self, cx: &ListContext, select: impl FnOnce(&mut Merged) -> ToolList) -> ToolList {
+    async fn merged(&self, cx: &ListContext, select: impl FnOnce(&mut MergedTools) -> ToolList) -> ToolList {
         let listings = self.parts.iter().filter_map(|part| part.list(cx));
         let listings = join_all(listings).await;
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        let merge = |_: &Identity| Merged::new(self.direct_tools(), &listings, &self.defaults());
-        select(merged.get_or_insert_with(identity(&listings), merge))
+        let merge = |_: &MergeKey| MergedTools::new(self.direct_tools(), &listings, &self.defaults());
+        select(merged.get_or_insert_with(merge_key(&listings), merge))
     }
 
     fn defaults(&self) -> Defaults {
         Defaults { label: self.label.clone(), pipeline: self.has_own_pipeline.then(|| self.pipeline.clone()) }
     }
 
-    /// The names of all tools, in order.
+    /// Returns the names of all tools, in order.
     pub async fn names(&self) -> Vec<ToolName> {
         self.all(&ListContext::default()).await.names().cloned().collect()
     }
@@ -298,7 +303,7 @@ impl Toolset {
         self.snapshot_with(name, &ListContext::default()).await.get(name).cloned()
     }
 
-    /// Returns `true` if there is a tool of this name.
+    /// Returns `true` if a tool of this name exists.
     pub async fn contains(&self, name: &str) -> bool {
         self.get(name).await.is_some()
     }
@@ -308,10 +313,14 @@ impl Toolset {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
-    /// Calls a tool as an agent does: the call is validated, repaired, caught, bounded and recorded.
+    /// Calls a tool through the pipeline, as an agent does.
     ///
-    /// `arguments` is anything that serialises. A call that has to wait fails here: use [`Pipeline::call`] to see
-    /// its pending state.
+    /// `arguments` is any serializable value. A call that needs a decision fails: use
+    /// [`Pipeline::call`] for its pending state.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`Pipeline::call`].
     ///
     /// # Examples
     ///
@@ -320,7 +329,7 @@ impl Toolset {
         self.call_with(name, arguments, &ToolContext::default()).await
     }
 
-    /// Calls a tool in a given context.
+    /// Calls a tool in the given context.
     pub async fn call_with(&self, name: &str, arguments: impl Serialize, cx: &ToolContext) -> ToolResult {
         let arguments = match serde_json::to_string(&arguments) {
             Ok(arguments) => arguments,
@@ -332,10 +341,10 @@ impl Toolset {
         self.pipeline.call(&tools, &call, cx).await.into_result()
     }
 
-    /// Calls a tool from synchronous code.
+    /// Calls a tool from synchronous code. Blocks the thread.
     ///
-    /// In a task of an async runtime this fails with an error that names [`call`](Self::call): blocking there could not
-    /// end. Where code may block, as in `spawn_blocking`, it works.
+    /// The call fails inside a task of an async runtime, where it would deadlock: use
+    /// [`call`](Self::call) there. It works in `spawn_blocking`.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
@@ -343,7 +352,7 @@ impl Toolset {
 }
 
 impl Part {
-    /// Lists a part that is not a tool.
+    /// Lists the tools of a source or toolset. `None` for a tool.
     fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
         if let Self::Tool(_) = self {
             return None;
@@ -353,8 +362,8 @@ impl Part {
                 Self::Tool(_) => (String::new(), Ok(ToolList::default())),
                 Self::Source(source) => (source.label().to_owned(), source.list(cx).await),
                 Self::Set(inner) => (inner.name().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
-                Self::Adapted(inner, step) => {
-                    let listing = AssertUnwindSafe(Box::pin(step.list(inner, cx))).catch_unwind().await;
+                Self::Adapted(inner, adaptation) => {
+                    let listing = AssertUnwindSafe(Box::pin(adaptation.list(inner, cx))).catch_unwind().await;
                     let listing = listing.unwrap_or_else(|_panic| Err(panicked(inner.name())));
                     (inner.name().to_owned(), listing)
                 }
@@ -363,7 +372,6 @@ impl Part {
     }
 }
 
-/// A toolset is a source itself.
 #[async_trait]
 impl ToolSource for Toolset {
     fn label(&self) -> &str {
@@ -371,7 +379,7 @@ impl ToolSource for Toolset {
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        // The outermost toolset withholds tools without their state: it may still be provided there.
+        // Only the outermost toolset withholds tools for missing state.
         let all = self.all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();
         match failures.as_slice() {

@@ -98,7 +98,7 @@ pub(crate) fn implementation_of_tool(
                 &'tool self,
                 #arguments: #krate::__private::Value,
                 #cx: &'cx #krate::__private::ToolContext,
-            ) -> #krate::__private::Called<'call>
+            ) -> #krate::__private::CallFuture<'call>
             where
                 'tool: 'call,
                 'cx: 'call,
@@ -166,8 +166,8 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
         quote! {
             .default(|| #make, |value| {
                 #[allow(unused_imports)]
-                use #krate::__private::Hidden as _;
-                #krate::__private::Shown::<#ty>(value).value()
+                use #krate::__private::NotSerializable as _;
+                #krate::__private::MaybeJson::<#ty>(value).value()
             })
         }
     });
@@ -175,7 +175,7 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
         None => {
             quote!(#krate::__private::argument::<#ty>(#name) #description #default #constraints #flatten)
         }
-        Some(_) => quote!(#krate::__private::undescribed::<#ty>(#name) #default #flatten),
+        Some(_) => quote!(#krate::__private::argument_without_schema::<#ty>(#name) #default #flatten),
     }
 }
 

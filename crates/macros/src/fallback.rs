@@ -48,7 +48,7 @@ pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
         let is_reported = !is_valid || borrows(ty) || is_open(ty) || is_named(ty, "ToolContext");
         (!is_reported).then(|| match tool.options.schema {
             None => quote!(let _ = #krate::__private::argument::<#ty>("");),
-            Some(_) => quote!(let _ = #krate::__private::undescribed::<#ty>("");),
+            Some(_) => quote!(let _ = #krate::__private::argument_without_schema::<#ty>("");),
         })
     });
     let output = tool.output();

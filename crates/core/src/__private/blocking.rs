@@ -6,7 +6,8 @@ use tracing::Span;
 
 use crate::call::ToolError;
 
-/// Runs a function on the pool of threads that may block. A call that is dropped before its turn does not run.
+/// Runs a function on the blocking thread pool of tokio. Dropping the future of a queued call
+/// cancels it.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -20,7 +21,7 @@ where
     let span = Span::current();
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
     task.await.map_err(|error| match error.try_into_panic() {
-        // For whoever catches the panics of tools.
+        // The pipeline catches the panic.
         Ok(panic) => resume_unwind(panic),
         Err(_shut_down) => ToolError::Cancelled,
     })

@@ -10,16 +10,16 @@ use crate::{
     tool::{IntoToolOutput, ToolContext, ToolDefinition},
 };
 
-/// A function with what `#[tool]` found out about it.
+/// A function with `#[tool]`.
 pub trait Function: Send + Sync {
-    /// The name by which models call it.
+    /// The name of the tool.
     const NAME: &'static str;
-    /// What the model gives.
+    /// The values of the parameters, as a nested list.
     type Arguments;
-    /// What the function returns.
+    /// The return type.
     type Output: IntoToolOutput;
 
-    /// The parameters that the model gives the values of.
+    /// Returns the parameters for the model, without context and state.
     fn parameters() -> impl Parameters<Values = Self::Arguments>;
 
     /// Calls the function.
@@ -30,36 +30,36 @@ pub trait Function: Send + Sync {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
 
-/// The call of a tool, as `async_trait` writes it.
-pub type Called<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+/// The future of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
 
-/// Defines a function's tool, with the schema of its parameters.
+/// Returns the definition of a function, with the schema of its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
     ToolDefinition::of::<ArgumentsOf<F>, F::Output>(F::NAME)
 }
 
-/// Defines a function's tool, with a schema that was written by hand.
-pub fn definition_by_hand<F: Function>(schema: Value) -> ToolDefinition {
+/// Returns the definition of a function, with an explicit schema.
+pub fn definition_with_schema<F: Function>(schema: Value) -> ToolDefinition {
     ToolDefinition::inferred::<F::Output>(F::NAME, Schema::arguments(schema))
 }
 
-/// Calls a function by arguments that were validated.
+/// Calls a function with validated arguments.
 pub async fn call<F: Function>(
     function: &F,
     arguments: Value,
     cx: &ToolContext,
 ) -> Result<ToolOutcome, ToolError> {
-    let mut given = match arguments {
-        Value::Object(given) => given,
+    let mut arguments = match arguments {
+        Value::Object(arguments) => arguments,
         other => {
             return Err(ToolError::InvalidArguments(format!("expected an object, received {other}").into()));
         }
     };
-    let arguments = F::parameters().take(&mut given)?;
+    let arguments = F::parameters().take(&mut arguments)?;
     function.call(arguments, cx).await?.into_tool_output()
 }
 
-/// The object that a function takes its arguments from.
+/// The schema of the arguments of a function.
 struct ArgumentsOf<F>(PhantomData<F>);
 
 impl<F: Function> JsonSchema for ArgumentsOf<F> {

@@ -3,18 +3,18 @@ use std::mem;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
-/// The schema of the object that a function takes its arguments from, while it is written.
+/// A builder of the schema of a function's arguments, an object.
 pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,
     properties: Map<String, Value>,
     required: Vec<Value>,
-    /// What takes the rest says about it.
-    rest: Option<Map<String, Value>>,
+    /// Keywords of the flattened parameter, for example `additionalProperties`.
+    flattened: Option<Map<String, Value>>,
 }
 
 impl<'a> Object<'a> {
     pub(super) fn new(generator: &'a mut SchemaGenerator) -> Self {
-        Self { generator, properties: Map::new(), required: Vec::new(), rest: None }
+        Self { generator, properties: Map::new(), required: Vec::new(), flattened: None }
     }
 
     pub(super) fn add(&mut self, name: &str, schema: Schema, is_required: bool) {
@@ -22,26 +22,26 @@ impl<'a> Object<'a> {
         self.required.extend(is_required.then(|| Value::from(name)));
     }
 
-    /// Lets other properties be what the schema of a map, or of a struct, says about its own.
-    pub(super) fn open(&mut self, mut schema: Schema) {
-        let mut rest = mem::take(schema.ensure_object());
-        if let Some(Value::Object(properties)) = rest.remove("properties") {
+    /// Merges the schema of a flattened parameter, a map or a struct, into the object.
+    pub(super) fn flatten(&mut self, mut schema: Schema) {
+        let mut keywords = mem::take(schema.ensure_object());
+        if let Some(Value::Object(properties)) = keywords.remove("properties") {
             self.properties.extend(properties);
         }
-        if let Some(Value::Array(required)) = rest.remove("required") {
+        if let Some(Value::Array(required)) = keywords.remove("required") {
             self.required.extend(required);
         }
-        // They are said of the whole, and what is told of a type is told of its value.
-        for told in ["type", "title", "description"] {
-            rest.remove(told);
+        // These keywords describe the parameter, not the whole object.
+        for keyword in ["type", "title", "description"] {
+            keywords.remove(keyword);
         }
-        self.rest = Some(rest);
+        self.flattened = Some(keywords);
     }
 
-    /// The schema. It is closed, unless something takes the rest, or there are no arguments: then what a model adds does
-    /// not matter.
+    /// Returns the schema. Additional properties are forbidden, unless there is a flattened
+    /// parameter or no parameter at all: then they are harmless.
     pub(super) fn into_schema(self) -> Schema {
-        let is_closed = self.rest.is_none() && !self.properties.is_empty();
+        let is_closed = self.flattened.is_none() && !self.properties.is_empty();
         let mut schema = json_schema!({ "type": "object" });
         schema.insert("properties".to_owned(), Value::Object(self.properties));
         if !self.required.is_empty() {
@@ -50,7 +50,7 @@ impl<'a> Object<'a> {
         if is_closed {
             schema.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
-        for (keyword, value) in self.rest.into_iter().flatten() {
+        for (keyword, value) in self.flattened.into_iter().flatten() {
             schema.insert(keyword, value);
         }
         schema

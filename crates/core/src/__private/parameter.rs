@@ -8,94 +8,97 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{narrowed::Narrowed, object::Object};
-use crate::{call::ToolError, schema::reference::join, tool::read};
+use super::{constraints::Constraints, object::Object};
+use crate::{call::ToolError, schema::reference::join, tool::deserialize};
 
-/// A type that an argument may have.
+/// A valid type of an argument. Implemented automatically.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
-    label = "not something that a model can give",
-    note = "derive `serde::Deserialize` and `JsonSchema` for the type, and for those that it is made of: `use haft_core::export::schemars::{{self, JsonSchema}};`",
-    note = "what the host program gives and not the model is `#[tool(state)]` or `#[tool(context)]`"
+    label = "not an argument type",
+    note = "derive `serde::Deserialize` and `JsonSchema` for the type and the types of its fields: `use haft_core::export::schemars::{{self, JsonSchema}};`",
+    note = "mark a parameter with a value from the host program by `#[tool(state)]` or `#[tool(context)]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// A parameter that the model gives the value of.
+/// A parameter of a function, with a value from the model.
 ///
-/// It holds what its type can do, so that only [`argument`] asks for it: a type that cannot is one error.
+/// The capabilities of `T` are function pointers. The trait bounds are then only on [`argument`],
+/// and a type without them causes a single compiler error.
 pub struct Parameter<T> {
     name: &'static str,
     description: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
-    read: fn(Value, Option<&str>) -> Result<T, ToolError>,
+    deserialize: fn(Value, Option<&str>) -> Result<T, ToolError>,
+    /// Returns the value of a missing argument, if the type has one.
     absent: fn() -> Option<T>,
-    default: Option<Default<T>>,
-    narrow: Option<fn(&mut Narrowed<'_>)>,
-    is_rest: bool,
+    default: Option<DefaultValue<T>>,
+    constrain: Option<fn(&mut Constraints<'_>)>,
+    is_flattened: bool,
 }
 
-struct Default<T> {
+struct DefaultValue<T> {
     make: fn() -> T,
-    show: fn(T) -> Option<Value>,
+    /// Serializes the value for the schema, if possible.
+    to_json: fn(T) -> Option<Value>,
 }
 
-/// Describes a parameter by its name and type.
+/// Creates a parameter from its name and type.
 pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
-    Parameter { schema: SchemaGenerator::subschema_for::<T>, ..undescribed(name) }
+    Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
-/// Describes a parameter whose schema is written by hand.
-pub fn undescribed<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
+/// Creates a parameter without a schema, for tools with an explicit schema.
+pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
         description: None,
         schema: |_| true.into(),
-        read,
+        deserialize,
         absent: || T::deserialize(Absent).ok(),
         default: None,
-        narrow: None,
-        is_rest: false,
+        constrain: None,
+        is_flattened: false,
     }
 }
 
 impl<T> Parameter<T> {
-    /// Adds what the model reads about it.
+    /// Sets the description.
     pub fn describe(mut self, description: &'static str) -> Self {
         self.description = Some(description);
         self
     }
 
-    /// Adds the value that it has when the model gives none, and how that value is shown.
-    pub fn default(mut self, make: fn() -> T, show: fn(T) -> Option<Value>) -> Self {
-        self.default = Some(Default { make, show });
+    /// Sets the default value, and its conversion to JSON for the schema.
+    pub fn default(mut self, make: fn() -> T, to_json: fn(T) -> Option<Value>) -> Self {
+        self.default = Some(DefaultValue { make, to_json });
         self
     }
 
-    /// Narrows what its type allows.
-    pub fn constrain(mut self, narrow: fn(&mut Narrowed<'_>)) -> Self {
-        self.narrow = Some(narrow);
+    /// Adds constraints to the schema of the type.
+    pub fn constrain(mut self, constrain: fn(&mut Constraints<'_>)) -> Self {
+        self.constrain = Some(constrain);
         self
     }
 
-    /// Makes it take what no other argument has the name of.
+    /// Flattens the parameter: it receives all arguments without a parameter of their own.
     pub fn flatten(mut self) -> Self {
-        self.is_rest = true;
+        self.is_flattened = true;
         self
     }
 
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
         let mut schema = (self.schema)(generator);
-        if let Some(narrow) = self.narrow {
-            narrow(&mut Narrowed(&mut schema));
+        if let Some(constrain) = self.constrain {
+            constrain(&mut Constraints(&mut schema));
         }
-        // What is said about the parameter wins over what its type says about itself.
+        // The description of the parameter replaces the description of its type.
         if let Some(description) = self.description {
             schema.insert("description".to_owned(), description.into());
         }
-        if let Some(default) = self.default.as_ref().and_then(|default| (default.show)((default.make)())) {
+        if let Some(default) = self.default.as_ref().and_then(|default| (default.to_json)((default.make)())) {
             schema.insert("default".to_owned(), default);
         }
         schema
@@ -105,12 +108,12 @@ impl<T> Parameter<T> {
         self.default.is_none() && (self.absent)().is_none()
     }
 
-    fn take(&self, given: &mut Map<String, Value>) -> Result<T, ToolError> {
-        if self.is_rest {
-            return (self.read)(Value::Object(mem::take(given)), None);
+    fn take(&self, arguments: &mut Map<String, Value>) -> Result<T, ToolError> {
+        if self.is_flattened {
+            return (self.deserialize)(Value::Object(mem::take(arguments)), None);
         }
-        match (given.remove(self.name), &self.default) {
-            (Some(value), _) => (self.read)(value, Some(self.name)),
+        match (arguments.remove(self.name), &self.default) {
+            (Some(value), _) => (self.deserialize)(value, Some(self.name)),
             (None, Some(default)) => Ok((default.make)()),
             (None, None) => (self.absent)().ok_or_else(|| {
                 ToolError::InvalidArguments(format!("{}: missing", join("", self.name)).into())
@@ -119,16 +122,16 @@ impl<T> Parameter<T> {
     }
 }
 
-/// A list of parameters: `()`, or a parameter and a list.
+/// A nested list of parameters: `()`, or a pair of a parameter and a list.
 pub trait Parameters {
-    /// Their values, as such a list.
+    /// The nested list of their values.
     type Values;
 
-    /// Adds each to the schema of the arguments.
+    /// Adds all parameters to the schema of the arguments.
     fn describe(&self, object: &mut Object<'_>);
 
-    /// Takes the value of each out of what the model gave.
-    fn take(&self, given: &mut Map<String, Value>) -> Result<Self::Values, ToolError>;
+    /// Removes the values of all parameters from the arguments.
+    fn take(&self, arguments: &mut Map<String, Value>) -> Result<Self::Values, ToolError>;
 }
 
 impl Parameters for () {
@@ -147,41 +150,45 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
     fn describe(&self, object: &mut Object<'_>) {
         let (first, rest) = self;
         let schema = first.schema(object.generator);
-        if first.is_rest {
-            object.open(schema);
+        if first.is_flattened {
+            object.flatten(schema);
         } else {
             object.add(first.name, schema, first.is_required());
         }
         rest.describe(object);
     }
 
-    fn take(&self, given: &mut Map<String, Value>) -> Result<Self::Values, ToolError> {
+    fn take(&self, arguments: &mut Map<String, Value>) -> Result<Self::Values, ToolError> {
         let (first, rest) = self;
-        Ok((first.take(given)?, rest.take(given)?))
+        Ok((first.take(arguments)?, rest.take(arguments)?))
     }
 }
 
-/// Shows a value if its type can be written: the method of [`Shown`] itself wins over that of [`Hidden`].
-pub struct Shown<T>(pub T);
+/// Serializes a default value if its type implements `Serialize`.
+///
+/// Method resolution prefers the inherent method of `MaybeJson` to the method of
+/// [`NotSerializable`].
+pub struct MaybeJson<T>(pub T);
 
-impl<T: Serialize> Shown<T> {
-    /// The value as JSON.
+impl<T: Serialize> MaybeJson<T> {
+    /// Returns the value as JSON.
     pub fn value(self) -> Option<Value> {
         serde_json::to_value(self.0).ok()
     }
 }
 
-/// Shows nothing.
-pub trait Hidden: Sized {
-    /// Nothing.
+/// The fallback of [`MaybeJson`] for types without `Serialize`.
+pub trait NotSerializable: Sized {
+    /// Returns `None`.
     fn value(self) -> Option<Value> {
         None
     }
 }
 
-impl<T> Hidden for Shown<T> {}
+impl<T> NotSerializable for MaybeJson<T> {}
 
-/// What is read where nothing was given: an `Option` and what behaves like one becomes none, all else fails.
+/// The deserializer of a missing argument: `Option` and similar types become `None`, other types
+/// fail.
 struct Absent;
 
 impl<'de> Deserializer<'de> for Absent {

@@ -3,57 +3,59 @@ use std::{borrow::Cow, time::Duration};
 use super::{Failure, FailureKind};
 use crate::schema::Violations;
 
-/// Any error that can be sent between threads.
+/// A boxed error of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a call failed, and what the loop must do about it.
+/// The error of a call. The variant determines the reaction of the agent loop.
 ///
-/// The text of an error is what the model reads; keep secrets and paths out of it. Sources are for the trace
-/// and never reach the model.
+/// The model reads the `Display` text: keep secrets and paths out of it. Sources are traced and
+/// never sent to a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments do not fit: the model is told what would, and may try again. The tool did not run.
+    /// The arguments violate the schema. The text lists the violations. The tool did not run.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
-    /// The tool asks for another try, and says what to change. Bounded by [`Policy::retries`](crate::tool::Policy).
+    /// The tool requests another call; the text explains the necessary change.
+    ///
+    /// Limited by [`Policy::retries`](crate::tool::Policy::retries).
     #[error("{0}")]
     Retry(String),
-    /// The tool failed: the model is told and the run goes on.
+    /// The tool failed. The model reads the message, and the run continues.
     #[error("{message}")]
     Failed {
-        /// What the model reads.
+        /// The text for the model.
         message: String,
-        /// What the trace is told besides.
+        /// The cause, for the trace only.
         source: Option<BoxError>,
     },
-    /// A gate or a person said no. The tool did not run.
+    /// The gate or a person denied the call, for the given reason. The tool did not run.
     #[error("denied{}", Reason(.0))]
     Denied(String),
-    /// The deadline passed. The effect may have happened.
+    /// The deadline passed. Side effects may have happened.
     #[error("timed out after {}", Millis(*after))]
     TimedOut {
-        /// How long the call was given.
+        /// The time limit of the call.
         after: Duration,
     },
-    /// The run was cancelled.
+    /// The run was cancelled. Side effects may have happened.
     #[error("cancelled")]
     Cancelled,
-    /// There is no such tool; the text lists those that exist.
+    /// The tool does not exist. The text lists the available tools.
     #[error("{0}")]
     NotFound(String),
-    /// The effect may have happened, nobody knows: connection or process were lost.
+    /// The effect of the call is unknown, for example after a lost connection or a dead process.
     #[error("unconfirmed, it may or may not have happened: {0}")]
     Unconfirmed(String),
     /// The run must stop.
     #[error("{0}")]
     Fatal(String),
-    /// A call that the tool made itself failed, and so does this one: in those words, with that meaning.
+    /// A nested call failed. This call fails with the same kind and message.
     #[error(transparent)]
     Inner(#[from] Failure),
 }
 
-/// Why, if somebody said why.
+/// An optional reason, printed after a colon.
 struct Reason<'a>(&'a str);
 
 impl std::fmt::Display for Reason<'_> {
@@ -71,8 +73,10 @@ impl std::fmt::Display for Millis {
 }
 
 impl ToolError {
-    /// Makes a failure of any error, whose text the model reads. A `ToolError` keeps its meaning, and so does the [`Failure`] of
-    /// another call.
+    /// Converts any error to [`Failed`](Self::Failed). The model reads its `Display` text.
+    ///
+    /// A boxed `ToolError` is returned unchanged, a [`Failure`] of another call becomes
+    /// [`Inner`](Self::Inner).
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = match error.into().downcast::<Self>() {
             Ok(error) => return *error,
@@ -84,12 +88,12 @@ impl ToolError {
         }
     }
 
-    /// Asks the model for another try.
+    /// Creates a [`Retry`](Self::Retry) with a hint for the model.
     pub fn retry(hint: impl Into<String>) -> Self {
         Self::Retry(hint.into())
     }
 
-    /// What this means for the loop.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::InvalidArguments(_) => FailureKind::InvalidArguments,
@@ -112,7 +116,7 @@ impl From<Violations> for ToolError {
     }
 }
 
-/// The plain data that is recorded: the source stays behind.
+/// Drops the source.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
         Self { kind: error.kind(), message: error.to_string() }

@@ -6,18 +6,18 @@ use serde_json::Value;
 use super::Pending;
 use crate::content::{Content, text_of};
 
-/// What a tool returns when it did not fail.
+/// The return value of a tool: an output, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolOutcome {
-    /// The work is done.
+    /// The call is complete.
     Done(ToolOutput),
-    /// Somebody else must act first: the run waits. The tool is called again with the decision in
-    /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
+    /// The call needs a decision, and the run is suspended. The tool is called again with the
+    /// decision in [`ToolContext::decision`](crate::tool::ToolContext::decision).
     Pending(Pending),
 }
 
-/// What a call produced.
+/// The output of a successful call.
 ///
 /// # Examples
 ///
@@ -31,31 +31,32 @@ pub enum ToolOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolOutput {
-    /// What the model reads, in order.
+    /// The content for the model, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// The result as data. `Some(Value::Null)` is an explicit null, `None` is no data at all.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    /// The result as data, for programs. `Some(Value::Null)` is an explicit null.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_value")]
     pub structured: Option<Value>,
-    /// What the caller should know although the call went well.
+    /// Warnings about the successful call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Where the whole is, when `content` was shortened: a key of the [`ResultStore`](crate::pipeline::ResultStore).
+    /// The handle of the full output in the [`ResultStore`](crate::pipeline::ResultStore), if
+    /// `content` was truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<String>,
-    /// What came with the result and is for programs and people, such as an MCP server's `_meta` and the annotations
-    /// of its content. Never sent to a model, never trusted.
+    /// Metadata for programs and people, for example the `_meta` of an MCP server and the
+    /// annotations of its content. Untrusted, and never sent to a model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// Serde reads null into `None`; here null that is present is a value.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Deserializes null as `Some(Value::Null)`. By default, serde deserializes it as `None`.
+fn some_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl ToolOutput {
-    /// The size in bytes of text, media, structured content and warnings.
+    /// Returns the size of text, media, structured data and warnings, in bytes.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -63,7 +64,7 @@ impl ToolOutput {
         content.chain(structured).chain(warnings).sum()
     }
 
-    /// Makes an output of data; the model reads it as JSON text, and a string as it is.
+    /// Creates an output from data. The content is its JSON text, or the string itself.
     pub fn structured(value: Value) -> Self {
         let content = match &value {
             Value::String(text) => Content::text(text),
@@ -72,14 +73,14 @@ impl ToolOutput {
         Self { content: vec![content], structured: Some(value), ..Self::default() }
     }
 
-    /// Adds something that the caller should know.
+    /// Adds a warning.
     #[must_use]
     pub fn with_warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
     }
 
-    /// Reads the output as a value of a type: the structured data, or else the text as JSON.
+    /// Deserializes the structured data, or the text as JSON if there is no structured data.
     ///
     /// # Examples
     ///
@@ -95,7 +96,7 @@ impl ToolOutput {
     ///
     /// # Errors
     ///
-    /// Fails where it is no such value.
+    /// Fails if the data does not match `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         match &self.structured {
             Some(value) => T::deserialize(value),
@@ -103,8 +104,9 @@ impl ToolOutput {
         }
     }
 
-    /// What a model reads: the content as text, pieces joined by line breaks. Without content, the structured
-    /// data as JSON text.
+    /// Returns the text for the model: all pieces of the content, joined with line breaks.
+    ///
+    /// If there is no content, this is the JSON text of the structured data.
     pub fn text(&self) -> Cow<'_, str> {
         match self.content.as_slice() {
             [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),
@@ -113,8 +115,11 @@ impl ToolOutput {
         }
     }
 
-    /// The output as one value: the structured data if there is any; else one text as a string, several as a
-    /// list in their order, none as `""`, and pieces that are not text as their JSON.
+    /// Returns the output as a JSON value.
+    ///
+    /// This is the structured data if there is any, otherwise the content: a single piece as its
+    /// value, several pieces as a list, no pieces as `""`. Text becomes a string, JSON is returned
+    /// as it is, and any other piece is serialized.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();
@@ -131,7 +136,7 @@ fn value_of(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),
-        // A piece is made of strings and JSON only, so that it always has a JSON form.
+        // Serialization cannot fail: the remaining variants contain strings only.
         other => serde_json::to_value(other).unwrap_or_else(|_| Value::String(other.as_text().into_owned())),
     }
 }

@@ -17,37 +17,43 @@ use super::{ToolCall, ToolOutput};
 /// #[tool]
 /// fn book(#[tool(context)] cx: &ToolContext) -> ToolOutcome {
 ///     match (cx.decision(), cx.pending_state()) {
-///         (Some(Decision::Input { value }), Some(offer)) => format!("{value} of offer {offer}").into(),
-///         _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!(7))),
+///         (Some(Decision::Input { value }), Some(offer)) => {
+///             format!("seat {value} of offer {offer}").into()
+///         }
+///         _ => {
+///             let question = Pending::new(PendingKind::input("Which seat?"));
+///             ToolOutcome::Pending(question.with_state(json!(7)))
+///         }
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Pending {
-    /// What it waits for.
+    /// The expected decision.
     pub kind: PendingKind,
-    /// What the tool needs to go on, for the tool alone: it reads it in
-    /// [`ToolContext::pending_state`](crate::tool::ToolContext::pending_state).
+    /// Data of the tool, passed back to it when the call is resumed, as
+    /// [`ToolContext::pending_state`](crate::tool::ToolContext::pending_state). Null by default.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub state: Value,
-    /// The approved arguments of a call that is pending again. The gate sets them, so that an approval
-    /// is requested once and the approved arguments run.
+    /// The approved arguments of a call that is pending again. The gate sets them, so that an
+    /// approval is requested once and the approved arguments run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
-    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool when somebody was asked to permit the call: a permission is for
-    /// that tool, and one that says something else by then is asked for again. The gate sets it.
+    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool when the approval
+    /// was requested. The gate sets it. If the definition changes before the call is resumed, the
+    /// gate requests a new approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
 
 impl Pending {
-    /// Waits for this, with nothing to keep.
+    /// Creates a pending state without data of the tool.
     pub fn new(kind: PendingKind) -> Self {
         Self { kind, state: Value::Null, approved: None, definition: None }
     }
 
-    /// Keeps what the tool needs to go on.
+    /// Sets the data that the tool receives when the call is resumed.
     #[must_use]
     pub fn with_state(mut self, state: Value) -> Self {
         self.state = state;
@@ -55,23 +61,23 @@ impl Pending {
     }
 }
 
-/// A suspended call: it needs an approval, an input, or a result from elsewhere.
+/// A suspended call: it needs an approval, an input, or the output of an external tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
     /// The suspended call. A decision refers to it by its id.
     pub call: ToolCall,
-    /// What it waits for.
+    /// The pending state.
     #[serde(flatten)]
     pub pending: Pending,
 }
 
 impl PendingCall {
-    /// Returns `true` if the id is of the call itself or of a call inside it.
+    /// Returns `true` if `id` belongs to this call or to a call inside it.
     pub fn covers(&self, id: &str) -> bool {
         self.call.id == id || self.inner().iter().any(|inner| inner.covers(id))
     }
 
-    /// The calls that need a decision: this one, or those inside its child run.
+    /// Returns the calls that need a decision: this call, or the calls inside its child run.
     pub fn leaves(&self) -> Vec<&Self> {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
@@ -87,99 +93,101 @@ impl PendingCall {
     }
 }
 
-/// The kinds of decisions that a call waits for.
+/// The kind of decision needed by a suspended call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// A person's permission to run the call with exactly these arguments.
+    /// An approval of the call with exactly these arguments.
     Approval {
-        /// The arguments that were shown, parsed and repaired.
+        /// The arguments after parsing and repair, as presented for approval.
         arguments: Value,
     },
-    /// The input of a person.
+    /// Input from a person.
     Input {
         /// The question.
         message: String,
-        /// The JSON Schema of the input.
+        /// The JSON Schema of the input. Empty if any input is valid.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         schema: Map<String, Value>,
     },
-    /// Work that the host program does itself.
+    /// The output of an external tool, executed by the host program.
     External,
-    /// A child run that waits in its turn.
+    /// Decisions about the calls of a suspended child run.
     Nested {
-        /// What the child waits for.
+        /// The suspended calls of the child run.
         pending: Vec<PendingCall>,
     },
 }
 
 impl PendingKind {
-    /// Asks a person for any input.
+    /// Requests input without a schema.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input { message: message.into(), schema: Map::new() }
     }
 }
 
-/// Decisions by the id of the suspended call. Some may be missing: their calls stay suspended.
+/// Decisions by call id. A call without a decision stays suspended.
 pub type Decisions = BTreeMap<String, Decision>;
 
-/// A decision of a person or program about a suspended call.
+/// A decision about a suspended call, by a person or a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call may run.
+    /// The call is approved.
     Approved {
-        /// With these arguments in place of those that were shown.
+        /// Replaces the presented arguments. `None` approves them unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// The call must not run.
+    /// The call is denied.
     Denied {
-        /// Why; the model reads it.
+        /// The reason, for the model.
         reason: String,
     },
-    /// The input of a person.
+    /// Input from a person.
     Input {
-        /// The input, of the requested schema.
+        /// The input, valid for the schema of the request.
         value: Value,
     },
-    /// The output of external work.
+    /// The output of an external tool.
     Output {
-        /// The result.
+        /// The output.
         output: ToolOutput,
     },
-    /// Work that was done elsewhere failed.
+    /// The failure of an external tool.
     Failed {
-        /// Why; the model reads it.
+        /// The error message, for the model.
         message: String,
     },
-    /// Decisions about the calls of a child run, by their ids.
+    /// Decisions about calls of a child run.
     Nested {
-        /// The decisions, or a part of them.
+        /// The decisions by call id. May be incomplete.
         decisions: Decisions,
     },
 }
 
 impl Decision {
-    /// Permits a call with the arguments that were shown.
+    /// Approves a call with the presented arguments.
     pub fn approved() -> Self {
         Self::Approved { arguments: None }
     }
 
-    /// Permits a call with other arguments: those run, and the result carries a warning that says so. They must fit the
-    /// tool's schema, or the call fails and the model is told.
+    /// Approves a call with other arguments. The result has a warning about the change.
+    ///
+    /// Arguments that violate the schema of the tool fail the call with
+    /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).
     pub fn approved_with(arguments: Value) -> Self {
         Self::Approved { arguments: Some(arguments) }
     }
 
-    /// Refuses a call.
+    /// Denies a call. The model reads the reason.
     pub fn denied(reason: impl Into<String>) -> Self {
         Self::Denied { reason: reason.into() }
     }
 
-    /// Gives the result of work that was done elsewhere.
+    /// Provides the output of an external tool.
     pub fn output(output: impl Into<ToolOutput>) -> Self {
         Self::Output { output: output.into() }
     }

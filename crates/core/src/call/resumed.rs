@@ -8,45 +8,45 @@ use crate::schema::Schema;
 
 /// A suspended call with a valid decision about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+#[serde(try_from = "UncheckedResumed")]
 pub struct Resumed {
     pending: Pending,
     decision: Decision,
 }
 
-/// Calls that go on, by their ids.
+/// Resumed calls by call id.
 pub type ResumedCalls = BTreeMap<String, Resumed>;
 
-/// An error of a decision that does not fit its call.
+/// The error of a decision that does not match its call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongDecision {
     /// The decision is of another kind.
-    #[error("it waits for {wanted}, which this decision is not")]
+    #[error("the call needs {wanted}")]
     Kind {
         /// The expected kind.
         wanted: &'static str,
     },
-    /// The input of a person does not fit the schema.
-    #[error("the decision is not what was asked for: {0}")]
+    /// The input violates the schema of the request.
+    #[error("invalid input: {0}")]
     Input(String),
 }
 
 impl Pending {
     /// Checks a decision about the call.
     ///
-    /// An approval is bound to the arguments that were shown. The call runs with these arguments, or
-    /// with those of the decision, even if the schema of the tool has changed.
+    /// An approval is bound to arguments: the presented arguments, or the arguments of the
+    /// decision. The call runs with exactly these. They are validated again, but not repaired.
     ///
     /// # Errors
     ///
-    /// Fails if the decision is of another kind, or if an input does not fit its schema. A denial fits each
-    /// call.
+    /// Fails if the decision has the wrong kind, or if an input violates its schema. A denial is
+    /// valid for every call.
     pub fn decided(self, decision: Decision) -> Result<Resumed, WrongDecision> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
-            (PendingKind::Approval { arguments }, Decision::Approved { arguments: others }) => {
-                Decision::Approved { arguments: Some(others.unwrap_or_else(|| arguments.clone())) }
+            (PendingKind::Approval { arguments }, Decision::Approved { arguments: changed }) => {
+                Decision::Approved { arguments: Some(changed.unwrap_or_else(|| arguments.clone())) }
             }
             (PendingKind::Input { schema, .. }, Decision::Input { value }) => {
                 check_input(schema, &value)?;
@@ -66,7 +66,7 @@ impl Pending {
 }
 
 impl Resumed {
-    /// What the call waited for.
+    /// The state of the call while it was suspended.
     pub fn pending(&self) -> &Pending {
         &self.pending
     }
@@ -76,7 +76,7 @@ impl Resumed {
         &self.decision
     }
 
-    /// The arguments that a person approved, in this answer or an earlier one.
+    /// Returns the approved arguments, from this decision or an earlier one.
     pub(crate) fn approved(&self) -> Option<&Value> {
         match &self.decision {
             Decision::Approved { arguments } => arguments.as_ref(),
@@ -86,7 +86,7 @@ impl Resumed {
 }
 
 impl PendingKind {
-    /// The kinds of decisions that fit.
+    /// Describes the valid decisions, for error messages.
     pub(crate) fn needs(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",
@@ -100,17 +100,17 @@ impl PendingKind {
 /// Checks decisions about the calls inside a child run, at any depth.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), WrongDecision> {
     for (id, decision) in decisions {
-        let Some(waits) = pending.iter().find(|waits| waits.covers(id)) else {
+        let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {
             return Err(WrongDecision::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
         };
-        let is_inside = waits.call.id != *id;
+        let is_inside = suspended.call.id != *id;
         let decision = decision.clone();
         let decision = if is_inside {
             Decision::Nested { decisions: Decisions::from([(id.clone(), decision)]) }
         } else {
             decision
         };
-        waits.pending.clone().decided(decision)?;
+        suspended.pending.clone().decided(decision)?;
     }
     Ok(())
 }
@@ -120,21 +120,22 @@ fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongDe
         return Ok(());
     }
     let schema = Schema::new(Value::Object(schema.clone()))
-        .map_err(|error| WrongDecision::Input(format!("its schema cannot be used: {error}")))?;
+        .map_err(|error| WrongDecision::Input(format!("the schema cannot be used: {error}")))?;
     schema.validate(value).map_err(|error| WrongDecision::Input(error.to_string()))
 }
 
-/// A resumed call as it was saved, before it is known to fit.
+/// A deserialized [`Resumed`] before the check of its decision.
 #[derive(Deserialize)]
-struct Unchecked {
+struct UncheckedResumed {
     pending: Pending,
     decision: Decision,
 }
 
-impl TryFrom<Unchecked> for Resumed {
+impl TryFrom<UncheckedResumed> for Resumed {
     type Error = WrongDecision;
 
-    fn try_from(Unchecked { pending, decision }: Unchecked) -> Result<Self, WrongDecision> {
+    fn try_from(saved: UncheckedResumed) -> Result<Self, WrongDecision> {
+        let UncheckedResumed { pending, decision } = saved;
         pending.decided(decision)
     }
 }

@@ -13,35 +13,40 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// How often a task may ask before tokio makes it wait its turn: 128 times, with room for a change of mind.
+/// More than tokio's budget of 128 operations per poll, in case a later version increases it.
 const BUDGET: usize = 1024;
 
-/// Runs a future to its end on this thread.
+/// Runs a future on this thread until it completes.
 ///
 /// # Errors
 ///
-/// Fails on a thread that runs the tasks of a runtime, where it could not end, with an error that names the asynchronous `method`.
+/// Fails inside a task of a tokio runtime, where it would deadlock. The error names the
+/// asynchronous `method`.
 pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, ToolError> {
-    let inside = || {
+    let inside_runtime = || {
         ToolError::Fatal(format!(
             "a blocking call inside an async runtime could never end: use `{method}(…).await` there"
         ))
     };
     if !may_block() {
-        return Err(inside());
+        return Err(inside_runtime());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    // A task that took itself out of tokio's bounds is not seen above, but refused by tokio, in its own way.
+    // `may_block` does not detect tasks inside `tokio::task::unconstrained`; there, `block_on`
+    // panics.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-    // Dropping the runtime would wait for blocking code that was given up at its deadline.
+    // Dropping the runtime would wait for abandoned blocking calls.
     runtime.shutdown_background();
-    output.map_err(|_panic| inside())
+    output.map_err(|_panic| inside_runtime())
 }
 
-/// Whether this code may block its thread: it is no task of a tokio runtime, or runs in `spawn_blocking` or `block_in_place`.
+/// Returns `true` if the current code may block its thread.
 ///
-/// For who offers to synchronous code what is asynchronous inside. A task that is not to block uses up its turn by asking.
+/// This is the case outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use it
+/// in synchronous wrappers of asynchronous code. Inside an async task, the check exhausts the
+/// task's cooperative budget, so its next operation yields.
 pub fn may_block() -> bool {
-    // Tokio tells nobody, but bounds what a task may do before it waits its turn; code that may block has no such bound.
+    // Tokio has no API for this check. However, only tasks have a cooperative budget; blocking code
+    // has none and can consume any amount.
     Handle::try_current().is_err() || (0..BUDGET).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -5,111 +5,109 @@ use crate::{
     content::{Content, text_of},
     limits,
     pipeline::{ResultStore, ToolList, deadline},
+    text::truncate,
     tool::ToolContext,
 };
 
-/// How many pieces a model reads at most, whatever their size.
-const PIECES: usize = 1_000;
+/// Maximum number of pieces in the content of a result, of any size.
+const MAX_PIECES: usize = 1_000;
 
-/// Shortens what a model reads of a result, and keeps the whole. Structured data is for programs: never shortened.
-pub(super) struct Bound<'a> {
-    /// How many bytes of text are read.
+/// Truncation of long results. The full result goes to the store.
+///
+/// Structured data is for programs and never truncated.
+pub(super) struct Truncator<'a> {
+    /// Maximum text, in bytes.
     pub(super) limit: usize,
-    /// Where the whole goes.
+    /// The store for the full result.
     pub(super) store: &'a dyn ResultStore,
-    /// For whom it is kept.
+    /// The context of the call. Determines the owner of the stored result.
     pub(super) cx: &'a ToolContext,
-    /// What the caller may call, if that is known.
+    /// The tools of the caller, if known.
     pub(super) tools: Option<&'a ToolList>,
-    /// Whether it is a part of a kept result, which is not kept once more.
-    pub(super) is_part: bool,
+    /// Set if the result is an excerpt of a stored result. It is not stored again.
+    pub(super) is_stored: bool,
 }
 
-/// What became of the whole.
-enum Whole {
-    Kept(String),
-    Lost,
-    /// It is there anyway.
-    NotKept,
+/// The location of the full result.
+enum FullResult {
+    Stored(String),
+    StoreFailed,
+    /// The result is an excerpt of a stored result.
+    AlreadyStored,
 }
 
-impl Bound<'_> {
+impl Truncator<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
         if !self.fits(&result.outcome) {
-            // In a box, since few results are long, and every call would carry the state of keeping one along.
-            Box::pin(self.shorten(&mut result.outcome)).await;
+            // Boxed to keep the future of every call small: few results are long.
+            Box::pin(self.truncate_outcome(&mut result.outcome)).await;
         }
-        if !self.fit(&result.warnings) {
+        if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
             let mut warnings = result.warnings.join("; ");
-            Box::pin(self.cut(&mut warnings)).await;
+            Box::pin(self.truncate_text(&mut warnings)).await;
             result.warnings = vec![warnings];
         }
-    }
-
-    fn fit(&self, warnings: &[String]) -> bool {
-        warnings.iter().map(String::len).sum::<usize>() <= self.limit
     }
 
     fn fits(&self, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Failed(failure) => failure.message.len() <= self.limit,
             Outcome::Done(output) => {
-                output.content.len() <= PIECES
-                    && read_bytes(output) <= self.limit
+                output.content.len() <= MAX_PIECES
+                    && text_len(output) <= self.limit
                     && output.content.iter().map(Content::media_len).sum::<usize>() <= limits::MEDIA_BYTES
             }
         }
     }
 
-    async fn shorten(&self, outcome: &mut Outcome) {
+    async fn truncate_outcome(&self, outcome: &mut Outcome) {
         match outcome {
-            Outcome::Failed(failure) => self.cut(&mut failure.message).await,
+            Outcome::Failed(failure) => self.truncate_text(&mut failure.message).await,
             Outcome::Done(output) => {
-                let whole = self.keep(output).await;
-                self.leave_out(output, &whole);
-                if let Whole::Kept(handle) = whole {
+                let full = self.store_full(output).await;
+                self.truncate_output(output, &full);
+                if let FullResult::Stored(handle) = full {
                     output.stored = Some(handle);
                 }
             }
         }
     }
 
-    async fn cut(&self, text: &mut String) {
-        let whole = self.keep(&ToolOutput::from(text.as_str())).await;
+    async fn truncate_text(&self, text: &mut String) {
+        let full = self.store_full(&ToolOutput::from(text.as_str())).await;
         let bytes = text.len();
-        text.truncate(start_of(text, self.limit).len());
-        let left = bytes - text.len();
-        *text =
-            format!("{text}\n[{left} of {bytes} bytes are cut; {}]", self.whereabouts(&whole, Some(text)));
+        text.truncate(truncate(text, self.limit).len());
+        let cut = bytes - text.len();
+        *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.location(&full, Some(text)));
     }
 
-    /// Keeps the whole; what cannot be kept is shortened all the same, and says so.
-    async fn keep(&self, output: &ToolOutput) -> Whole {
-        if self.is_part {
-            return Whole::NotKept;
+    /// Stores the full output. After an error the output is truncated as well, with a note.
+    async fn store_full(&self, output: &ToolOutput) -> FullResult {
+        if self.is_stored {
+            return FullResult::AlreadyStored;
         }
-        match deadline::within(limits::STORE_TIMEOUT, self.store.put(output, self.cx)).await {
-            Ok(Ok(handle)) => Whole::Kept(handle),
+        match deadline::timeout(limits::STORE_TIMEOUT, self.store.put(output, self.cx)).await {
+            Ok(Ok(handle)) => FullResult::Stored(handle),
             Ok(Err(error)) => {
                 tracing::error!(error, "a long result cannot be stored");
-                Whole::Lost
+                FullResult::StoreFailed
             }
-            Err(_ended) => {
+            Err(_timeout) => {
                 tracing::error!("a long result could not be stored in time");
-                Whole::Lost
+                FullResult::StoreFailed
             }
         }
     }
 
-    fn leave_out(&self, output: &mut ToolOutput, whole: &Whole) {
+    fn truncate_output(&self, output: &mut ToolOutput, full: &FullResult) {
         if output.content.is_empty() {
             output.content = vec![Content::Text { text: output.text().into_owned() }];
         }
-        let (pieces, bytes) = (output.content.len(), read_bytes(output));
-        let mut left = self.limit;
+        let (pieces, bytes) = (output.content.len(), text_len(output));
+        let mut bytes_left = self.limit;
         let (mut media_left, mut media_cut) = (limits::MEDIA_BYTES, 0);
-        let mut kept = Vec::new();
-        for piece in std::mem::take(&mut output.content).into_iter().take(PIECES) {
+        let mut content = Vec::new();
+        for piece in std::mem::take(&mut output.content).into_iter().take(MAX_PIECES) {
             let piece = match Content::media_len(&piece) {
                 media if media > media_left => {
                     media_cut += media;
@@ -121,61 +119,57 @@ impl Bound<'_> {
                 }
             };
             let text = piece.as_text();
-            if text.len() > left {
-                kept.push(Content::text(start_of(&text, left)));
+            if text.len() > bytes_left {
+                content.push(Content::text(truncate(&text, bytes_left)));
                 break;
             }
-            left -= text.len();
-            kept.push(piece);
+            bytes_left -= text.len();
+            content.push(piece);
         }
-        let read = kept.iter().map(|piece| piece.as_text().len()).sum::<usize>();
-        let mut mark = Vec::new();
-        if read < bytes || kept.len() < pieces {
-            mark.push(format!("{} of {bytes} bytes in {pieces} pieces are cut", bytes - read.min(bytes)));
+        let rest = content.iter().map(|piece| piece.as_text().len()).sum::<usize>();
+        let mut notes = Vec::new();
+        if rest < bytes || content.len() < pieces {
+            notes.push(format!("{} of {bytes} bytes in {pieces} pieces are cut", bytes - rest.min(bytes)));
         }
         if media_cut > 0 {
-            mark.push(format!("media of {media_cut} bytes are left out"));
+            notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // Only text can be read on.
-        let shown = (read < bytes).then(|| text_of(&kept));
-        mark.push(self.whereabouts(whole, shown.as_deref()));
-        let mark = format!("[{}]", mark.join("; "));
-        // One text stays one text, whatever its length.
-        match kept.last_mut() {
-            Some(Content::Text { text }) => *text = format!("{text}\n{mark}"),
-            _ => kept.push(Content::text(mark)),
+        // A reader tool continues in the text. It cannot return omitted media.
+        let visible = (rest < bytes).then(|| text_of(&content));
+        notes.push(self.location(full, visible.as_deref()));
+        let note = format!("[{}]", notes.join("; "));
+        // A single text stays a single piece.
+        match content.last_mut() {
+            Some(Content::Text { text }) => *text = format!("{text}\n{note}"),
+            _ => content.push(Content::text(note)),
         }
-        output.content = kept;
+        output.content = content;
     }
 
-    /// Where the whole is, and how the caller reads on after the text that is shown, if there is more of it.
-    fn whereabouts(&self, whole: &Whole, shown: Option<&str>) -> String {
-        let handle = match whole {
-            Whole::Kept(handle) => handle,
-            Whole::Lost => return "the whole result could not be stored".to_owned(),
-            Whole::NotKept if shown.is_some() => return "ask for fewer characters".to_owned(),
-            Whole::NotKept => return "the whole result is stored".to_owned(),
+    /// Returns a note about the full result: its handle, and the call that reads the text after
+    /// `visible`. `visible` is `None` if no text was cut.
+    fn location(&self, full: &FullResult, visible: Option<&str>) -> String {
+        let handle = match full {
+            FullResult::Stored(handle) => handle,
+            FullResult::StoreFailed => return "the whole result could not be stored".to_owned(),
+            FullResult::AlreadyStored if visible.is_some() => return "ask for fewer characters".to_owned(),
+            FullResult::AlreadyStored => return "the whole result is stored".to_owned(),
         };
         let mut text = format!("the whole result is stored as {handle:?}");
         let mut tools = self.tools.map(ToolList::tools).unwrap_or_default().iter();
         let reader = tools.find(|tool| tool.definition().reads_results());
-        if let (Some(shown), Some(reader)) = (shown, reader) {
-            let arguments = json!({"handle": handle, "offset": shown.chars().count()});
+        if let (Some(visible), Some(reader)) = (visible, reader) {
+            let arguments = json!({"handle": handle, "offset": visible.chars().count()});
             text += &format!("; read on with {} {arguments}", reader.definition().name());
         }
         text
     }
 }
 
-/// How many bytes of text a model reads; what is no text counts by the words that stand for it.
-fn read_bytes(output: &ToolOutput) -> usize {
+/// Returns the length of the text for the model, in bytes. Media count with their description.
+fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),
         pieces => pieces.iter().map(|piece| piece.as_text().len()).sum(),
     }
-}
-
-/// At most this many bytes of a text, up to a whole character.
-fn start_of(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Waits that end.
+//! Futures with a deadline.
 
 use std::{
     future::{Future, poll_fn},
@@ -14,58 +14,63 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Why a wait ended without what was waited for.
-pub(crate) enum Ended {
-    /// The time is up.
+/// The reason for the end of a wait before the future completed.
+pub(crate) enum WaitError {
+    /// The deadline passed.
     Elapsed,
     /// The token was cancelled.
     Cancelled,
-    /// Nothing here can tell the time.
+    /// There is no tokio runtime, or its timer is disabled.
     NoTimer,
 }
 
-/// Waits until a deadline, or the cancellation of a token: then the output is what `otherwise` says.
+/// Runs a future until a deadline or a cancellation. Then the output is that of `on_error`.
 ///
-/// The first poll comes before the timer is made: most waits are over by then, and a timer costs more than they do.
-pub(crate) fn until<F: Future + Unpin>(
+/// The first poll comes before the timer is made: most waits are over by then, and a timer costs
+/// more than they do.
+pub(crate) fn timeout_at<F: Future + Unpin>(
     deadline: Option<Instant>,
     cancellation: &CancellationToken,
     mut future: F,
-    otherwise: impl Fn(Ended) -> F::Output,
+    on_error: impl Fn(WaitError) -> F::Output,
 ) -> impl Future<Output = F::Output> {
-    let mut end = None;
+    let mut interrupt = None;
     poll_fn(move |task| {
-        let polled = future.poll_unpin(task);
-        if polled.is_ready() {
-            return polled;
+        let output = future.poll_unpin(task);
+        if output.is_ready() {
+            return output;
         }
-        let end = end.get_or_insert_with(|| Box::pin(end_of_wait(deadline, cancellation)));
-        end.as_mut().poll(task).map(&otherwise)
+        let interrupt = interrupt.get_or_insert_with(|| Box::pin(wait(deadline, cancellation)));
+        interrupt.as_mut().poll(task).map(&on_error)
     })
 }
 
-async fn end_of_wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> Ended {
-    let cancelled = pin!(cancellation.cancelled().map(|()| Ended::Cancelled));
-    match deadline.map(arm).transpose() {
+/// Waits for the deadline or the cancellation.
+async fn wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
+    let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
+    match deadline.map(start_timer).transpose() {
         Ok(None) => cancelled.await,
         Ok(Some(timer)) => {
-            let elapsed = pin!(timer.map(|()| Ended::Elapsed));
+            let elapsed = pin!(timer.map(|()| WaitError::Elapsed));
             select(cancelled, elapsed).await.factor_first().0
         }
         Err(no_timer) => no_timer,
     }
 }
 
-/// Waits for at most this long.
-pub(crate) async fn within<F: Future + Unpin>(duration: Duration, future: F) -> Result<F::Output, Ended> {
+/// Runs a future with a timeout.
+pub(crate) async fn timeout<F: Future + Unpin>(
+    duration: Duration,
+    future: F,
+) -> Result<F::Output, WaitError> {
     let never = CancellationToken::new();
-    until(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
+    timeout_at(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
 }
 
-/// Tokio panics where there is no runtime, or one without a timer.
-fn arm(deadline: Instant) -> Result<Sleep, Ended> {
+/// Creates a timer. `sleep_until` panics without a runtime, and if the timer is disabled.
+fn start_timer(deadline: Instant) -> Result<Sleep, WaitError> {
     if Handle::try_current().is_err() {
-        return Err(Ended::NoTimer);
+        return Err(WaitError::NoTimer);
     }
-    catch_unwind(|| sleep_until(deadline)).map_err(|_no_timer| Ended::NoTimer)
+    catch_unwind(|| sleep_until(deadline)).map_err(|_no_timer| WaitError::NoTimer)
 }

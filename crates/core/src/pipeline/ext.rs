@@ -8,17 +8,22 @@ use crate::{
     tool::{Redefined, Tool, ToolContext, ToolDefinition},
 };
 
-/// What can be done with any tool.
+/// Methods of every tool: calls, and changes of the definition.
 #[async_trait]
 pub trait ToolExt: Tool {
-    /// Calls the tool in a default context, through the pipeline: validated, repaired, caught.
+    /// Calls the tool through the [unbounded](Pipeline::unbounded) pipeline, in the default
+    /// context.
     ///
-    /// `arguments` is anything that serialises. The result is whole, however long it is.
+    /// `arguments` is any serializable value. The result is not truncated.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`Pipeline::call`].
     async fn invoke<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         self.invoke_with(arguments, &ToolContext::default()).await.into_result()
     }
 
-    /// Calls the tool in a given context; the outcome may be that it waits.
+    /// Calls the tool in the given context. The outcome can be pending.
     async fn invoke_with<A: Serialize + Send>(&self, arguments: A, cx: &ToolContext) -> CallOutcome {
         let tool: &dyn Tool = &self;
         match serde_json::to_value(arguments) {
@@ -30,20 +35,20 @@ pub trait ToolExt: Tool {
         }
     }
 
-    /// Calls the tool from synchronous code.
+    /// Calls the tool from synchronous code. Blocks the thread.
     ///
-    /// In a task of an async runtime this is a failure that names [`invoke`](Self::invoke): blocking there could not
-    /// end. Where code may block, as in `spawn_blocking`, it works.
+    /// The call fails inside a task of an async runtime, where it would deadlock: use
+    /// [`invoke`](Self::invoke) there. It works in `spawn_blocking`.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))
     }
 
-    /// Changes the definition: its name, its description, its schema, what it says about an argument, its policy. Each by
-    /// itself; what is not changed stays as it is inferred, or as a server sent it.
+    /// Changes parts of the definition, such as the name, a description, the schema or the policy.
     ///
-    /// What cannot be, such as a description of an argument that there is not, is a [defect](ToolDefinition::defect), which
-    /// a toolset reports when it is checked.
+    /// An invalid change, for example a description of a missing argument, is a
+    /// [defect](ToolDefinition::defect), reported by
+    /// [`Toolset::check`](crate::toolset::Toolset::check).
     ///
     /// # Examples
     ///
@@ -61,14 +66,13 @@ pub trait ToolExt: Tool {
     ///         .with_description("Adds two amounts, in cents.")
     ///         .with_argument_description("x", "The first amount.")
     /// });
-    /// assert_eq!(sum.args()[0].1, &json!({"type": "integer", "description": "The first amount."}));
+    /// let (_, x) = sum.args()[0];
+    /// assert_eq!(x, &json!({"type": "integer", "description": "The first amount."}));
     /// assert_eq!(sum.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
     ///
-    /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "The third amount."));
-    /// assert_eq!(
-    ///     Toolset::new().with(wrong).check().unwrap_err().to_string(),
-    ///     r#"tool "add" cannot be used: its arguments: there is no "z" to describe; known: "x", "y""#
-    /// );
+    /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "An amount."));
+    /// let error = Toolset::new().with(wrong).check().unwrap_err().to_string();
+    /// assert!(error.ends_with(r#"there is no "z" to describe; known: "x", "y""#));
     /// ```
     fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Redefined<Self>
     where
@@ -78,7 +82,7 @@ pub trait ToolExt: Tool {
         Redefined::new(self, definition)
     }
 
-    /// The schemas of the arguments by name, in order.
+    /// Returns the names and schemas of the arguments, in the order of the schema.
     fn args(&self) -> Vec<(&str, &Value)> {
         self.definition()
             .input_schema()

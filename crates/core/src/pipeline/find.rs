@@ -6,39 +6,40 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// How many names an error lists at most: enough to choose from, not a flood.
-const LISTED_NAMES: usize = 30;
-/// How alike two names must be (Jaro-Winkler, from 0 to 1) for one to be suggested for the other.
-const ALIKE: f64 = 0.8;
+/// Maximum number of tool names in an error.
+const MAX_LISTED_NAMES: usize = 30;
+/// Minimum similarity of a suggested name (Jaro-Winkler, from 0 to 1).
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// A listed tool, with the pipeline of its toolset if it has one of its own.
-pub(super) type Found<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
+/// A tool, and the pipeline of its toolset if it has its own.
+pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
 
-pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<Found<'a>, ToolError> {
+pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {
     tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
-/// The error text for a call of an unknown tool: a similar name, and the names of the available tools.
+/// Returns the error text for a call of an unknown tool: a similar name, and the names of the
+/// available tools.
 pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
-    if let Some(alike) = most_alike(name, tools) {
-        text += &format!("; did you mean {alike:?}?");
+    if let Some(similar) = most_similar(name, tools) {
+        text += &format!("; did you mean {similar:?}?");
     } else {
         text += ";";
     }
     if tools.is_empty() {
         return text + " no tools are available";
     }
-    let names: Vec<_> = tools.names().take(LISTED_NAMES).map(ToolName::as_str).collect();
+    let names: Vec<_> = tools.names().take(MAX_LISTED_NAMES).map(ToolName::as_str).collect();
     text += &format!(" available: {}", names.join(", "));
-    match tools.len().saturating_sub(LISTED_NAMES) {
+    match tools.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => text,
         more => text + &format!(" and {more} more"),
     }
 }
 
-fn most_alike<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
+fn most_similar<'a>(name: &str, tools: &'a ToolList) -> Option<&'a str> {
     let scored = tools.names().map(|known| (strsim::jaro_winkler(name, known.as_str()), known.as_str()));
     let (score, known) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (score >= ALIKE).then_some(known)
+    (score >= MIN_SIMILARITY).then_some(known)
 }

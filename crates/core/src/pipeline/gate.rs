@@ -5,28 +5,28 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// What the gate says to a call with these arguments.
-pub(super) enum Passage {
-    /// It may run with these arguments.
-    Open {
+/// The outcome of the gate for a permitted or suspended call. A denial is an error.
+pub(super) enum GateOutcome {
+    /// The call runs.
+    Run {
         arguments: Value,
-        /// The same, where somebody permitted them.
+        /// The same arguments, if a person approved them.
         approved: Option<Value>,
-        /// Whether they are other ones than the model gave.
-        are_others: bool,
+        /// Set if the approved arguments differ from those of the call.
+        is_changed: bool,
     },
-    /// It need not run: the work was done elsewhere.
-    Answered(ToolOutput),
-    /// Somebody must be asked first.
-    Waits(Pending),
+    /// The call has the output of an external tool and does not run.
+    Done(ToolOutput),
+    /// The call needs an approval.
+    Suspended(Pending),
 }
 
-/// The one place where a call is let through, refused or held.
-pub(super) fn pass(
+/// Permits, denies or suspends a call.
+pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,
     cx: &ToolContext,
-) -> Result<Passage, ToolError> {
+) -> Result<GateOutcome, ToolError> {
     if let Some(defect) = definition.defect() {
         return Err(ToolError::Fatal(format!("tool \"{}\" cannot be used: {defect}", definition.name())));
     }
@@ -39,31 +39,33 @@ pub(super) fn pass(
         Some(Decision::Failed { message }) => {
             return Err(ToolError::Failed { message: message.clone(), source: None });
         }
-        Some(Decision::Output { output }) => return Ok(Passage::Answered(output.clone())),
+        Some(Decision::Output { output }) => return Ok(GateOutcome::Done(output.clone())),
         Some(Decision::Approved { .. } | Decision::Input { .. } | Decision::Nested { .. }) | None => {
             cx.resumed().and_then(Resumed::approved)
         }
     };
     match approved {
-        Some(_) if policy.requires_approval && is_another(definition, cx) => Ok(waits(definition, arguments)),
+        Some(_) if policy.requires_approval && has_changed(definition, cx) => {
+            Ok(request_approval(definition, arguments))
+        }
         Some(approved) => {
             definition.input_schema().validate(approved)?;
-            let are_others = *approved != arguments;
-            Ok(Passage::Open { arguments: approved.clone(), approved: Some(approved.clone()), are_others })
+            let is_changed = *approved != arguments;
+            Ok(GateOutcome::Run { arguments: approved.clone(), approved: Some(approved.clone()), is_changed })
         }
-        None if policy.requires_approval => Ok(waits(definition, arguments)),
-        None => Ok(Passage::Open { arguments, approved: None, are_others: false }),
+        None if policy.requires_approval => Ok(request_approval(definition, arguments)),
+        None => Ok(GateOutcome::Run { arguments, approved: None, is_changed: false }),
     }
 }
 
-fn waits(definition: &ToolDefinition, arguments: Value) -> Passage {
+fn request_approval(definition: &ToolDefinition, arguments: Value) -> GateOutcome {
     let mut pending = Pending::new(PendingKind::Approval { arguments });
     pending.definition = Some(definition.fingerprint());
-    Passage::Waits(pending)
+    GateOutcome::Suspended(pending)
 }
 
-/// Whether the tool says something else than when somebody permitted the call.
-fn is_another(definition: &ToolDefinition, cx: &ToolContext) -> bool {
-    let asked = cx.resumed().and_then(|resumed| resumed.pending().definition.as_ref());
-    asked.is_some_and(|asked| *asked != definition.fingerprint())
+/// Returns `true` if the definition has changed since the approval was requested.
+fn has_changed(definition: &ToolDefinition, cx: &ToolContext) -> bool {
+    let approved = cx.resumed().and_then(|resumed| resumed.pending().definition.as_ref());
+    approved.is_some_and(|fingerprint| *fingerprint != definition.fingerprint())
 }

@@ -2,38 +2,39 @@ use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use serde_json::Value;
-use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
+use tokio::{runtime::Handle, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use super::{Notes, Pipeline};
+use super::{CallDetails, Pipeline};
 use crate::{
     call::{ToolError, ToolOutcome},
-    pipeline::deadline::{self, Ended},
+    pipeline::deadline::{self, WaitError},
     tool::{ScopeGuard, Tool, ToolContext},
 };
 
-type Called = Result<ToolOutcome, ToolError>;
+type CallResult = Result<ToolOutcome, ToolError>;
 
-/// Whose task a tool runs on.
+/// The task that runs a call.
 #[derive(Clone, Copy)]
-pub(super) enum Host<'a> {
-    /// The caller's: cheapest.
+pub(super) enum CallTask<'a> {
+    /// The task of the caller, without the cost of a spawn.
     Caller,
-    /// One of its own, so that code that blocks costs only itself.
-    Own(&'a Arc<dyn Tool>),
+    /// A new task. A tool that blocks its thread delays only its own call.
+    Spawned(&'a Arc<dyn Tool>),
 }
 
 impl Pipeline {
-    /// Calls the tool; its deadline counts from `started`.
+    /// Calls the tool. Its timeout begins at `started`.
     pub(super) async fn invoke(
         &self,
-        host: Host<'_>,
+        task: CallTask<'_>,
         tool: &dyn Tool,
         arguments: Value,
         cx: &ToolContext,
         started: Instant,
-        notes: &mut Notes<'_>,
-    ) -> Called {
+        details: &mut CallDetails<'_>,
+    ) -> CallResult {
         if cx.cancellation().is_cancelled() {
             return Err(ToolError::Cancelled);
         }
@@ -52,11 +53,11 @@ impl Pipeline {
             cx.scope().cloned(),
         );
         let cx = cx.with_scope(guard.scope());
-        let outcome = match host {
-            Host::Caller => bounded(tool.call(arguments, &cx), &cx, started).await,
-            Host::Own(tool) => on_own_task(tool, arguments, &cx, started).await,
+        let outcome = match task {
+            CallTask::Caller => with_deadline(tool.call(arguments, &cx), &cx, started).await,
+            CallTask::Spawned(tool) => spawn(tool, arguments, &cx, started).await,
         };
-        notes.is_cached = guard.is_cached();
+        details.is_cached = guard.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
             guard.finish();
         }
@@ -64,32 +65,32 @@ impl Pipeline {
     }
 }
 
-async fn on_own_task(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> Called {
+/// Runs the tool on a new task, aborted when the future is dropped.
+async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
     let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
     let Ok(runtime) = runtime else { return Err(no_runtime()) };
     let (tool, own_cx) = (Arc::clone(tool), cx.clone());
     let call = async move { tool.call(arguments, &own_cx).await };
-    let task = runtime.spawn(call.in_current_span());
-    let _abort = AbortOnDrop(task.abort_handle());
-    let called = task.map(|joined| match joined {
+    let task = AbortOnDropHandle::new(runtime.spawn(call.in_current_span()));
+    let call = task.map(|joined| match joined {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
         Err(_aborted) => Err(ToolError::Cancelled),
     });
-    bounded(called, cx, started).await
+    with_deadline(call, cx, started).await
 }
 
-/// Waits for a call until its deadline or its cancellation.
-fn bounded(
-    call: impl Future<Output = Called> + Unpin,
+/// Runs a call until its deadline or its cancellation.
+fn with_deadline(
+    call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,
     started: Instant,
-) -> impl Future<Output = Called> {
-    deadline::until(cx.deadline(), cx.cancellation(), call, move |ended| {
-        Err(match ended {
-            Ended::Cancelled => ToolError::Cancelled,
-            Ended::NoTimer => no_runtime(),
-            Ended::Elapsed => {
+) -> impl Future<Output = CallResult> {
+    deadline::timeout_at(cx.deadline(), cx.cancellation(), call, move |error| {
+        Err(match error {
+            WaitError::Cancelled => ToolError::Cancelled,
+            WaitError::NoTimer => no_runtime(),
+            WaitError::Elapsed => {
                 let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
                 ToolError::TimedOut { after: whole_millis(after) }
             }
@@ -105,23 +106,17 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The text of a panic may hold anything, arguments too: it goes to the trace of who asks for the details, the model reads only
-/// that it happened.
+/// Returns the error of a panicked tool.
+///
+/// The panic message may contain arguments. It is logged at `debug` only; the model gets a generic
+/// text.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!("a tool panicked");
-    tracing::debug!(panic = text.unwrap_or("(no text)"), "what the panic said");
+    tracing::debug!(panic = text.unwrap_or("(no text)"), "panic message of the tool");
     ToolError::Failed {
         message: "the tool panicked; it may have done a part of its work".to_owned(),
         source: None,
-    }
-}
-
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

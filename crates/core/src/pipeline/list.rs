@@ -13,9 +13,9 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// One snapshot of tools: the tools in order, an index by name, and what is missing from it and why.
+/// An immutable snapshot of tools, in order, with diagnostics about missing tools. Cheap to clone.
 ///
-/// Cheap to clone. A snapshot never changes, and its id is never used for another.
+/// Each snapshot has an id, unique in its process.
 #[derive(Clone)]
 pub struct ToolList(Arc<Snapshot>);
 
@@ -29,12 +29,12 @@ struct Snapshot {
     memo: TypeMemo,
 }
 
-/// Where a listed tool comes from.
+/// The origin of a listed tool.
 #[derive(Clone, Default)]
 pub(crate) struct Origin {
     /// The label of the source or toolset. `None` for an unnamed toolset.
     pub(crate) label: Option<Arc<str>>,
-    /// The pipeline of the toolset that the tool belongs to, if it has one of its own.
+    /// The pipeline of the tool's toolset, if it has its own.
     pub(crate) pipeline: Option<Pipeline>,
 }
 
@@ -51,51 +51,53 @@ impl Origin {
     }
 }
 
-/// A tool or a source that is missing from a list, and why.
+/// A tool or a source missing from a list, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// A tool cannot be used: its schema is refused, or its state is missing.
+    /// A tool is withheld because of a defect, such as an invalid schema, or missing host state.
     #[error("tool \"{tool}\" of {source_label} is quarantined: {reason}")]
     Quarantined {
-        /// The tool, by its source's name for it.
+        /// The name of the tool in its source.
         tool: String,
-        /// The source's label.
+        /// The label of the source.
         source_label: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// A tool's name was taken already.
+    /// A tool is withheld because an earlier tool has the same name.
     #[error(
         "tool \"{tool}\" of {source_label} is withheld: {taken_by} has a tool of that name; rename or prefix one"
     )]
     NameTaken {
         /// The name.
         tool: ToolName,
-        /// The label of the source that came later.
+        /// The label of the source of the withheld tool.
         source_label: String,
-        /// The label of the source that has the name.
+        /// The label of the source of the earlier tool.
         taken_by: String,
     },
-    /// A source offers nothing.
+    /// A source could not be listed.
     #[error("tool source {source_label} has no tools: {reason}")]
     SourceFailed {
-        /// The source's label.
+        /// The label of the source.
         source_label: String,
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
 
 impl ToolList {
-    /// Makes a snapshot of tools from the source `label`. The first of two tools with one name is kept, the
-    /// second and what has a [defect](crate::tool::ToolDefinition::defect) become diagnostics.
+    /// Creates a snapshot of the tools of the source `label`.
+    ///
+    /// A tool with a [defect](crate::tool::ToolDefinition::defect), or with the name of an earlier
+    /// tool, is withheld and becomes a diagnostic.
     pub fn new<T: Tool + 'static>(label: &str, tools: impl IntoIterator<Item = T>) -> Self {
         Self::gather(tools.into_iter().map(|tool| (label, Arc::new(tool) as Arc<dyn Tool>)), Vec::new())
     }
 
-    /// Makes a snapshot of tools from several sources, each with its source's label, besides what is known to
-    /// be missing.
+    /// Creates a snapshot of tools from several sources, each with the label of its source.
+    /// `diagnostics` are kept, and extended as in [`new`](Self::new).
     pub fn gather<'a>(
         tools: impl IntoIterator<Item = (&'a str, Arc<dyn Tool>)>,
         diagnostics: Vec<Diagnostic>,
@@ -106,8 +108,9 @@ impl ToolList {
         )
     }
 
-    /// Returns a snapshot of the tools that `adapt` returns, in order. Each keeps the pipeline and the label of the
-    /// tool that it replaces.
+    /// Returns a snapshot with each tool replaced by `adapt`, or removed for `None`.
+    ///
+    /// A replacement keeps the pipeline and the label of the original tool.
     #[must_use]
     pub fn filter_map(&self, mut adapt: impl FnMut(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>>) -> Self {
         let adapted = self.entries().filter_map(|(origin, tool)| Some((origin.clone(), adapt(tool)?)));
@@ -148,13 +151,13 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// The tool of a name, with the pipeline of its toolset if it has one of its own.
+    /// Returns the tool of a name, and the pipeline of its toolset if it has its own.
     pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
         Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))
     }
 
-    /// The labels of sources that could not be listed, with the reasons.
+    /// Returns the labels of failed sources, with the reasons.
     pub(crate) fn failed_sources(&self) -> impl Iterator<Item = (&str, &str)> {
         self.diagnostics().iter().filter_map(|diagnostic| match diagnostic {
             Diagnostic::SourceFailed { source_label, reason } => Some((&**source_label, &**reason)),
@@ -162,7 +165,7 @@ impl ToolList {
         })
     }
 
-    /// Names this snapshot; never used for another in this process.
+    /// The id of the snapshot, unique in this process.
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -172,32 +175,34 @@ impl ToolList {
         &self.0.tools
     }
 
-    /// The tool of a name.
+    /// Returns the tool of a name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.0.tools.get(*self.0.index.get(name)?)
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.0.tools.iter().map(|tool| tool.definition().name())
     }
 
-    /// How many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.0.tools.len()
     }
 
-    /// Whether there are no tools.
+    /// Returns `true` if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.0.tools.is_empty()
     }
 
-    /// What is missing, and why.
+    /// The diagnostics about missing tools and sources.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.0.diagnostics
     }
 
-    /// What an adapter made of this snapshot, rendered at most once for the first adapter that asks.
+    /// Returns a value derived from this snapshot, such as the tools in the format of a provider.
+    ///
+    /// The first call computes and caches the value for its type `T`.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| render(self))
     }

@@ -16,22 +16,22 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// Is told of every call, whatever came of it: for audits, metrics and sessions.
+/// A receiver of the records of all calls, for audits, metrics and sessions.
 ///
-/// Called on the caller's task, once for each call; must return quickly. A panic of the recorder costs its record only.
+/// A panic of the recorder is logged and does not affect the call.
 ///
 /// # Examples
 ///
+/// A counter of failed calls:
+///
 /// ```
-/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
-///
+/// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
 /// use haft_core::{Pipeline, Toolset, pipeline::{CallRecord, Recorder}};
+/// use serde_json::json;
 ///
-/// /// Counts failed calls.
-/// #[derive(Clone, Default)]
-/// struct Failures(Arc<AtomicU64>);
+/// struct FailureCounter(Arc<AtomicUsize>);
 ///
-/// impl Recorder for Failures {
+/// impl Recorder for FailureCounter {
 ///     fn record(&self, record: &CallRecord<'_>) {
 ///         if record.result().is_some_and(|result| !result.is_success()) {
 ///             self.0.fetch_add(1, Ordering::Relaxed);
@@ -39,50 +39,53 @@ use crate::{
 ///     }
 /// }
 ///
-/// let failures = Failures::default();
-/// let tools = Toolset::new().with_pipeline(Pipeline::new().with_recorder(failures.clone()));
-/// tools.call_blocking("no_such_tool", ());
-/// assert_eq!(failures.0.load(Ordering::Relaxed), 1);
+/// let failures = Arc::new(AtomicUsize::new(0));
+/// let pipeline = Pipeline::new().with_recorder(FailureCounter(Arc::clone(&failures)));
+/// let tools = Toolset::new().with_pipeline(pipeline);
+/// tools.call_blocking("missing_tool", json!({}));
+/// assert_eq!(failures.load(Ordering::Relaxed), 1);
 /// ```
 pub trait Recorder: Send + Sync {
-    /// Takes one call.
+    /// Receives the record of a finished or pending call. Must return quickly, because it runs on
+    /// the task of the caller.
     fn record(&self, record: &CallRecord<'_>);
 }
 
-/// A call that was made.
+/// The record of a call.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CallRecord<'a> {
-    /// The tool, if there is one of that name.
+    /// The definition of the tool. `None` for an unknown tool.
     pub definition: Option<&'a ToolDefinition>,
-    /// What was asked for. Its arguments may hold secrets of the caller: an `haft_middleware::Audit` has none.
+    /// The call as received. Its arguments may contain secrets; `haft_middleware::Audit` redacts
+    /// them.
     pub call: &'a ToolCall,
-    /// For whom.
+    /// The context of the call.
     pub context: &'a ToolContext,
-    /// What came of it: a result, or that it waits. A call that its caller dropped is a
-    /// [cancelled](crate::call::FailureKind::Cancelled) one; an effect that was under way may have happened.
+    /// The result or the pending state. A dropped call is
+    /// [cancelled](crate::call::FailureKind::Cancelled); its side effects may have happened.
     pub outcome: &'a CallOutcome,
-    /// Whether the result is that of an earlier call, out of a `haft_middleware::ResultCache`: the tool did not run.
+    /// `true` if the result is from a cache (`haft_middleware::ResultCache`). The tool did not run.
     pub is_cached: bool,
-    /// When the call began.
+    /// The start time of the call.
     pub started_at: Timestamp,
-    /// How long it took.
+    /// The duration of the call.
     pub duration: Duration,
-    understood: &'a Arguments,
+    arguments: &'a RecordedArguments,
 }
 
 impl<'a> CallRecord<'a> {
-    /// The arguments that the tool was called with, or would have been: read, repaired, and those that were approved where that
-    /// was with others. Nothing where those that came do not fit.
+    /// Returns the validated arguments: after repairs, or the approved ones. `None` if the
+    /// arguments are invalid or were not checked.
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
-        match self.understood {
-            Arguments::None => None,
-            Arguments::AsTheyCame => self.call.arguments.value().ok().map(Cow::Borrowed),
-            Arguments::Others(value) => Some(Cow::Borrowed(value)),
+        match self.arguments {
+            RecordedArguments::None => None,
+            RecordedArguments::AsReceived => self.call.arguments.value().ok().map(Cow::Borrowed),
+            RecordedArguments::Changed(value) => Some(Cow::Borrowed(value)),
         }
     }
 
-    /// The result, unless the call waits.
+    /// Returns the result. `None` for a pending call.
     pub fn result(&self) -> Option<&ToolResult> {
         match self.outcome {
             CallOutcome::Finished(result) => Some(result),
@@ -91,35 +94,35 @@ impl<'a> CallRecord<'a> {
     }
 }
 
-/// The arguments of a call as they were understood, for whoever keeps a record of it.
+/// The validated arguments of a call, for its record.
 #[derive(Debug, Default)]
-pub(super) enum Arguments {
-    /// They do not fit, or were not looked at.
+pub(super) enum RecordedArguments {
+    /// The arguments are invalid, or not checked yet.
     #[default]
     None,
-    /// What the text says.
-    AsTheyCame,
-    /// What was made of them.
-    Others(Value),
+    /// The arguments of the call are valid.
+    AsReceived,
+    /// The arguments were repaired, or replaced by the approval.
+    Changed(Value),
 }
 
-pub(super) type Understood = Mutex<Arguments>;
+pub(super) type ArgumentSlot = Mutex<RecordedArguments>;
 
-/// Sees to it that a call is on record, also when it is dropped.
-pub(super) struct Recording<'a> {
+/// A guard that records a call at its end, or as cancelled if the guard is dropped before.
+pub(super) struct RecordGuard<'a> {
     pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,
     pub(super) call: &'a ToolCall,
-    pub(super) arguments: &'a Understood,
+    pub(super) arguments: &'a ArgumentSlot,
     pub(super) context: &'a ToolContext,
     pub(super) started_at: Timestamp,
     pub(super) started: Instant,
-    pub(super) is_over: bool,
+    pub(super) is_recorded: bool,
 }
 
-impl Recording<'_> {
-    pub(super) fn end(mut self, outcome: &CallOutcome, is_cached: bool) {
-        self.is_over = true;
+impl RecordGuard<'_> {
+    pub(super) fn finish(mut self, outcome: &CallOutcome, is_cached: bool) {
+        self.is_recorded = true;
         self.record(outcome, is_cached);
     }
 
@@ -129,7 +132,7 @@ impl Recording<'_> {
         let record = CallRecord {
             definition,
             call,
-            understood: &arguments,
+            arguments: &arguments,
             context,
             outcome,
             is_cached,
@@ -138,15 +141,15 @@ impl Recording<'_> {
         };
         for recorder in recorders {
             if catch_unwind(AssertUnwindSafe(|| recorder.record(&record))).is_err() {
-                tracing::error!(call = call.id, "the recorder panicked: this call is not on record");
+                tracing::error!(call = call.id, "the recorder panicked, the call is not recorded");
             }
         }
     }
 }
 
-impl Drop for Recording<'_> {
+impl Drop for RecordGuard<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_recorded {
             let Self { call, .. } = self;
             let mut dropped = ToolResult::failed(&call.id, &call.name, &ToolError::Cancelled);
             (dropped.started_at, dropped.duration) = (self.started_at, self.started.elapsed());
@@ -155,7 +158,7 @@ impl Drop for Recording<'_> {
     }
 }
 
-/// Makes the outcome of an error: plain data. Its source goes to the trace and no further.
+/// Converts an error to an outcome. The source of the error is only traced.
 pub(super) fn failed(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");

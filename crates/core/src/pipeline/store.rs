@@ -1,4 +1,4 @@
-//! Where the whole of a shortened result is kept.
+//! The store for results too long for the model.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,45 +15,33 @@ use crate::{
     tool::ToolContext,
 };
 
-/// Keeps outputs that are too long for a model, by a handle.
+/// A store for outputs too long for the model. Stored outputs are read by handle.
 ///
-/// An output belongs to the principal for whom it was kept, or to the run where there is none: nobody else can read it, whatever
-/// handle he has. Callers without a principal and without a run are all the same: only those who know the handle can read it.
+/// The owner of an output is the principal of its call, or the run if there is no principal. The
+/// store must return an output only to its owner. Callers without a principal and without a run
+/// share one owner; for them the handle is the only protection.
 ///
 /// # Examples
 ///
+/// A store with a log of all handles:
+///
 /// ```
-/// use std::{
-///     collections::HashMap,
-///     hash::{BuildHasher as _, RandomState},
-///     sync::{Arc, Mutex, PoisonError},
-/// };
-///
+/// use std::sync::Arc;
 /// use haft_core::{
-///     ToolContext, ToolOutput, call::BoxError, export::async_trait, pipeline::ResultStore,
-///     tool::Principal,
+///     Pipeline, ToolContext, ToolOutput,
+///     call::BoxError,
+///     export::async_trait,
+///     pipeline::{MemoryResultStore, ResultStore},
 /// };
 ///
-/// /// The rows of a table, by owner and handle.
 /// #[derive(Default)]
-/// struct Table {
-///     rows: Mutex<HashMap<(String, String), Arc<ToolOutput>>>,
-///     secret: RandomState,
-/// }
-///
-/// fn owner(cx: &ToolContext) -> String {
-///     match cx.principal() {
-///         Some(principal) => format!("principal {}", principal.id),
-///         None => format!("run {}", cx.run_id()),
-///     }
-/// }
+/// struct LoggedStore(MemoryResultStore);
 ///
 /// #[async_trait]
-/// impl ResultStore for Table {
+/// impl ResultStore for LoggedStore {
 ///     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
-///         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-///         let handle = format!("result_{:016x}", self.secret.hash_one(rows.len()));
-///         rows.insert((owner(cx), handle.clone()), Arc::new(output.clone()));
+///         let handle = self.0.put(output, cx).await?;
+///         println!("{handle}: {} bytes", output.byte_len());
 ///         Ok(handle)
 ///     }
 ///
@@ -62,44 +50,41 @@ use crate::{
 ///         handle: &str,
 ///         cx: &ToolContext,
 ///     ) -> Result<Option<Arc<ToolOutput>>, BoxError> {
-///         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-///         Ok(rows.get(&(owner(cx), handle.to_owned())).cloned())
+///         self.0.get(handle, cx).await
 ///     }
 /// }
 ///
-/// # futures::executor::block_on(async {
-/// let (store, cx) = (Table::default(), ToolContext::default());
-/// let handle = store.put(&ToolOutput::from("a long text"), &cx).await?;
-/// assert_eq!(store.get(&handle, &cx).await?.unwrap().text(), "a long text");
-///
-/// let ann = cx.with_principal(Principal { id: "ann".to_owned(), ..Principal::default() });
-/// assert!(store.get(&handle, &ann).await?.is_none());
-/// # Ok::<(), BoxError>(()) })?;
-/// # Ok::<(), BoxError>(())
+/// let pipeline = Pipeline::new().with_store(LoggedStore::default());
+/// assert!(pipeline.store().is_some());
 /// ```
 #[async_trait]
 pub trait ResultStore: Send + Sync {
-    /// Keeps an output for the caller of `cx` and names it: a short text that a model can repeat and nobody can
-    /// guess, never used twice.
+    /// Stores an output for the caller of `cx` and returns its handle.
+    ///
+    /// The handle must be unique, short enough for a model to repeat, and unpredictable.
     ///
     /// # Errors
     ///
-    /// Fails when the output cannot be kept; the call's result then says so.
+    /// Fails if the output cannot be stored. The result of the call then contains a note.
     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError>;
 
-    /// The output of a handle; `None` when there is none for the caller of `cx`, or it was forgotten.
+    /// Returns the output of a handle. `None` if it does not exist, is evicted, or has another
+    /// owner.
     ///
     /// # Errors
     ///
-    /// Fails when the store cannot be read.
+    /// Fails if the store cannot be read.
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
-    /// The handles of what is kept for the caller of `cx`, oldest first, so that who asks for another can be told. A store need not know,
-    /// and tells nobody who has neither a principal nor a run.
+    /// Returns the handles of the caller of `cx`, oldest first, for error messages about unknown
+    /// handles.
+    ///
+    /// The default implementation returns none. A store must return none to callers without a
+    /// principal and without a run.
     ///
     /// # Errors
     ///
-    /// Fails when the store cannot be read.
+    /// Fails if the store cannot be read.
     async fn handles(&self, _cx: &ToolContext) -> Result<Vec<String>, BoxError> {
         Ok(Vec::new())
     }
@@ -120,30 +105,30 @@ impl<S: ResultStore + ?Sized> ResultStore for Arc<S> {
     }
 }
 
-/// Keeps outputs in memory, and forgets the oldest when there are too many bytes of them.
+/// An in-memory [`ResultStore`]. Beyond its capacity, the oldest outputs are evicted.
 pub struct MemoryResultStore {
     capacity: usize,
-    /// Makes handles that nobody can guess.
+    /// Generates unpredictable handles. `None` for numbered handles.
     handles: Option<RandomState>,
-    kept: Mutex<Kept>,
+    outputs: Mutex<StoredOutputs>,
 }
 
 #[derive(Default)]
-struct Kept {
-    entries: HashMap<String, Entry>,
+struct StoredOutputs {
+    entries: HashMap<String, StoredOutput>,
     /// Handles, oldest first.
     order: VecDeque<String>,
     bytes: usize,
     count: u64,
 }
 
-struct Entry {
+struct StoredOutput {
     output: Arc<ToolOutput>,
     bytes: usize,
     owner: Owner,
 }
 
-/// Whom an output belongs to.
+/// The owner of an output.
 #[derive(PartialEq)]
 enum Owner {
     Principal(String),
@@ -160,15 +145,18 @@ impl Owner {
 }
 
 impl MemoryResultStore {
-    /// Makes a store that keeps at most this many bytes of text, media and data, but always the newest output.
+    /// Creates a store with a capacity in bytes of text, media and data.
+    ///
+    /// The newest output is kept even if it exceeds the capacity.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { capacity: bytes, handles: Some(RandomState::new()), kept: Mutex::default() }
+        Self { capacity: bytes, handles: Some(RandomState::new()), outputs: Mutex::default() }
     }
 
-    /// Names outputs by number, the same in each process, so that a conversation in which a model reads on in a result is replayed as it was
-    /// recorded.
+    /// Uses numbered handles, for reproducible tests, such as the replay of a recorded
+    /// conversation.
     ///
-    /// For tests: handles can be guessed then. Who has neither a principal nor a run is told apart from others by nothing else.
+    /// Numbered handles are predictable. Do not use them in production: for callers without a
+    /// principal and without a run, the handle is the only protection.
     #[must_use]
     pub fn with_numbered_handles(mut self) -> Self {
         self.handles = None;
@@ -176,7 +164,7 @@ impl MemoryResultStore {
     }
 }
 
-/// Keeps [`limits::STORED_RESULT_BYTES`].
+/// The capacity is [`limits::STORED_RESULT_BYTES`].
 impl Default for MemoryResultStore {
     fn default() -> Self {
         Self::with_capacity(limits::STORED_RESULT_BYTES)
@@ -187,49 +175,45 @@ impl Default for MemoryResultStore {
 impl ResultStore for MemoryResultStore {
     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError> {
         let bytes = output.byte_len();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.count += 1;
-        let name = self.handles.as_ref().map_or(kept.count, |handles| handles.hash_one(kept.count));
-        let handle = format!("result_{name:016x}");
-        let entry = Entry { output: Arc::new(output.clone()), bytes, owner: Owner::of(cx) };
-        kept.entries.insert(handle.clone(), entry);
-        kept.order.push_back(handle.clone());
-        kept.bytes += bytes;
-        while kept.bytes > self.capacity && kept.order.len() > 1 {
-            let Some(oldest) = kept.order.pop_front() else { break };
-            let forgotten = kept.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
-            kept.bytes -= forgotten;
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        outputs.count += 1;
+        let id = self.handles.as_ref().map_or(outputs.count, |handles| handles.hash_one(outputs.count));
+        let handle = format!("result_{id:016x}");
+        let entry = StoredOutput { output: Arc::new(output.clone()), bytes, owner: Owner::of(cx) };
+        outputs.entries.insert(handle.clone(), entry);
+        outputs.order.push_back(handle.clone());
+        outputs.bytes += bytes;
+        while outputs.bytes > self.capacity && outputs.order.len() > 1 {
+            let Some(oldest) = outputs.order.pop_front() else { break };
+            let evicted = outputs.entries.remove(&oldest).map_or(0, |entry| entry.bytes);
+            outputs.bytes -= evicted;
         }
         Ok(handle)
     }
 
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = kept.entries.get(handle).filter(|entry| entry.owner == Owner::of(cx));
+        let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = outputs.entries.get(handle).filter(|entry| entry.owner == Owner::of(cx));
         Ok(entry.map(|entry| Arc::clone(&entry.output)))
     }
 
     async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
-        // Of callers who have no name at all nobody knows whether they are the same: they must know the handle.
+        // Anonymous callers share one owner and may be different users.
         if cx.principal().is_none() && cx.run_id().is_empty() {
             return Ok(Vec::new());
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = Owner::of(cx);
-        let is_own = |handle: &&String| kept.entries.get(*handle).is_some_and(|entry| entry.owner == owner);
-        Ok(kept.order.iter().filter(is_own).cloned().collect())
+        let is_own =
+            |handle: &&String| outputs.entries.get(*handle).is_some_and(|entry| entry.owner == owner);
+        Ok(outputs.order.iter().filter(is_own).cloned().collect())
     }
 }
 
 impl fmt::Debug for MemoryResultStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        write!(
-            f,
-            "MemoryResultStore({} outputs, {} of {} bytes)",
-            kept.order.len(),
-            kept.bytes,
-            self.capacity
-        )
+        let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, bytes) = (outputs.order.len(), outputs.bytes);
+        write!(f, "MemoryResultStore({count} outputs, {bytes} of {} bytes)", self.capacity)
     }
 }

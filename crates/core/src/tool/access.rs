@@ -10,16 +10,16 @@ use serde_json::Value;
 ///
 /// Two calls of one reply conflict if they touch the same resource and at least one of them
 /// writes. Calls in conflict run one after the other, in the order of the reply. All other calls
-/// run in parallel. A call that waits for an approval does not delay the calls after it.
+/// run in parallel. A call suspended for an approval does not delay later calls.
 ///
-/// The function receives the arguments that the tool receives: after repairs, or those that a
-/// person approved. It runs on the task that starts the calls, and only for replies with more than
-/// one call. It must be fast and must not block.
+/// The function receives the same arguments as the tool: the repaired or the approved ones. It runs
+/// on the task that starts the calls, and only for replies with more than one call. It must be fast
+/// and must not block.
 ///
 /// A call runs alone, as with [`Policy::sequential`](super::Policy::sequential), if the function
 /// panics or the arguments do not match the schema.
 ///
-/// Two values are equal if one is a clone of the other.
+/// Two `Access` values are equal if they are clones of each other.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ impl Access {
         Self(Arc::new(touches))
     }
 
-    /// Returns the resources that a call with these arguments uses. `None` if the function panics.
+    /// Returns the resources used by a call with these arguments. `None` if the function panics.
     pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
         catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
     }
@@ -78,7 +78,7 @@ impl PartialEq for Access {
 
 impl Eq for Access {}
 
-/// A resource that a call reads or writes.
+/// A resource read or written by a call.
 ///
 /// Names of resources are compared byte by byte, across all tools. Two names of the same file, such
 /// as `./a` and `a`, are two resources: return a canonical name. A prefix such as `file:` keeps
@@ -92,12 +92,12 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Creates a touch that reads a resource: it conflicts with calls that write it.
+    /// A read of a resource. It conflicts with writes of the resource.
     pub fn read(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: false }
     }
 
-    /// Creates a touch that writes a resource: it conflicts with calls that read or write it.
+    /// A write of a resource. It conflicts with reads and writes of the resource.
     pub fn write(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: true }
     }

@@ -1,4 +1,4 @@
-//! From validated arguments to typed ones.
+//! Deserialization of validated arguments.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -7,38 +7,39 @@ use serde_path_to_error::Segment;
 use crate::call::ToolError;
 use haft_schema::reference::join;
 
-/// Reads typed arguments out of validated ones.
+/// Deserializes validated arguments.
 ///
-/// By the rules of JSON Schema `3.0` is an integer, by those of serde it is not: here it is.
+/// Floats without a fraction, such as `3.0`, are accepted as integers, as in JSON Schema.
 ///
 /// # Errors
 ///
-/// Fails with [`ToolError::InvalidArguments`], which says where, if the type is stricter than its schema.
+/// Fails with [`ToolError::InvalidArguments`] if the type is stricter than the schema. The text
+/// contains the JSON pointer of the argument.
 pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
-    read(arguments, None)
+    deserialize(arguments, None)
 }
 
-/// Reads the typed argument of a name, or all arguments.
-pub(crate) fn read<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
-    // A value that can be read stays as it is, untyped parts and all.
-    if let Ok(read) = A::deserialize(&value) {
-        return Ok(read);
+/// Deserializes the argument `name`, or all arguments if `name` is `None`.
+pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
+    // The first attempt leaves floats as they are: untyped parts of `A` keep them.
+    if let Ok(arguments) = A::deserialize(&value) {
+        return Ok(arguments);
     }
     integers_from_floats(&mut value);
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let place = name.map_or_else(String::new, |name| join("", name));
-        let place = error.path().iter().fold(place, |place, segment| match segment {
-            Segment::Map { key } => join(&place, key),
-            Segment::Enum { variant } => join(&place, variant),
-            Segment::Seq { index } => join(&place, &index.to_string()),
-            Segment::Unknown => place,
+        let root = name.map_or_else(String::new, |name| join("", name));
+        let pointer = error.path().iter().fold(root, |pointer, segment| match segment {
+            Segment::Map { key } => join(&pointer, key),
+            Segment::Enum { variant } => join(&pointer, variant),
+            Segment::Seq { index } => join(&pointer, &index.to_string()),
+            Segment::Unknown => pointer,
         });
-        let place = if place.is_empty() { "/" } else { &place };
-        ToolError::InvalidArguments(format!("{place}: {}", error.inner()).into())
+        let pointer = if pointer.is_empty() { "/" } else { &pointer };
+        ToolError::InvalidArguments(format!("{pointer}: {}", error.inner()).into())
     })
 }
 
-/// Writes floats without a fraction as integers, as far as `i64` goes.
+/// Replaces floats without a fraction by integers.
 fn integers_from_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -53,7 +54,7 @@ fn integers_from_floats(value: &mut Value) {
 }
 
 fn exact_integer(float: f64) -> Option<i64> {
-    /// Beyond 2^53 a float no longer says which integer is meant.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+    /// 2^53. An `f64` cannot represent every larger integer.
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64)
 }

@@ -11,9 +11,9 @@ use crate::{
     usage::{Usage, UsageMeter},
 };
 
-/// What a call knows of its surroundings. Cheap to clone.
+/// The context of a call: its id, principal, host state, deadline and cancellation. Cheap to clone.
 ///
-/// A default context has no principal, no state and no deadline, and is never cancelled.
+/// The default context has no principal, no state and no deadline, and is never cancelled.
 ///
 /// # Examples
 ///
@@ -30,62 +30,86 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// Present while a pipeline runs the call.
+    /// `Some` while a pipeline runs the call.
     scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
 
-/// What all calls of one run share.
+/// The context shared by all calls of a run.
 #[derive(Clone, Default)]
 pub struct RunContext {
-    /// Names the run in traces and records; empty outside a run.
+    /// The id of the run in traces and records. Empty outside a run.
     pub run_id: String,
-    /// On whose behalf the run acts.
+    /// The user or service that the run acts for.
     pub principal: Option<Principal>,
     /// Values of the host program for its tools.
     pub state: State,
-    /// Cancels everything that the run does.
+    /// Cancels the run with all its calls.
     pub cancellation: CancellationToken,
-    /// Told how far long calls are.
+    /// Receives the progress of calls.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// Takes what calls use of models. The driver of a run puts its own here.
+    /// Counts the model usage of calls. Set by the driver of the run.
     pub usage: Option<UsageMeter>,
-    /// Where its calls run, and other code of the host that the run waits for, each on a task of its own, if not on the runtime of
-    /// the driver: code that blocks there holds up neither the driver nor its clock.
+    /// The runtime for calls and hooks. By default, they run on the runtime of the driver.
+    ///
+    /// With a separate runtime, blocking code in tools and hooks does not delay the driver and its
+    /// timers.
     pub runtime: Option<Handle>,
 }
 
-/// On whose behalf a call is made.
+/// The user or service that a call acts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Principal {
-    /// Who it is, in the host's words.
+    /// The id, chosen by the host.
     pub id: String,
-    /// What it may do.
+    /// The granted scopes.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }
 
-/// How far a call is.
+/// The progress of a call, as in MCP's `notifications/progress`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// How much is done, in units of the tool's choice; grows.
+    /// The amount of completed work, in a unit chosen by the tool. Increases with each report.
     pub progress: f64,
-    /// How much there is in all, where that is known.
+    /// The total amount of work, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done.
+    /// A description of the current work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Is told how far calls are. Must return quickly: it is called on the tool's task.
+/// A receiver of the progress of calls.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use haft_core::{ToolContext, tool::{Progress, ProgressSink, RunContext}};
+///
+/// #[derive(Default)]
+/// struct ProgressLog(Mutex<Vec<String>>);
+///
+/// impl ProgressSink for ProgressLog {
+///     fn report(&self, call_id: &str, progress: Progress) {
+///         self.0.lock().unwrap().push(format!("{call_id}: {}", progress.progress));
+///     }
+/// }
+///
+/// let log = Arc::new(ProgressLog::default());
+/// let run = RunContext { progress: Some(log.clone()), ..RunContext::default() };
+/// let cx = ToolContext::new(run.into(), "call_1");
+/// cx.report(Progress { progress: 0.5, ..Progress::default() });
+/// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
+/// ```
 pub trait ProgressSink: Send + Sync {
-    /// Takes one report of the call with this id.
+    /// Receives a report of a call. Must return quickly, because it runs on the task of the tool.
     fn report(&self, call_id: &str, progress: Progress);
 }
 
 impl ToolContext {
-    /// Makes the context of one call in a run.
+    /// Creates the context of a call in a run.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
         Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
@@ -112,14 +136,15 @@ impl ToolContext {
         self
     }
 
-    /// Lets a call that waited go on, with the decision that it [was given](crate::call::Pending::decided).
+    /// Resumes a suspended call with a [decision](crate::call::Pending::decided).
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
         self
     }
 
-    /// Sets when the call must be done. The pipeline keeps the earlier of this and the tool's timeout.
+    /// Sets the deadline, unless the context has an earlier one. The timeout of the tool still
+    /// applies.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
@@ -130,19 +155,19 @@ impl ToolContext {
         Self { scope, ..self }
     }
 
-    /// The scope of the running call. `None` if the tool is called without a pipeline.
+    /// The scope of the running call. `None` outside a pipeline.
     pub(crate) fn scope(&self) -> Option<&Arc<CallScope>> {
         self.scope.as_ref()
     }
 
-    /// Records a read of the host's state. `None` is a read of unknown types.
+    /// Records a read of host state. `None` is a read of unknown types.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if let Some(scope) = self.scope() {
             scope.record_read(state);
         }
     }
 
-    /// Records that the call reads state which its tool does not declare, so that its result is not cached.
+    /// Records a read of undeclared state. The result of the call is then not cached.
     pub fn record_undeclared_read(&self) {
         self.record_read(None);
     }
@@ -153,21 +178,22 @@ impl ToolContext {
     }
 
     /// Returns `true` if the call, or a call inside it, has read state that its tool does not
-    /// [declare](super::ToolDefinition::with_state). Known only [inside a pipeline](Self::is_in_pipeline).
+    /// [declare](super::ToolDefinition::with_state). Known only [inside a
+    /// pipeline](Self::is_in_pipeline).
     pub fn reads_undeclared_state(&self) -> bool {
         self.scope().is_some_and(|scope| scope.reads_undeclared())
     }
 
-    /// Marks the result of this call as the result of an earlier one, for the
-    /// [record](crate::pipeline::CallRecord::is_cached) of the call.
+    /// Marks the result of this call as cached, for its
+    /// [record](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
         if let Some(scope) = self.scope() {
             scope.mark_cached();
         }
     }
 
-    /// Creates the context of the `number`-th call inside this one, in the same run and with the same deadline.
-    /// Its id is `"{call_id}/{number}"`.
+    /// Creates the context of nested call number `number`, in the same run and with the same
+    /// deadline. Its id is `"{call_id}/{number}"`.
     #[must_use]
     pub fn nested(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {
@@ -180,7 +206,8 @@ impl ToolContext {
         Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
     }
 
-    /// A sink for calls inside this one: their progress is reported as progress of this call. `None` without a host sink.
+    /// Returns a sink for nested calls. It reports their progress as progress of this call. `None`
+    /// if the run has no sink.
     pub fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
         let host = self.run.progress.clone()?;
         Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
@@ -191,57 +218,60 @@ impl ToolContext {
         &self.run
     }
 
-    /// The id of this call; empty for a direct call.
+    /// The id of this call. Empty for direct calls.
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
 
-    /// The id of the run; empty outside a run.
+    /// The id of the run. Empty outside a run.
     pub fn run_id(&self) -> &str {
         &self.run.run_id
     }
 
-    /// On whose behalf the call is made.
+    /// The user or service that the call acts for.
     pub fn principal(&self) -> Option<&Principal> {
         self.run.principal.as_ref()
     }
 
-    /// Whether the principal has a scope.
+    /// Returns `true` if the principal has the scope.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.principal().is_some_and(|principal| principal.scopes.contains(scope))
     }
 
-    /// A value of the host program, by its type.
+    /// Returns the host value of type `T`.
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and when it gave a way to
-    /// [make](State::with_init) it that nobody went: [`ready_state`](Self::ready_state) goes it.
+    /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, or if the value
+    /// is [lazy](State::with_init) and not initialized yet. Use [`ready_state`](Self::ready_state)
+    /// to initialize it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
-            None if self.run.state.can_make::<T>() => Err(ToolError::Fatal(format!(
-                "the state of type {} is not made yet: wait for it by `ready_state`",
+            None if self.run.state.is_lazy::<T>() => Err(ToolError::Fatal(format!(
+                "the state of type {} is not initialized yet: use `ready_state`",
                 type_name::<T>()
             ))),
             None => Err(no_state::<T>()),
         }
     }
 
-    /// A value of the host program, by its type; where the host gave a way to [make](State::with_init) it, the first call
-    /// that needs it goes that way, and others wait for it.
+    /// Returns the host value of type `T`, and initializes it first if it is
+    /// [lazy](State::with_init).
+    ///
+    /// Concurrent calls wait for the same initialization.
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`], which names the type, when the host gave none, and with [`ToolError::Failed`] when
-    /// it could not be made: the next call tries again.
+    /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, and with
+    /// [`ToolError::Failed`] if the initialization fails. The next call then tries again.
     pub async fn ready_state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
-        match self.run.state.ready::<T>().await {
+        match self.run.state.get_or_init::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {
-                message: "something that the tool needs could not be made ready; it may work later"
+                message: "a value needed by the tool could not be initialized; a later call may succeed"
                     .to_owned(),
                 source: Some(source),
             }),
@@ -249,39 +279,40 @@ impl ToolContext {
         }
     }
 
-    /// Is cancelled when the run is.
+    /// The cancellation token of the run.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.run.cancellation
     }
 
-    /// When the call must be done.
+    /// The deadline of the call, if it has one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The decision about the suspended call, if the call is resumed.
+    /// The decision about this call, if it is resumed.
     pub fn decision(&self) -> Option<&Decision> {
         self.resumed().map(Resumed::decision)
     }
 
-    /// What the tool [kept](crate::call::Pending::state) when it began to wait, if it did: null when it kept nothing.
+    /// The [saved data](crate::call::Pending::state) of the tool, if the call is resumed. Null if
+    /// the tool saved nothing.
     pub fn pending_state(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().state)
     }
 
-    /// The pending state and the decision of a call that is resumed.
+    /// The pending state with the decision, if the call is resumed.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }
 
-    /// Tells what the call has used of models, so that its run counts it.
+    /// Adds model usage of this call to the usage of its run.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);
         }
     }
 
-    /// Tells whoever watches how far the call is.
+    /// Reports the progress of this call to the host.
     pub fn report(&self, progress: Progress) {
         if let Some(sink) = &self.run.progress {
             sink.report(&self.call_id, progress);
@@ -311,7 +342,7 @@ impl fmt::Debug for ToolContext {
 }
 
 fn no_state<T>() -> ToolError {
-    ToolError::Fatal(format!("no state of type {}: the host program must give one", type_name::<T>()))
+    ToolError::Fatal(format!("no state of type {}: the host program must provide one", type_name::<T>()))
 }
 
 impl fmt::Debug for RunContext {

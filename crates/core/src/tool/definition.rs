@@ -1,8 +1,8 @@
-//! What a tool is, beside what it does when it is called.
+//! Tool definitions: name, description, schemas, policy, metadata.
 
+mod annotations;
 mod check;
 mod defects;
-mod hints;
 
 use std::{
     fmt::{self, Write as _},
@@ -18,13 +18,15 @@ use sha2::{Digest as _, Sha256};
 use super::{IntoToolOutput, Policy, StateType, ToolName};
 use crate::schema::{Schema, SchemaError, canonical};
 
+pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
-pub use hints::{Annotations, Deprecation};
 
-/// What a tool is called, does, takes and returns. Cheap to clone: one `Arc`.
+/// The definition of a tool: name, description, schemas, policy and metadata. Cheap to clone (one
+/// `Arc`).
 ///
-/// As JSON it has what may be shown: name, title, description, schemas, annotations, metadata, deprecation.
-/// [`Display`](fmt::Display) is the tool's line in a prompt.
+/// The serialized form has name, title, description, schemas, annotations, metadata and
+/// deprecation. The policy and the state types are not serialized. [`Display`](fmt::Display) prints
+/// the tool as one line of a prompt.
 ///
 /// # Examples
 ///
@@ -32,20 +34,22 @@ pub use hints::{Annotations, Deprecation};
 /// use haft_core::{Schema, ToolDefinition, ToolName};
 /// use serde_json::json;
 ///
-/// let schema = Schema::arguments(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]}))?;
-/// let add = ToolDefinition::new(ToolName::new("add")?, schema).with_description("Adds\ntwo integers.");
+/// let schema = Schema::arguments(json!({"properties": {"path": {"type": "string"}}}))?;
+/// let delete = ToolDefinition::new(ToolName::new("delete")?, schema)
+///     .with_description("Deletes\na file.");
 /// assert_eq!(
-///     add.to_string(),
-///     r#"add: Adds two integers. Arguments: {"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}"#
+///     delete.to_string(),
+///     "delete: Deletes a file. \
+///      Arguments: {\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"}}}"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
-pub struct ToolDefinition(Arc<Parts>);
+pub struct ToolDefinition(Arc<DefinitionInner>);
 
 #[derive(Clone, PartialEq, Serialize)]
-struct Parts {
+struct DefinitionInner {
     name: ToolName,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
@@ -53,16 +57,16 @@ struct Parts {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
-    /// What was said about arguments by hand, so that it stays when the schema is replaced.
+    /// Overrides of argument descriptions, applied again when the schema is replaced.
     #[serde(skip)]
-    described: Vec<(String, String)>,
+    argument_descriptions: Vec<(String, String)>,
     #[serde(skip)]
     defects: Defects,
     #[serde(skip)]
     policy: Policy,
     #[serde(skip)]
     state: Vec<StateType>,
-    /// Whether it reads what other tools returned.
+    /// Set for tools that read the result store.
     #[serde(skip)]
     reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -74,16 +78,17 @@ struct Parts {
 }
 
 impl ToolDefinition {
-    /// Defines a tool by the two things that every tool has. A schema whose root cannot be an object is a
-    /// [defect](Self::defect).
+    /// Creates a definition from a name and the schema of the arguments.
+    ///
+    /// A schema without an object root is a [defect](Self::defect).
     pub fn new(name: ToolName, input_schema: Schema) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(DefinitionInner {
             name,
             title: None,
             description: String::new(),
             input_schema: Schema::object(),
             output_schema: None,
-            described: Vec::new(),
+            argument_descriptions: Vec::new(),
             defects: Defects::default(),
             policy: Policy::default(),
             state: Vec::new(),
@@ -95,14 +100,14 @@ impl ToolDefinition {
         .with_input_schema(input_schema)
     }
 
-    /// Defines a tool by its name, the type of its arguments and the type that it returns.
+    /// Creates a definition from a name, the type of the arguments `A` and the return type `R`.
     ///
-    /// What is wrong with them is kept as a [defect](Self::defect).
+    /// An invalid name or schema is a [defect](Self::defect).
     pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
         Self::inferred::<R>(name, Schema::from_type::<A>().and_then(Schema::into_arguments))
     }
 
-    /// Defines a tool by its name, what it takes, and the type that it returns.
+    /// Creates a definition from a name, the schema of the arguments and the return type.
     pub(crate) fn inferred<R: IntoToolOutput>(name: &str, input: Result<Schema, SchemaError>) -> Self {
         let (name, bad_name) = match ToolName::new(name) {
             Ok(name) => (name, None),
@@ -113,57 +118,63 @@ impl ToolDefinition {
             Some(Ok(schema)) => (Some(schema), None),
             Some(Err(error)) => (None, Some(output_defect(error))),
         };
-        Self::new(name, Schema::object()).with(|parts| {
-            parts.set_input(input.map_err(input_defect));
-            parts.output_schema = output;
-            parts.defects.name = bad_name;
-            parts.defects.output = bad_output;
+        Self::new(name, Schema::object()).with(|inner| {
+            inner.set_input(input.map_err(input_defect));
+            inner.output_schema = output;
+            inner.defects.name = bad_name;
+            inner.defects.output = bad_output;
         })
     }
 
-    /// The name by which models call it.
+    /// The name of the tool in calls.
     pub fn name(&self) -> &ToolName {
         &self.0.name
     }
 
-    /// The name that people are shown.
+    /// The display name, for people.
     pub fn title(&self) -> Option<&str> {
         self.0.title.as_deref()
     }
 
-    /// What the tool does, for the model; empty where nobody said.
+    /// The description for the model. Empty by default.
     pub fn description(&self) -> &str {
         &self.0.description
     }
 
-    /// What it takes: an object schema.
+    /// The schema of the arguments, with an object root.
     pub fn input_schema(&self) -> &Schema {
         &self.0.input_schema
     }
 
-    /// What it returns, with any root, where that is declared.
+    /// The schema of the structured output, if declared. Its root can be of any type.
     pub fn output_schema(&self) -> Option<&Schema> {
         self.0.output_schema.as_ref()
     }
 
-    /// Why the tool cannot be used, if it cannot. Such a tool is withheld from models, and a
-    /// [`Toolset`](crate::toolset::Toolset) that was given it reports it when it is checked.
+    /// The reason for which the tool cannot be used, such as an invalid schema. `None` for valid
+    /// tools.
+    ///
+    /// A tool with a defect is withheld from models, and reported by
+    /// [`Toolset::check`](crate::toolset::Toolset::check).
     pub fn defect(&self) -> Option<&str> {
         self.0.defects.first()
     }
 
-    /// How the host runs it.
+    /// The host's rules for calls.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
     }
 
-    /// The types of state that it asks for.
+    /// The types of host state that the tool uses.
     pub fn state(&self) -> &[StateType] {
         &self.0.state
     }
 
-    /// Names what the tool says of itself to people and models: a SHA-256 over its name, title, description, schemas, annotations and
-    /// deprecation, whatever the order of the keys. What somebody permitted is bound to it.
+    /// Returns the SHA-256 of name, title, description, schemas, annotations and deprecation, in
+    /// lower-case hexadecimal digits.
+    ///
+    /// The order of keys does not matter. Approvals are bound to the fingerprint: a changed
+    /// definition needs a new approval.
     ///
     /// # Examples
     ///
@@ -176,7 +187,7 @@ impl ToolDefinition {
     /// # Ok::<(), haft_core::tool::InvalidToolName>(())
     /// ```
     pub fn fingerprint(&self) -> String {
-        let said = json!({
+        let content = json!({
             "name": self.0.name,
             "title": self.0.title,
             "description": self.0.description,
@@ -185,51 +196,53 @@ impl ToolDefinition {
             "annotations": self.0.annotations,
             "deprecated": self.0.deprecated,
         });
-        let digest = Sha256::digest(canonical(&said));
+        let digest = Sha256::digest(canonical(&content));
         digest.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
         })
     }
 
-    /// Hints from outside.
+    /// Hints of the tool about its behaviour. Untrusted.
     pub fn annotations(&self) -> &Annotations {
         &self.0.annotations
     }
 
-    /// Free data from outside.
+    /// Additional data of the source, for example the `_meta` of an MCP tool. Untrusted.
     pub fn metadata(&self) -> &Map<String, Value> {
         &self.0.metadata
     }
 
-    /// Whether it should no longer be used, and why.
+    /// The deprecation notice, if the tool is deprecated.
     pub fn deprecated(&self) -> Option<&Deprecation> {
         self.0.deprecated.as_ref()
     }
 
-    /// Changes the name, to a [`ToolName`] or a text that is one. Any other text is a [defect](Self::defect).
+    /// Sets the name. An invalid name is a [defect](Self::defect).
     #[must_use]
     pub fn with_name(self, name: impl TryInto<ToolName, Error: fmt::Display>) -> Self {
-        self.with(|parts| match name.try_into() {
-            Ok(name) => (parts.name, parts.defects.name) = (name, None),
-            Err(error) => parts.defects.name = Some(error.to_string()),
+        self.with(|inner| match name.try_into() {
+            Ok(name) => (inner.name, inner.defects.name) = (name, None),
+            Err(error) => inner.defects.name = Some(error.to_string()),
         })
     }
 
-    /// Sets the name that people are shown.
+    /// Sets the display name.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
-        self.with(|parts| parts.title = Some(title.into()))
+        self.with(|inner| inner.title = Some(title.into()))
     }
 
     /// Sets the description.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
-        self.with(|parts| parts.description = description.into())
+        self.with(|inner| inner.description = description.into())
     }
 
-    /// Sets what the model reads about one argument, in place of what its schema says; also of a schema that is
-    /// set later. An argument that the schema does not list is a [defect](Self::defect).
+    /// Sets the description of an argument. It replaces the description in the schema.
+    ///
+    /// The description is kept if the schema is replaced later. An argument missing from the schema
+    /// is a [defect](Self::defect).
     #[must_use]
     pub fn with_argument_description(
         self,
@@ -237,91 +250,98 @@ impl ToolDefinition {
         description: impl Into<String>,
     ) -> Self {
         let (argument, description) = (argument.into(), description.into());
-        self.with(|parts| {
-            parts.describe(&argument, &description);
-            parts.described.push((argument, description));
+        self.with(|inner| {
+            inner.describe(&argument, &description);
+            inner.argument_descriptions.push((argument, description));
         })
     }
 
-    /// Sets what the tool takes: a [`Schema`], or a [`Value`] that is one. What is none, or cannot be an object, is a
-    /// [defect](Self::defect).
+    /// Sets the schema of the arguments, as a [`Schema`] or a [`Value`].
     ///
-    /// Calls are held against this schema and no other. A tool that reads its arguments into a type answers what fits the
-    /// schema and not the type with [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
+    /// An invalid schema, or a schema without an object root, is a [defect](Self::defect).
+    ///
+    /// Calls are validated against this schema only. If the tool deserializes its arguments, a
+    /// value that matches the schema but not the type fails with
+    /// [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
-        self.with(|parts| {
+        self.with(|inner| {
             let schema = schema.try_into().map_err(input_defect);
-            parts.set_input(schema.and_then(|schema| schema.into_arguments().map_err(input_defect)));
+            inner.set_input(schema.and_then(|schema| schema.into_arguments().map_err(input_defect)));
         })
     }
 
-    /// Sets what the tool returns, as [`with_input_schema`](Self::with_input_schema) does what it takes, but with any root; results are held
-    /// against it.
+    /// Sets the schema of the structured output, as a [`Schema`] or a [`Value`]. Outputs are
+    /// validated against it.
+    ///
+    /// An invalid schema is a [defect](Self::defect). The root can be of any type.
     #[must_use]
     pub fn with_output_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
-        self.with(|parts| match schema.try_into() {
-            Ok(schema) => (parts.output_schema, parts.defects.output) = (Some(schema), None),
-            Err(error) => parts.defects.output = Some(output_defect(error)),
+        self.with(|inner| match schema.try_into() {
+            Ok(schema) => (inner.output_schema, inner.defects.output) = (Some(schema), None),
+            Err(error) => inner.defects.output = Some(output_defect(error)),
         })
     }
 
-    /// Sets how the host runs the tool.
+    /// Sets the host's rules for calls.
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Self {
-        self.with(|parts| parts.policy = policy)
+        self.with(|inner| inner.policy = policy)
     }
 
-    /// Adds a type of state that the tool asks for.
+    /// Declares a type of host state that the tool uses.
+    ///
+    /// The tool is withheld if the host provides no value of this type.
     #[must_use]
     pub fn with_state(self, state: StateType) -> Self {
-        self.with(|parts| parts.state.push(state))
+        self.with(|inner| inner.state.push(state))
     }
 
-    /// Sets the hints from outside.
+    /// Sets the hints about the behaviour.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {
-        self.with(|parts| parts.annotations = annotations)
+        self.with(|inner| inner.annotations = annotations)
     }
 
-    /// Sets the free data from outside.
+    /// Sets the additional data.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
-        self.with(|parts| parts.metadata = metadata)
+        self.with(|inner| inner.metadata = metadata)
     }
 
-    /// Says that the tool should no longer be used.
+    /// Marks the tool as deprecated.
     #[must_use]
     pub fn with_deprecation(self, deprecation: Deprecation) -> Self {
-        self.with(|parts| parts.deprecated = Some(deprecation))
+        self.with(|inner| inner.deprecated = Some(deprecation))
     }
 
-    /// Marks the tool as one that reads the result store: a shortened result refers the model to it, and its own results
-    /// are not stored again.
+    /// Marks the tool as a reader of the result store.
+    ///
+    /// Truncated results refer the model to this tool. Its own results are not stored again.
     #[must_use]
     pub fn as_result_reader(self) -> Self {
-        self.with(|parts| parts.reads_results = true)
+        self.with(|inner| inner.reads_results = true)
     }
 
-    /// Whether the tool reads the whole of results that were shortened.
+    /// Returns `true` if the tool reads the result store.
     pub(crate) fn reads_results(&self) -> bool {
         self.0.reads_results
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut DefinitionInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
 }
 
-impl Parts {
+impl DefinitionInner {
     fn set_input(&mut self, schema: Result<Schema, String>) {
         match schema {
             Ok(schema) => {
                 (self.input_schema, self.defects.input) = (schema, None);
-                for (argument, description) in mem::take(&mut self.described) {
+                for (argument, description) in mem::take(&mut self.argument_descriptions) {
                     self.describe(&argument, &description);
-                    self.described.push((argument, description));
+                    self.argument_descriptions.push((argument, description));
                 }
             }
             Err(defect) => self.defects.input = Some(defect),
@@ -354,7 +374,7 @@ fn output_defect(error: impl fmt::Display) -> String {
     format!("its output: {error}")
 }
 
-/// Two definitions are equal when all that they say is, also what is never serialised.
+/// Compares all fields, including those that are not serialized.
 impl PartialEq for ToolDefinition {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0

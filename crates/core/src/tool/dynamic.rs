@@ -11,7 +11,8 @@ use crate::call::{ToolError, ToolOutcome};
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolError>> + Send + Sync;
 
-/// A tool that is put together at run time: a definition and a function of the arguments.
+/// A tool from a definition and a function of the arguments, for definitions known only at run
+/// time.
 ///
 /// # Examples
 ///
@@ -29,7 +30,7 @@ pub struct DynamicTool {
 }
 
 impl DynamicTool {
-    /// Makes a tool of a definition and a function.
+    /// Creates a tool from a definition and a function.
     pub fn new<F, Fut>(definition: ToolDefinition, function: F) -> Self
     where
         F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
@@ -55,12 +56,15 @@ impl Tool for DynamicTool {
     }
 }
 
-/// Makes a tool of a closure with one typed argument, whose fields are the tool's arguments. A tool without arguments
-/// takes an empty struct, or a [`Value`].
+/// Creates a tool from a closure.
 ///
-/// The input schema comes from `A`, the output schema from what the closure returns. A closure may hold state
-/// of its own. A name that is no [`ToolName`](crate::tool::ToolName), or a type whose schema the engine
-/// refuses, makes a tool with a [defect](ToolDefinition::defect), which a toolset reports when it is checked.
+/// The closure has one parameter, usually a struct; its fields are the arguments of the tool. Use
+/// an empty struct or a [`Value`] for a tool without arguments. The input schema is the schema of
+/// `A`, the output schema that of the return type.
+///
+/// An invalid [`ToolName`](crate::tool::ToolName) or an unsupported schema is a
+/// [defect](ToolDefinition::defect), reported by
+/// [`Toolset::check`](crate::toolset::Toolset::check).
 ///
 /// # Examples
 ///

@@ -8,34 +8,39 @@ use crate::{
     schema::{Schema, SchemaError},
 };
 
-/// What a tool function may return.
+/// Conversion of the return value of a tool function to a [`ToolOutcome`].
 ///
-/// Text, numbers and `bool` become text; `()` an empty output; [`Json<T>`] data with an output schema;
-/// `Result` of any of these lets the function fail with any error.
+/// | return type | output |
+/// |---|---|
+/// | strings, numbers, `bool`, `char` | text |
+/// | [`Json<T>`] | structured data, with an output schema |
+/// | [`Content`], `Vec<Content>`, [`ToolOutput`], [`ToolOutcome`] | the value itself |
+/// | `()` | an empty output |
+/// | `Result` of one of these | as above, or the error as a [`ToolError`] |
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
-    label = "not something that a model can be told",
+    label = "not a tool output",
     note = "return text, a number, `()`, `Vec<Content>`, `ToolOutput`, or `Result` of one of these",
     note = "return any other value as `Json(value)`: its type derives `serde::Serialize` and \
             `haft_core::export::schemars::JsonSchema`",
-    note = "bytes are `Content::blob(bytes, \"image/png\")`, which says what they are; what may be missing is `Json(option)`",
+    note = "return bytes as `Content::blob(bytes, \"image/png\")`, with their media type, and an `Option` as `Json(option)`",
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {
-    /// Makes the outcome of the call.
+    /// Converts the value to the outcome of the call.
     ///
     /// # Errors
     ///
-    /// Fails when the function did, or when its value has no JSON form.
+    /// Fails with the error of the function, or if the value cannot be serialized.
     fn into_tool_output(self) -> Result<ToolOutcome, ToolError>;
 
-    /// The schema of the structured output, where the type says one.
+    /// Returns the schema of the structured output. `None` if the type has no structured output.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
         None
     }
 }
 
-/// A value that goes to the caller as JSON, and whose type gives the tool its output schema.
+/// A serializable value as structured output. Its type determines the output schema of the tool.
 ///
 /// # Examples
 ///

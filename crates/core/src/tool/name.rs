@@ -2,7 +2,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// The name by which models call a tool: `^[A-Za-z0-9_-]{1,64}$`.
+/// A valid name of a tool: `^[A-Za-z0-9_-]{1,64}$`.
 ///
 /// # Examples
 ///
@@ -11,41 +11,44 @@ use serde::{Deserialize, Serialize};
 ///
 /// assert!(ToolName::new("get_weather").is_ok());
 /// assert!(ToolName::new("get.weather").is_err());
-/// // Names from outside are mapped: valid, readable, and the same wherever and whenever it is done.
+/// // Other names are mapped to a readable name with a hash.
 /// assert!(ToolName::from_foreign("get.weather").as_str().starts_with("get_weather_"));
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ToolName(Arc<str>);
 
-/// A text that is no [`ToolName`].
+/// The error of a text that is not a [`ToolName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{name}\" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, \"_\" and \"-\"")]
 pub struct InvalidToolName {
-    /// The text.
+    /// The rejected text.
     pub name: String,
 }
 
 const MAX_LEN: usize = 64;
-/// Hexadecimal digits of a hash: 48 bits of it.
+/// Hexadecimal digits of the hash: 48 bits.
 const HASH_LEN: usize = 12;
 
 impl ToolName {
-    /// Takes a name as it is.
+    /// Creates a tool name.
     ///
     /// # Errors
     ///
-    /// Fails when `name` is empty, longer than 64 bytes, or has another character than the allowed.
+    /// Fails if `name` is empty, longer than 64 bytes, or contains a character other than ASCII
+    /// letters, digits, `_` and `-`.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidToolName> {
         let name = name.as_ref();
         if is_valid(name) { Ok(Self(name.into())) } else { Err(InvalidToolName { name: name.into() }) }
     }
 
-    /// Maps any name from outside.
+    /// Maps any text to a tool name, for example the name of a server's tool.
     ///
-    /// A valid name stays as it is. Any other becomes its readable part and a hash of the whole. A valid name
-    /// that looks like the result of this mapping is mapped too, so that different names stay different
-    /// whatever else there is, and in whatever order they come.
+    /// A valid name is unchanged. Any other text becomes its allowed characters and a 48-bit hash
+    /// of the whole text (`get.weather` becomes `get_weather_` and 12 hexadecimal digits). A valid
+    /// name with such a suffix is hashed as well, so that it cannot imitate a mapped name.
+    ///
+    /// The result depends on the text only and is the same in every version.
     pub fn from_foreign(foreign: &str) -> Self {
         if is_valid(foreign) && !looks_mapped(foreign) {
             return Self(foreign.into());
@@ -57,7 +60,7 @@ impl ToolName {
         Self(format!("{readable}_{:012x}", fnv1a(foreign) & 0xffff_ffff_ffff).into())
     }
 
-    /// The name as text.
+    /// Returns the name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -77,7 +80,7 @@ fn looks_mapped(name: &str) -> bool {
     })
 }
 
-/// FNV-1a, 64 bits: stable across builds and versions, which the hashers of the standard library are not.
+/// 64-bit FNV-1a. Unlike the hashers of the standard library, it is stable across Rust versions.
 fn fnv1a(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -3,30 +3,35 @@ use std::time::Duration;
 use super::Access;
 use crate::limits;
 
-/// How the host runs a tool: set by code, never by a server, never serialised.
+/// The host's rules for calls of a tool.
+///
+/// A policy is set in code only. It is never serialized and never received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a call may take in all. Default: [`limits::CALL_TIMEOUT`].
+    /// The time limit of a call. Default: [`limits::CALL_TIMEOUT`].
     pub timeout: Duration,
-    /// Whether a person must approve each call before it runs. Default: no.
+    /// Requires the approval of a person for each call. Default: `false`.
     pub requires_approval: bool,
-    /// Scopes that the caller must have, all of them. Default: none.
+    /// The scopes required of the principal, all of them. Default: none.
     pub required_scopes: Vec<String>,
-    /// `true` if a call runs alone: calls before it in a reply end first, calls after it wait.
-    /// This is the special case of [`touches`](Self::touches) in which a call conflicts with every
-    /// other. Default: `false`.
+    /// Runs each call alone: earlier calls of the reply end first, later calls wait. The call
+    /// conflicts with every other call, independent of [`touches`](Self::touches). Default:
+    /// `false`.
     pub sequential: bool,
-    /// The resources that a call reads and writes. Calls in conflict run in order, others in
-    /// parallel. With `None`, a call conflicts only with calls that run alone. Default: `None`.
+    /// The resources read and written by a call. Calls in conflict run in order, others in
+    /// parallel. With `None`, a call conflicts only with [sequential](Self::sequential) calls.
+    /// Default: `None`.
     pub touches: Option<Access>,
-    /// Whether calling twice has the effect of calling once. Default: no.
+    /// Declares that a repeated call has no further effect. Then a call can be repeated after a
+    /// crash, and its result can be cached. Default: `false`.
     pub idempotent: bool,
-    /// How often the tool may ask the model for another try in one run. Default: [`limits::TOOL_RETRIES`].
+    /// Maximum number of [`ToolError::Retry`](crate::call::ToolError::Retry) of the tool in a run.
+    /// Default: [`limits::TOOL_RETRIES`].
     pub retries: u32,
-    /// How many bytes of a result the model reads. Default: [`limits::RESULT_BYTES`].
+    /// Maximum text of a result for the model, in bytes. Default: [`limits::RESULT_BYTES`].
     pub output_limit: usize,
-    /// Arguments whose values are on no audit (`haft_middleware::Audit`), by their names at any depth, beside those that are not anyway. Default:
-    /// none.
+    /// Names of arguments, at any depth, whose values are redacted in `haft_middleware::Audit`, in
+    /// addition to its defaults. Default: none.
     pub redacted: Vec<String>,
 }
 

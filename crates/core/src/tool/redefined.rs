@@ -4,7 +4,8 @@ use serde_json::Value;
 use super::{Tool, ToolContext, ToolDefinition};
 use crate::call::{ToolError, ToolOutcome};
 
-/// A tool with another definition than its own, as [`ToolExt::with_definition`](crate::pipeline::ToolExt::with_definition) makes it.
+/// A tool with a replaced definition. Returned by
+/// [`ToolExt::with_definition`](crate::pipeline::ToolExt::with_definition).
 #[derive(Clone, Debug)]
 pub struct Redefined<T> {
     tool: T,
@@ -12,7 +13,7 @@ pub struct Redefined<T> {
 }
 
 impl<T: Tool> Redefined<T> {
-    /// Puts another definition in the place of the tool's own.
+    /// Replaces the definition of a tool.
     pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
         Self { tool, definition }
     }

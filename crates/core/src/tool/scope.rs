@@ -1,4 +1,4 @@
-//! State shared between a running call, the calls inside it, and the pipeline that runs it.
+//! State shared between a running call, the calls inside it, and its pipeline.
 
 use std::{
     any::Any,
@@ -10,14 +10,14 @@ use std::{
 
 use super::{StateType, ToolDefinition};
 
-/// Alive as long as a call runs: every task that does a part of its work holds a reference.
+/// The state of a running call. Every task of the call holds a reference.
 pub(crate) struct CallScope {
-    /// The settings of the pipeline that runs the call. Erased, since the pipeline is a layer above.
+    /// The settings of the pipeline. Type-erased, because the pipeline is a higher layer.
     pipeline: Arc<dyn Any + Send + Sync>,
-    /// The pipeline's count of calls that outlived their deadline.
+    /// The number of abandoned calls of the pipeline.
     abandoned: Arc<AtomicUsize>,
     definition: ToolDefinition,
-    /// The call of which this one is a part.
+    /// The scope of the enclosing call.
     outer: Option<Arc<Self>>,
     is_abandoned: AtomicBool,
     is_cached: AtomicBool,
@@ -29,7 +29,8 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records a read of the host's state, here and in the calls around it. `None` is a read of unknown types.
+    /// Records a read of host state, also in the enclosing calls. `None` is a read of unknown
+    /// types.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);
@@ -56,8 +57,10 @@ impl Drop for CallScope {
     }
 }
 
-/// The pipeline's side of a [`CallScope`]. Dropped before [`finish`](Self::finish), it counts the call as
-/// abandoned until the last reference to the scope is gone.
+/// The reference of the pipeline to a [`CallScope`].
+///
+/// If the guard is dropped without [`finish`](Self::finish), the call counts as abandoned until the
+/// last reference to the scope is dropped.
 pub(crate) struct ScopeGuard(Option<Arc<CallScope>>);
 
 impl ScopeGuard {
@@ -90,7 +93,7 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         if let Some(scope) = self.0.take() {
             scope.abandoned.fetch_add(1, Ordering::Relaxed);
-            // If this is the last reference, dropping it counts down again.
+            // If this is the last reference, its drop decrements the count again.
             scope.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

@@ -12,9 +12,9 @@ use tokio::sync::OnceCell;
 
 use crate::call::BoxError;
 
-/// Values of the host program for its tools: at most one of each type.
+/// Values of the host program for its tools, at most one per type.
 ///
-/// State is not saved: a resumed run gets it again.
+/// State is not part of a saved run: the host provides it again when the run is resumed.
 ///
 /// # Examples
 ///
@@ -27,23 +27,23 @@ use crate::call::BoxError;
 /// assert_eq!(state.get::<String>(), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct State(Arc<HashMap<TypeId, Value>>);
+pub struct State(Arc<HashMap<TypeId, StateEntry>>);
 
 #[derive(Clone)]
-enum Value {
+enum StateEntry {
     /// A value of the type.
-    Given(Arc<dyn Any + Send + Sync>),
-    /// A [`Making`] of the type.
-    Made(Arc<dyn Any + Send + Sync>),
+    Value(Arc<dyn Any + Send + Sync>),
+    /// A [`LazyValue`] of the type.
+    Lazy(Arc<dyn Any + Send + Sync>),
 }
 
-/// A value that is made when it is needed.
-struct Making<T> {
-    made: OnceCell<T>,
-    make: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
+/// A value that is initialized on first use.
+struct LazyValue<T> {
+    cell: OnceCell<T>,
+    init: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
 }
 
-/// A type that a tool asks its [`State`] for.
+/// A type of [`State`] declared by a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateType {
     id: TypeId,
@@ -51,33 +51,33 @@ pub struct StateType {
 }
 
 impl StateType {
-    /// Names the type `T`.
+    /// Returns the state type of `T`.
     pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
     }
 
-    /// The type's path, for messages.
+    /// The path of the type, for messages.
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
 impl State {
-    /// Makes a state without values.
+    /// Creates a state without values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a value; one of the same type is replaced.
+    /// Adds a value. It replaces a value of the same type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
-        self.with_value::<T>(Value::Given(Arc::new(value)))
+        self.with_entry::<T>(StateEntry::Value(Arc::new(value)))
     }
 
-    /// Adds a value that is made when a tool first needs it, such as a connection; one of the same type is replaced.
+    /// Adds a lazy value, for example a connection. It replaces a value of the same type.
     ///
-    /// It is made once for this state and its clones. When that fails, the call that needed it fails, and the next tries
-    /// again.
+    /// The first call that needs the value initializes it, for this state and all its clones. If
+    /// the initialization fails, that call fails, and the next call tries again.
     ///
     /// # Examples
     ///
@@ -106,47 +106,48 @@ impl State {
     /// # });
     /// ```
     #[must_use]
-    pub fn with_init<T, E, F, Fut>(self, make: F) -> Self
+    pub fn with_init<T, E, F, Fut>(self, init: F) -> Self
     where
         T: Clone + Send + Sync + 'static,
         E: Into<BoxError>,
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let make = Box::new(move || make().map(|made| made.map_err(Into::into)).boxed());
-        self.with_value::<T>(Value::Made(Arc::new(Making { made: OnceCell::new(), make })))
+        let init = Box::new(move || init().map(|value| value.map_err(Into::into)).boxed());
+        self.with_entry::<T>(StateEntry::Lazy(Arc::new(LazyValue { cell: OnceCell::new(), init })))
     }
 
-    fn with_value<T: 'static>(mut self, value: Value) -> Self {
-        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
+    fn with_entry<T: 'static>(mut self, entry: StateEntry) -> Self {
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
         self
     }
 
-    /// The value of a type. One that is [made](Self::with_init) when it is needed is not there before.
+    /// Returns the value of type `T`. `None` for a [lazy](Self::with_init) value before its
+    /// initialization.
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         match self.0.get(&TypeId::of::<T>())? {
-            Value::Given(value) => value.downcast_ref(),
-            Value::Made(making) => making.downcast_ref::<Making<T>>()?.made.get(),
+            StateEntry::Value(value) => value.downcast_ref(),
+            StateEntry::Lazy(lazy) => lazy.downcast_ref::<LazyValue<T>>()?.cell.get(),
         }
     }
 
-    /// The value of a type, which is made if need be.
-    pub(crate) async fn ready<T: Clone + Send + Sync + 'static>(&self) -> Option<Result<&T, BoxError>> {
+    /// Returns the value of type `T`, and initializes it first if it is lazy.
+    pub(crate) async fn get_or_init<T: Clone + Send + Sync + 'static>(&self) -> Option<Result<&T, BoxError>> {
         match self.0.get(&TypeId::of::<T>())? {
-            Value::Given(value) => value.downcast_ref().map(Ok),
-            Value::Made(making) => {
-                let Making { made, make } = making.downcast_ref::<Making<T>>()?;
-                Some(made.get_or_try_init(make).await)
+            StateEntry::Value(value) => value.downcast_ref().map(Ok),
+            StateEntry::Lazy(lazy) => {
+                let LazyValue { cell, init } = lazy.downcast_ref::<LazyValue<T>>()?;
+                Some(cell.get_or_try_init(init).await)
             }
         }
     }
 
-    /// Whether there is a way to make a value of this type.
-    pub(crate) fn can_make<T: 'static>(&self) -> bool {
-        matches!(self.0.get(&TypeId::of::<T>()), Some(Value::Made(_)))
+    /// Returns `true` if the value of type `T` is lazy.
+    pub(crate) fn is_lazy<T: 'static>(&self) -> bool {
+        matches!(self.0.get(&TypeId::of::<T>()), Some(StateEntry::Lazy(_)))
     }
 
-    /// These values, and those of `others` whose types have none here.
+    /// Adds the values of `others` whose types are missing here.
     #[must_use]
     pub fn with_defaults(mut self, others: &Self) -> Self {
         if self.0.is_empty() {
@@ -159,16 +160,15 @@ impl State {
         self
     }
 
-    /// Whether it is the same values, not only equal ones.
+    /// Returns `true` if both are clones of the same state, or both are empty.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// What tells the values of these types from equal ones, and keeps none of them alive.
-    /// The identity of the values of these types, for cache keys.
+    /// Returns the identity of the values of these types, for cache keys.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
-            Value::Given(value) | Value::Made(value) => Some(Arc::downgrade(value)),
+            StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
         };
         StateIdentity(types.iter().map(identity).collect())
     }
@@ -178,25 +178,28 @@ impl State {
         self.0.is_empty()
     }
 
-    /// Those of `types` that have no value here.
+    /// Returns the types without a value.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
     }
 }
 
-/// Which values a [`State`] holds of some types. As long as it lives, no other values have it.
+/// The identity of the values in a [`State`], for some types.
+///
+/// Identities are equal if the values are the same allocations. An identity does not keep the
+/// values alive, but prevents the reuse of their addresses.
 #[derive(Clone, Debug)]
 pub struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 
 impl StateIdentity {
-    fn places(&self) -> impl Iterator<Item = Option<*const ()>> {
+    fn addresses(&self) -> impl Iterator<Item = Option<*const ()>> {
         self.0.iter().map(|value| value.as_ref().map(|value| Weak::as_ptr(value).cast()))
     }
 }
 
 impl PartialEq for StateIdentity {
     fn eq(&self, other: &Self) -> bool {
-        self.places().eq(other.places())
+        self.addresses().eq(other.addresses())
     }
 }
 
@@ -204,7 +207,7 @@ impl Eq for StateIdentity {}
 
 impl Hash for StateIdentity {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.places().for_each(|place| place.hash(state));
+        self.addresses().for_each(|address| address.hash(state));
     }
 }
 

@@ -5,20 +5,22 @@ use super::Tool;
 /// The tools of an `impl` block, implemented by `#[tools]`.
 #[doc(hidden)]
 pub trait Methods {
-    /// The tools of a shared value.
+    /// Returns the tools. Each holds a clone of `shared`.
     fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
 }
 
-/// A value whose methods are tools, by [`#[tools]`](macro@crate::tools) on its `impl` block, or an `Arc` of one; or several
-/// tools: a list of one type, a tuple of up to eight.
+/// Several tools, for [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
+///
+/// Implemented for values with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
+/// `Arc` of them, for arrays and vectors of a tool type, and for tuples of up to eight tools.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools",
     label = "not a value with tools",
-    note = "put `#[haft_core::tools]` on an `impl` block, and `#[tool]` on those of its functions that are tools",
-    note = "one tool is added by `with`, a source by `with_source`"
+    note = "put `#[haft_core::tools]` on an `impl` block, and `#[tool]` on its tool functions",
+    note = "add a single tool by `with`, a source by `with_source`"
 )]
 pub trait Tools {
-    /// The tools, in order. Those of a block share the value.
+    /// Returns the tools, in order. Tools of an `impl` block share the value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 
@@ -45,7 +47,7 @@ macro_rules! tools_of {
     ($($($tool:ident)+;)+) => {$(
         #[diagnostic::do_not_recommend]
         impl<$($tool: Tool + 'static),+> Tools for ($($tool,)+) {
-            #[allow(non_snake_case, reason = "the types are named like the values")]
+            #[allow(non_snake_case, reason = "each value is named after its type parameter")]
             fn into_tools(self) -> Vec<Arc<dyn Tool>> {
                 let ($($tool,)+) = self;
                 vec![$(Arc::new($tool)),+]

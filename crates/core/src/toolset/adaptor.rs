@@ -1,4 +1,4 @@
-//! Steps that change the tools of a toolset.
+//! The [`Adaptor`] trait, and adaptations of a toolset.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{ListContext, SourceError, Toolset, merge::Listing, recent::Recent};
+use super::{ListContext, SourceError, Toolset, merge::Listing, recent_cache::RecentCache};
 use crate::{
     pipeline::ToolList,
     tool::{Redefined, Tool, ToolDefinition},
@@ -48,31 +48,33 @@ pub trait Adaptor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with the reason for which no tool of the snapshot can be offered.
+    /// Fails if no tool of the snapshot can be adapted. The reason is reported as a diagnostic.
     fn check(&self, _all: &ToolList) -> Result<(), String> {
         Ok(())
     }
 
-    /// Returns the tool to offer in place of `tool`, or `None` to hide it. Called once per tool and snapshot.
+    /// Returns a replacement for `tool`, or `None` to hide it. Called once per tool and snapshot.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
 }
 
 pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// The kinds of steps. Each keeps its latest snapshots, so that an unchanged input gives the same output.
-pub(super) enum Step {
+/// A change of all tools of a toolset.
+///
+/// Recent snapshots are cached: an unchanged input gives the same output.
+pub(super) enum Adaptation {
     /// Replaces or hides each tool.
-    Each { adaptor: Box<dyn Adaptor>, lists: Mutex<Recent<u64, ToolList>> },
+    Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
     /// Changes or hides definitions at each listing.
-    Prepared { prepare: Box<Prepare>, lists: Mutex<Recent<Prepared, ToolList>> },
-    /// Keeps the snapshot for a time.
+    Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
+    /// Caches the snapshot for a time.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 
-/// The id of a snapshot, and the definitions after the preparation.
-type Prepared = (u64, Vec<Option<ToolDefinition>>);
+/// The id of a snapshot, and its definitions after the preparation.
+type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
 
-impl Step {
+impl Adaptation {
     pub(super) fn each(adaptor: impl Adaptor + 'static) -> Self {
         Self::Each { adaptor: Box::new(adaptor), lists: Mutex::default() }
     }
@@ -85,15 +87,15 @@ impl Step {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Adapts a tool that is known before any listing. A preparation depends on the listing and is not applied.
-    pub(super) fn adapt_known(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+    /// Adapts a tool added as a value. A preparation depends on the listing and is not applied.
+    pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::Each { adaptor, .. } => adaptor.adapt(&tool),
             Self::Prepared { .. } | Self::Cached { .. } => Some(tool),
         }
     }
 
-    /// Lists the tools of `inner` through this step.
+    /// Lists the tools of `inner` after this adaptation.
     pub(super) async fn list(&self, inner: &Toolset, cx: &ListContext) -> Listing {
         match self {
             Self::Each { adaptor, lists } => {
@@ -107,20 +109,21 @@ impl Step {
                 Ok(prepared(&all, prepare, lists, cx))
             }
             Self::Cached { time_to_live, list } => {
-                let kept = lock(list).as_ref().filter(|(since, _)| since.elapsed() < *time_to_live).cloned();
-                if let Some((_, kept)) = kept {
-                    return Ok(kept);
+                let cached =
+                    lock(list).as_ref().filter(|(since, _)| since.elapsed() < *time_to_live).cloned();
+                if let Some((_, cached)) = cached {
+                    return Ok(cached);
                 }
-                let began = Instant::now();
+                let started = Instant::now();
                 let fresh = inner.all(cx).await;
                 // A failure is not cached.
                 if fresh.failed_sources().next().is_some() {
                     return Ok(fresh);
                 }
-                let mut kept = lock(list);
-                // Of two concurrent listings the later one wins, whichever finishes first.
-                if kept.as_ref().is_none_or(|(since, _)| *since <= began) {
-                    *kept = Some((began, fresh.clone()));
+                let mut cached = lock(list);
+                // Among concurrent listings, the listing with the latest start is cached.
+                if cached.as_ref().is_none_or(|(since, _)| *since <= started) {
+                    *cached = Some((started, fresh.clone()));
                 }
                 Ok(fresh)
             }
@@ -131,7 +134,7 @@ impl Step {
 fn prepared(
     all: &ToolList,
     prepare: &Prepare,
-    lists: &Mutex<Recent<Prepared, ToolList>>,
+    lists: &Mutex<RecentCache<PreparedKey, ToolList>>,
     cx: &ListContext,
 ) -> ToolList {
     let definitions: Vec<_> = all.tools().iter().map(|tool| prepare(tool.definition().clone(), cx)).collect();
@@ -141,7 +144,7 @@ fn prepared(
     if all.tools().iter().zip(&definitions).all(is_unchanged) {
         return all.clone();
     }
-    let redefine = |(_, definitions): &Prepared| {
+    let redefine = |(_, definitions): &PreparedKey| {
         let mut definitions = definitions.iter();
         all.filter_map(|tool| {
             let definition = definitions.next()?.as_ref()?;

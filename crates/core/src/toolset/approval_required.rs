@@ -3,8 +3,7 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Policy, Redefined, Tool, ToolDefinition};
 
-/// Lets tools wait for a person's permission, for
-/// [`ToolSourceExt::approval_required`](crate::toolset::ToolSourceExt::approval_required).
+/// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required).
 pub(super) struct ApprovalRequired<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<F> {

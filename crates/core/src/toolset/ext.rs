@@ -6,7 +6,7 @@ use crate::{
     tool::{InvalidToolName, ToolDefinition},
 };
 
-/// The adaptors of [`Toolset`] for any source. Each wraps the source in a toolset.
+/// The combinators of [`Toolset`] for any source. Each wraps the source in a toolset.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ use crate::{
 /// # Ok::<(), haft_core::toolset::ToolsetError>(())
 /// ```
 pub trait ToolSourceExt: ToolSource + Sized + 'static {
-    /// Wraps the source in a toolset. A toolset is returned as it is.
+    /// Wraps the source in a toolset. A toolset is returned unchanged.
     fn into_toolset(self) -> Toolset {
         match (&self as &dyn Any).downcast_ref::<Toolset>() {
             Some(toolset) => toolset.clone(),

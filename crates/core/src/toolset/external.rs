@@ -9,21 +9,21 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// Leaves tools to the host, for [`ToolSourceExt::external`](crate::toolset::ToolSourceExt::external).
+/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external).
 pub(super) struct External<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let is_external = (self.0)(tool.definition());
-        Some(if is_external { Arc::new(Elsewhere(Arc::clone(tool))) } else { Arc::clone(tool) })
+        Some(if is_external { Arc::new(ExternalTool(Arc::clone(tool))) } else { Arc::clone(tool) })
     }
 }
 
-/// A tool that somebody else runs.
-struct Elsewhere(Arc<dyn Tool>);
+/// A tool executed by the host. Its calls are pending.
+struct ExternalTool(Arc<dyn Tool>);
 
 #[async_trait]
-impl Tool for Elsewhere {
+impl Tool for ExternalTool {
     fn definition(&self) -> &ToolDefinition {
         self.0.definition()
     }

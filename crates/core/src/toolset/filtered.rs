@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Tool, ToolDefinition};
 
-/// Leaves tools out, for [`ToolSourceExt::filtered`](crate::toolset::ToolSourceExt::filtered).
+/// The adaptor of [`Toolset::filtered`](crate::toolset::Toolset::filtered).
 pub(super) struct Filtered<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for Filtered<F> {

@@ -9,7 +9,7 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// Changes results, for [`ToolSourceExt::mapped`](crate::toolset::ToolSourceExt::mapped).
+/// The adaptor of [`Toolset::mapped`](crate::toolset::Toolset::mapped).
 pub(super) struct Mapped<F>(pub(super) Arc<F>);
 
 impl<F> Adaptor for Mapped<F>
@@ -17,18 +17,18 @@ where
     F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
 {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        Some(Arc::new(Changed { tool: Arc::clone(tool), map: Arc::clone(&self.0) }))
+        Some(Arc::new(MappedTool { tool: Arc::clone(tool), map: Arc::clone(&self.0) }))
     }
 }
 
-/// A tool whose result is changed.
-struct Changed<F> {
+/// A tool with a function that maps its output.
+struct MappedTool<F> {
     tool: Arc<dyn Tool>,
     map: Arc<F>,
 }
 
 #[async_trait]
-impl<F> Tool for Changed<F>
+impl<F> Tool for MappedTool<F>
 where
     F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync,
 {

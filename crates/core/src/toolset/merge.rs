@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{SourceError, recent::Recent};
+use super::{SourceError, recent_cache::RecentCache};
 use crate::{
     pipeline::{Diagnostic, Origin, Pipeline, ToolList, UNNAMED},
     tool::{State, StateType, Tool},
@@ -11,25 +11,25 @@ use crate::{
 /// The listing of one source.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
-/// The listings of all parts, identified by the snapshot's id or by the reason of the failure.
-pub(super) type Identity = Vec<Result<u64, String>>;
+/// The cache key of a merge: for each listing the id of the snapshot, or the reason of the failure.
+pub(super) type MergeKey = Vec<Result<u64, String>>;
 
-pub(super) fn identity(listings: &[(String, Listing)]) -> Identity {
+pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
     let id = |listing: &Listing| listing.as_ref().map(ToolList::id).map_err(|error| error.reason.clone());
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
 
 /// The merged tools of a toolset.
-pub(super) struct Merged {
-    /// All tools, whatever state the host provides.
+pub(super) struct MergedTools {
+    /// All tools, independent of the provided state.
     all: ToolList,
-    /// The state types that the tools declare.
+    /// The state types declared by the tools.
     declared: Vec<StateType>,
-    /// The lists for hosts that do not provide all state, by the missing types.
-    withheld: Recent<Vec<StateType>, ToolList>,
+    /// Snapshots for hosts with missing state, by the missing types.
+    reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
-/// The defaults that a toolset gives to tools without an own label or pipeline.
+/// The label and pipeline of a toolset, for tools without their own.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
     pub(super) label: Option<Arc<str>>,
@@ -46,20 +46,21 @@ impl Defaults {
     }
 
     /// Returns `true` if applying the defaults changes no origin of the list.
-    fn keep(&self, list: &ToolList) -> bool {
+    fn preserve(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
 
-    /// Makes a snapshot of tools that were given as values.
+    /// Creates a snapshot of tools added as values.
     pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
     }
 }
 
-impl Merged {
-    /// Merges tools that were given as values, which take precedence, and the listings of sources.
+impl MergedTools {
+    /// Merges tools added as values with the listings of sources. If names are equal, the
+    /// tool added as a value takes precedence.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],
@@ -83,8 +84,8 @@ impl Merged {
             }
         }
         let all = match listings {
-            // A single listing that stays as it is keeps its identity.
-            [(_, Ok(list))] if tools.len() == list.len() && defaults.keep(list) => list.clone(),
+            // A single unchanged listing keeps its id.
+            [(_, Ok(list))] if tools.len() == list.len() && defaults.preserve(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
         let mut declared = Vec::new();
@@ -93,24 +94,25 @@ impl Merged {
                 declared.push(*state);
             }
         }
-        Self { all, declared, withheld: Recent::default() }
+        Self { all, declared, reduced: RecentCache::default() }
     }
 
     pub(super) fn all(&self) -> ToolList {
         self.all.clone()
     }
 
-    /// Returns the tools whose declared state is provided.
+    /// Returns the tools with their declared state in `state`.
     pub(super) fn with_state(&mut self, state: &State) -> ToolList {
         let missing: Vec<_> = state.missing(&self.declared).copied().collect();
         if missing.is_empty() {
             return self.all();
         }
         let all = &self.all;
-        self.withheld.get_or_insert_with(missing, |missing| withhold(all, missing)).clone()
+        self.reduced.get_or_insert_with(missing, |missing| withhold(all, missing)).clone()
     }
 }
 
+/// Removes the tools that declare a missing type, with a diagnostic for each.
 fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
     let mut diagnostics = all.diagnostics().to_vec();
     let mut tools = Vec::new();
@@ -118,10 +120,10 @@ fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
         let definition = tool.definition();
         match definition.state().iter().find(|declared| missing.contains(declared)) {
             None => tools.push((origin.clone(), Arc::clone(tool))),
-            Some(lacking) => diagnostics.push(Diagnostic::Quarantined {
+            Some(missing) => diagnostics.push(Diagnostic::Quarantined {
                 tool: definition.name().to_string(),
                 source_label: origin.label.as_deref().unwrap_or(UNNAMED).to_owned(),
-                reason: format!("the host program gives no state of type {}", lacking.name()),
+                reason: format!("the host program provides no state of type {}", missing.name()),
             }),
         }
     }

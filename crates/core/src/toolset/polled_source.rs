@@ -18,38 +18,43 @@ use crate::{
     tool::State,
 };
 
-/// The time that one listing waits for a source.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum wait for a source per listing.
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A source whose slow listing is continued in the background; its result is used by a later listing.
+/// A source with a time limit per listing.
+///
+/// A slow listing continues in the background. A later listing uses its result.
 pub(super) struct PolledSource {
     source: Arc<dyn ToolSource>,
-    memory: Mutex<Option<Memory>>,
+    latest: Mutex<Option<CallerListing>>,
 }
 
-/// The state of the latest caller. Listings depend on the caller.
-struct Memory {
+/// The listing for a caller. Listings depend on the run and its state.
+struct CallerListing {
     run_id: String,
     state: State,
+    /// The latest snapshot.
     list: Option<ToolList>,
-    /// A listing in progress.
-    overdue: Option<AbortOnDropHandle<Listing>>,
+    /// The listing in progress.
+    task: Option<AbortOnDropHandle<Listing>>,
 }
 
 impl PolledSource {
     pub(super) fn new(source: Arc<dyn ToolSource>) -> Self {
-        Self { source, memory: Mutex::new(None) }
+        Self { source, latest: Mutex::new(None) }
     }
 
     pub(super) fn label(&self) -> &str {
         self.source.label()
     }
 
-    /// Lists the source. If it takes too long, returns its latest snapshot.
+    /// Lists the source. After [`POLL_TIMEOUT`], returns its latest snapshot instead.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
-        let listing = match self.overdue(cx) {
-            Some(overdue) if overdue.is_finished() => joined(overdue, self.label()).await,
-            Some(overdue) => return self.put_off(cx, overdue),
+        let listing = match self.take_task(cx) {
+            Some(task) if task.is_finished() => {
+                task.await.unwrap_or_else(|_panic| Err(panicked(self.label())))
+            }
+            Some(task) => return self.defer(cx, task),
             None => {
                 let mut listing = listing(Arc::clone(&self.source), cx.clone()).boxed();
                 match (listing.as_mut().now_or_never(), Handle::try_current()) {
@@ -57,52 +62,53 @@ impl PolledSource {
                     (None, Err(_no_runtime)) => listing.await,
                     (None, Ok(runtime)) => {
                         let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
-                        match deadline::within(PATIENCE, &mut task).await {
+                        match deadline::timeout(POLL_TIMEOUT, &mut task).await {
                             Ok(listing) => listing.unwrap_or_else(|_panic| Err(panicked(self.label()))),
-                            Err(_elapsed) => return self.put_off(cx, task),
+                            Err(_timeout) => return self.defer(cx, task),
                         }
                     }
                 }
             }
         };
         if let Ok(list) = &listing {
-            self.remember(cx, |memory| memory.list = Some(list.clone()));
+            self.update(cx, |latest| latest.list = Some(list.clone()));
         }
         listing
     }
 
-    /// Takes the listing for this caller that is under way, if there is one.
-    fn overdue(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.as_mut().filter(|memory| memory.is_of(cx))?.overdue.take()
+    /// Takes the listing in progress for this caller.
+    fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.as_mut().filter(|latest| latest.is_for(cx))?.task.take()
     }
 
-    fn put_off(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
-        let last = self.remember(cx, |memory| {
-            memory.overdue = Some(task);
-            memory.list.clone()
+    /// Keeps the listing in progress and returns the latest snapshot.
+    fn defer(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
+        let list = self.update(cx, |latest| {
+            latest.task = Some(task);
+            latest.list.clone()
         });
         let reason =
-            format!("it has not listed its tools within {} s, and is still asked", PATIENCE.as_secs());
-        last.ok_or_else(|| SourceError::new(self.label(), reason))
+            format!("no listing within {} s; it continues in the background", POLL_TIMEOUT.as_secs());
+        list.ok_or_else(|| SourceError::new(self.label(), reason))
     }
 
-    fn remember<T>(&self, cx: &ListContext, note: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        match memory.as_mut().filter(|memory| memory.is_of(cx)) {
-            Some(memory) => note(memory),
-            None => note(memory.insert(Memory {
+    fn update<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match latest.as_mut().filter(|latest| latest.is_for(cx)) {
+            Some(latest) => change(latest),
+            None => change(latest.insert(CallerListing {
                 run_id: cx.run_id.clone(),
                 state: cx.state.clone(),
                 list: None,
-                overdue: None,
+                task: None,
             })),
         }
     }
 }
 
-impl Memory {
-    fn is_of(&self, cx: &ListContext) -> bool {
+impl CallerListing {
+    fn is_for(&self, cx: &ListContext) -> bool {
         self.run_id == cx.run_id && self.state.is_same(&cx.state)
     }
 }
@@ -110,18 +116,14 @@ impl Memory {
 /// Lists a source. A timeout and a panic are errors.
 async fn listing(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
-    match deadline::within(limits::LIST_TIMEOUT, tools).await {
+    match deadline::timeout(limits::LIST_TIMEOUT, tools).await {
         Ok(Ok(listing)) => listing,
         Ok(Err(_panic)) => Err(panicked(source.label())),
-        Err(_ended) => {
+        Err(_timeout) => {
             let reason = format!("it did not list its tools within {} s", limits::LIST_TIMEOUT.as_secs());
             Err(SourceError::new(source.label(), reason))
         }
     }
-}
-
-async fn joined(task: AbortOnDropHandle<Listing>, label: &str) -> Listing {
-    task.await.unwrap_or_else(|_panic| Err(panicked(label)))
 }
 
 pub(super) fn panicked(label: &str) -> SourceError {

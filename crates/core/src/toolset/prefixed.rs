@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Redefined, Tool, ToolName};
 
-/// Puts a text before names, for [`ToolSourceExt::prefixed`](crate::toolset::ToolSourceExt::prefixed).
+/// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed).
 pub(super) struct Prefixed(pub(super) String);
 
 impl Adaptor for Prefixed {

@@ -3,11 +3,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Adaptor, ToolList};
 use crate::tool::{Redefined, Tool, ToolName};
 
-/// Gives tools other names, for [`ToolSourceExt::renamed`](crate::toolset::ToolSourceExt::renamed).
+/// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed).
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {
-    /// A new name must be one that no other tool has.
+    /// Checks that no new name belongs to another tool.
     fn check(&self, all: &ToolList) -> Result<(), String> {
         let mut new = BTreeMap::new();
         for (old, name) in self.0.iter().filter(|(old, _)| all.get(old).is_some()) {

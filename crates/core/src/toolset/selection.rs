@@ -9,7 +9,9 @@ use crate::{
 };
 
 impl Toolset {
-    /// Returns the tools of these names, in the order of this toolset. Later changes of the sources are followed.
+    /// Returns a toolset with only the tools of these names, in the order of this toolset.
+    ///
+    /// Later changes of these tools in their sources apply.
     ///
     /// # Errors
     ///
@@ -21,7 +23,7 @@ impl Toolset {
         self.selected(names, true).await
     }
 
-    /// Returns all tools except those of these names.
+    /// Returns a toolset without the tools of these names.
     ///
     /// # Errors
     ///

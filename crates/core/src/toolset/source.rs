@@ -1,13 +1,11 @@
-//! Sources of tools.
-
 use async_trait::async_trait;
 
 use crate::{call::BoxError, pipeline::ToolList, tool::State};
 
 /// A source of tools: a server, a registry, a list.
 ///
-/// A source returns tools and never dispatches by name. It owns its connection: dropping the source closes the
-/// connection, and tools that are still held fail with a typed error.
+/// A source returns tools as values and does not dispatch calls by name. It owns its connection:
+/// dropping the source closes the connection, and calls of its remaining tools fail.
 ///
 /// # Examples
 ///
@@ -25,10 +23,11 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 ///
 /// impl Notes {
 ///     fn new(names: &[&str]) -> Self {
-///         let definition = |name: &&str| ToolDefinition::new(ToolName::from_foreign(name), Schema::object());
 ///         let note = |name: &&str| {
 ///             let text = format!("the note {name}");
-///             DynamicTool::new(definition(name), move |_, _| std::future::ready(text.clone()))
+///             let name = ToolName::from_foreign(name);
+///             let definition = ToolDefinition::new(name, Schema::object());
+///             DynamicTool::new(definition, move |_, _| std::future::ready(text.clone()))
 ///         };
 ///         // The same snapshot is returned at each listing, so it is built once.
 ///         Self(ToolList::new("notes", names.iter().map(note)))
@@ -53,17 +52,17 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 /// ```
 #[async_trait]
 pub trait ToolSource: Send + Sync {
-    /// The name of the source in errors and logs, such as `mcp:files`.
+    /// The name of the source in errors and logs, for example `mcp:files`.
     fn label(&self) -> &str;
 
     /// Returns a snapshot of the current tools.
     ///
-    /// Called before each model request. While nothing changes, return the same snapshot (the same
-    /// [`ToolList::id`]) without any work.
+    /// Called before each model request. While nothing changes, return the same snapshot (with the
+    /// same [`ToolList::id`]) without any work.
     ///
     /// # Errors
     ///
-    /// Fails when the source has no tools to offer and can say why. Other sources are not affected.
+    /// Fails if the tools cannot be listed. Other sources are not affected.
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError>;
 }
 
@@ -78,32 +77,32 @@ impl<S: ToolSource + ?Sized> ToolSource for std::sync::Arc<S> {
     }
 }
 
-/// For whom tools are listed. Most sources ignore it.
+/// The context of a listing. Most sources ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct ListContext {
     /// The step of the run, from 0.
     pub step: u32,
-    /// The run; empty outside a run.
+    /// The id of the run. Empty outside a run.
     pub run_id: String,
     /// Values of the host program.
     pub state: State,
 }
 
-/// Why a source has no tools to offer.
+/// The error of a source that could not be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("tool source {label}: {reason}")]
 pub struct SourceError {
-    /// The source's label.
+    /// The label of the source.
     pub label: String,
-    /// What went wrong, and what to do.
+    /// The problem, and a remedy if there is one.
     pub reason: String,
-    /// The error below.
+    /// The cause.
     #[source]
     pub source: Option<BoxError>,
 }
 
 impl SourceError {
-    /// Makes an error without a cause below it.
+    /// Creates an error without a cause.
     pub fn new(label: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { label: label.into(), reason: reason.into(), source: None }
     }

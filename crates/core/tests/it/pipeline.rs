@@ -603,9 +603,9 @@ fn decision_must_match_the_pending_kind() {
 
     assert_eq!(pending.clone().decided(input(json!(3))).unwrap().decision(), &input(json!(3)));
     assert!(pending.clone().decided(Decision::denied("no")).is_ok());
-    expect![[r#"the decision is not what was asked for: /: expected integer, received string "three""#]]
+    expect![[r#"invalid input: /: expected integer, received string "three""#]]
         .assert_eq(&error(&pending, input(json!("three"))));
-    expect!["it waits for the input of a person or a denial, which this decision is not"]
+    expect!["the call needs the input of a person or a denial"]
         .assert_eq(&error(&pending, Decision::approved()));
     let forged =
         json!({"pending": {"kind": {"type": "approval", "arguments": {}}}, "decision": input(json!(3))});

@@ -133,7 +133,7 @@ async fn tool_without_its_state_is_withheld() {
     let tools = Toolset::new().with(tool("add")).with(stateful);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
-    assert!(list.diagnostics()[0].to_string().ends_with("the host program gives no state of type u32"));
+    assert!(list.diagnostics()[0].to_string().ends_with("the host program provides no state of type u32"));
     assert_eq!(tools.list(&ListContext::default()).await.id(), list.id());
     let given = ListContext { state: State::new().with(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
@@ -200,7 +200,7 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
         (names.join(" "), list.diagnostics().first().map(ToString::to_string), began.elapsed().as_secs())
     };
     let missing = |reason: &str| Some(format!("tool source slow has no tools: {reason}"));
-    let still_listing = missing("it has not listed its tools within 1 s, and is still asked");
+    let still_listing = missing("no listing within 1 s; it continues in the background");
     assert_eq!(list().await, ("add".to_owned(), still_listing.clone(), 1));
     assert_eq!(
         list().await,

@@ -16,7 +16,7 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
     let type_name = function_type(tool);
     let definition = match &tool.options.schema {
         None => quote!(#krate::__private::definition::<#type_name>()),
-        Some(schema) => quote!(#krate::__private::definition_by_hand::<#type_name>(#schema)),
+        Some(schema) => quote!(#krate::__private::definition_with_schema::<#type_name>(#schema)),
     };
     let title = tool.options.title.as_ref().map(|title| quote!(.with_title(#title)));
     let text = tool.options.description.as_ref().map(ToTokens::to_token_stream).or_else(|| tool.docs.text());

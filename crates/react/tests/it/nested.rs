@@ -128,12 +128,12 @@ async fn an_answer_that_does_not_fit_is_told_at_once() {
         assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
         error.to_string()
     };
-    expect![[r#"the run cannot begin: the decision about the call "1/1" does not fit: it waits for an approval or a denial, which this decision is not"#]].assert_eq(&error("1/1", Decision::output("paid")).await);
+    expect![[r#"the run cannot begin: the decision about the call "1/1" does not fit: the call needs an approval or a denial"#]].assert_eq(&error("1/1", Decision::output("paid")).await);
     expect![[
         r#"the run cannot begin: there is a decision about the call "1/7", which does not wait; waiting: 1/1"#
     ]]
     .assert_eq(&error("1/7", Decision::approved()).await);
-    expect![[r#"the run cannot begin: the decision about the call "1" does not fit: it waits for decisions about the calls inside it, which this decision is not"#]].assert_eq(&error("1", Decision::approved()).await);
+    expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
 /// Who is asked may refuse the child as a whole.

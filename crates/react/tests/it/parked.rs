@@ -219,7 +219,7 @@ async fn a_person_is_asked() {
     let parked = parked(agent().run("Book.").await.unwrap());
     let said = |value| RunInput::resume(parked.clone(), answers([("a", Decision::Input { value })]));
     let error = agent().run(said(json!("window"))).await.unwrap_err().to_string();
-    assert!(error.contains("the decision is not what was asked for: /: expected integer"), "{error}");
+    assert!(error.contains("invalid input: /: expected integer"), "{error}");
     let output = agent().run(said(json!(12))).await.unwrap();
     assert_eq!(output.results_of("seat").next().unwrap().model_text(), "12 in 7");
 }
@@ -307,7 +307,7 @@ async fn an_answer_must_be_one() {
     let error = error.to_string();
     assert_eq!(
         error,
-        r#"the run cannot begin: the decision about the call "a" does not fit: it waits for an approval or a denial, which this decision is not"#
+        r#"the run cannot begin: the decision about the call "a" does not fit: the call needs an approval or a denial"#
     );
     let unknown = RunInput::resume(parked, answers([("b", Decision::approved())]));
     let error = agent.run(unknown).await.unwrap_err().to_string();

@@ -9,12 +9,13 @@ use crate::{
 };
 
 impl ToolDefinition {
-    /// Checks an output of the tool: its output schema and its depth ([`limits::VALUE_DEPTH`]). An output is never
-    /// repaired.
+    /// Checks the output of a call: its depth ([`limits::VALUE_DEPTH`]) and the output schema.
+    ///
+    /// Outputs are never repaired.
     ///
     /// # Errors
     ///
-    /// Fails with the [`ToolError::Failed`] that the model reads in place of the output.
+    /// Fails with a [`ToolError::Failed`], for the model in place of the output.
     pub fn check_output(&self, output: &ToolOutput) -> Result<(), ToolError> {
         check(self, output)
     }
@@ -23,7 +24,7 @@ impl ToolDefinition {
 fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
     let problem = if values(output).any(|value| exceeds_depth(value, limits::VALUE_DEPTH)) {
         format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
-    } else if let Some(problem) = definition.output_schema().and_then(|schema| misfit(schema, output)) {
+    } else if let Some(problem) = definition.output_schema().and_then(|schema| violations(schema, output)) {
         format!("does not fit the tool's output schema: {problem}")
     } else {
         return Ok(());
@@ -33,14 +34,14 @@ fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolErr
 }
 
 fn values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
-    let of_content = output.content.iter().filter_map(|content| match content {
+    let content = output.content.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),
         _ => None,
     });
-    output.structured.iter().chain(of_content)
+    output.structured.iter().chain(content)
 }
 
-fn misfit(schema: &Schema, output: &ToolOutput) -> Option<String> {
+fn violations(schema: &Schema, output: &ToolOutput) -> Option<String> {
     match &output.structured {
         None => Some("it has no structured content".to_owned()),
         Some(value) if schema.is_valid(value) => None,

@@ -1,4 +1,4 @@
-/// What is wrong with the parts of a definition. Each is forgotten when its part is replaced.
+/// The defects of a definition, per part. Replacing a part clears its defect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Defects {
     pub(super) name: Option<String>,
@@ -7,7 +7,7 @@ pub(super) struct Defects {
 }
 
 impl Defects {
-    /// The one to tell.
+    /// Returns the first defect, for the error message.
     pub(super) fn first(&self) -> Option<&str> {
         let Self { name, input, output } = self;
         [name, input, output].into_iter().find_map(Option::as_deref)

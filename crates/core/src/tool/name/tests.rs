@@ -1,4 +1,4 @@
-//! Names one by one. The laws for any name are in the package `fuzz`.
+//! Examples of names. Property tests for arbitrary names are in the package `fuzz`.
 
 use super::*;
 
@@ -15,15 +15,15 @@ fn foreign_names_stay_readable() {
     assert!(ToolName::from_foreign("天気").as_str().starts_with("tool_"));
 }
 
-/// A name that imitates a mapped one does not take its place.
+/// A server cannot offer a tool with the name of another server's mapped tool.
 #[test]
-fn a_valid_name_that_looks_mapped_is_mapped_too() {
+fn valid_name_with_a_hash_suffix_is_mapped() {
     let mapped = ToolName::from_foreign("get.weather");
     assert_ne!(ToolName::from_foreign(mapped.as_str()), mapped);
 }
 
 #[test]
-fn what_is_no_name_is_refused_with_the_rule() {
+fn invalid_name_is_rejected_with_the_rule() {
     let error = ToolName::new("get.weather").unwrap_err();
     assert_eq!(
         error.to_string(),

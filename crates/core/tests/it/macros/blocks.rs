@@ -125,10 +125,10 @@ async fn lazy_state_is_initialized_once() {
 
     let first = call(&Number).await;
     assert_eq!(first.failure().unwrap().kind, FailureKind::Failed);
-    expect!["something that the tool needs could not be made ready; it may work later"]
+    expect!["a value needed by the tool could not be initialized; a later call may succeed"]
         .assert_eq(&first.model_text());
     let uninitialized = call(&WithoutWaiting).await.model_text().into_owned();
-    assert!(uninitialized.ends_with("is not made yet: wait for it by `ready_state`"), "{uninitialized}");
+    assert!(uninitialized.ends_with("is not initialized yet: use `ready_state`"), "{uninitialized}");
     let (second, third) = futures::join!(call(&Number), call(&Number));
     assert_eq!((&*second.model_text(), &*third.model_text()), ("1", "1"));
     assert_eq!(call(&WithoutWaiting).await.model_text(), "1");

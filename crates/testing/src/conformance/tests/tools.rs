@@ -98,7 +98,9 @@ async fn panics_and_fatal_errors_are_found() {
     let needs = |_, cx: ToolContext| cx.state::<u8>().map(|it| it.to_string().into());
     check(
         tool_of(definition(), needs),
-        expect!["a failed call does not stop the run: no state of type u8: the host program must give one"],
+        expect![
+            "a failed call does not stop the run: no state of type u8: the host program must provide one"
+        ],
     )
     .await;
     let run = RunContext { state: State::new().with(7_u8), ..RunContext::default() };

@@ -1,23 +1,24 @@
-//! What is said about a tool beside what it does.
+//! Annotations and deprecation notices.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Hints about a tool's behaviour, in the words of MCP. They come from outside: never trusted, never sent to a model.
+/// Hints of a tool about its behaviour (MCP `ToolAnnotations`). Untrusted, and never sent to a
+/// model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
-    /// It changes nothing.
+    /// The tool does not modify its environment (`readOnlyHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// It may destroy what is there.
+    /// The tool may delete or overwrite data (`destructiveHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Calling twice has the effect of calling once.
+    /// A repeated call with the same arguments has no further effect (`idempotentHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// It meets a world that is not closed, such as the web.
+    /// The tool interacts with external entities, for example the web (`openWorldHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
@@ -28,22 +29,26 @@ impl Annotations {
     }
 }
 
-/// That a tool should no longer be used, and what to use in its place. [`Display`](fmt::Display) says both.
+/// A deprecation notice: a note and the name of the replacement. [`Display`](fmt::Display) prints
+/// both.
 ///
 /// # Examples
 ///
 /// ```
 /// use haft_core::tool::Deprecation;
 ///
-/// let deprecation = Deprecation { replacement: Some("trash".into()), note: Some("it deletes for good".into()) };
+/// let deprecation = Deprecation {
+///     replacement: Some("trash".into()),
+///     note: Some("it deletes for good".into()),
+/// };
 /// assert_eq!(deprecation.to_string(), r#"deprecated: it deletes for good; use "trash""#);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deprecation {
-    /// The name of the tool that replaces it.
+    /// The name of the tool to use instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
-    /// Why, or what to do.
+    /// The reason, or advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -1,10 +1,11 @@
-//! Adaptors: methods that turn a toolset into another one.
+//! Combinators of toolsets.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Step, approval_required::ApprovalRequired,
-    external::External, filtered::Filtered, mapped::Mapped, prefixed::Prefixed, renamed::Renamed,
+    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation,
+    approval_required::ApprovalRequired, external::External, filtered::Filtered, mapped::Mapped,
+    prefixed::Prefixed, renamed::Renamed,
 };
 use crate::{
     call::{ToolError, ToolOutput},
@@ -12,17 +13,19 @@ use crate::{
 };
 
 impl Toolset {
-    /// Applies an adaptor to the tools added so far. Pipeline, label and checks of the toolset are kept.
+    /// Applies an adaptor to all tools added so far. The toolset keeps its pipeline, label and
+    /// checks.
     #[must_use]
     pub fn adapted(self, adaptor: impl Adaptor + 'static) -> Self {
-        self.with_step(Step::each(adaptor))
+        self.with_adaptation(Adaptation::each(adaptor))
     }
 
-    /// Changes or hides tools at each listing: `prepare` receives each definition and the listing's context, and
-    /// returns the definition to show, or `None` to hide the tool.
+    /// Changes or hides tools at each listing.
     ///
-    /// A hidden tool is unknown to its callers. A renamed tool is called by its new name and sees its own. While the
-    /// toolset and the results of `prepare` stay the same, so does the snapshot.
+    /// `prepare` receives each definition and the context of the listing. It returns the definition
+    /// for the snapshot, or `None` to hide the tool. A call of a hidden tool fails as for an
+    /// unknown tool. If neither the toolset nor the results of `prepare` change, the snapshot is
+    /// the same.
     ///
     /// # Examples
     ///
@@ -52,12 +55,14 @@ impl Toolset {
     where
         F: Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync + 'static,
     {
-        self.with_step(Step::prepared(Box::new(prepare)))
+        self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
     }
 
-    /// Prepends a prefix to the name of each tool. A tool sees its own name when it is called.
+    /// Adds a prefix to the name of each tool. Only the name in the listing changes: the
+    /// implementation keeps its own definition.
     ///
-    /// The new name is mapped by [`ToolName::from_foreign`], so it is valid and practically unique.
+    /// The new name is mapped by [`ToolName::from_foreign`]: it is valid, and unique for practical
+    /// purposes.
     ///
     /// # Examples
     ///
@@ -80,12 +85,15 @@ impl Toolset {
         self.adapted(Prefixed(prefix.into()))
     }
 
-    /// Renames tools by pairs of the old and the new name. The last pair for a tool wins. A tool that is not listed
-    /// yet is renamed as soon as it is.
+    /// Renames tools, by pairs of the old and the new name.
+    ///
+    /// The last pair for a tool takes precedence. Pairs also apply to tools that a source lists
+    /// later.
     ///
     /// # Errors
     ///
-    /// Fails if a new name is not a valid [`ToolName`]. Listing fails while another tool has a new name.
+    /// Fails if a new name is not a valid [`ToolName`]. The listing fails if a new name is already
+    /// the name of another tool.
     pub fn renamed<O: Into<String>, N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = (O, N)>,
@@ -94,9 +102,10 @@ impl Toolset {
         Ok(self.adapted(Renamed(names.collect::<Result<BTreeMap<_, _>, _>>()?)))
     }
 
-    /// Keeps the tools for which `keep` returns `true`. Other tools are unknown to callers.
+    /// Hides the tools for which `keep` returns `false`.
     ///
-    /// `keep` is called once per snapshot; use [`prepared`](Self::prepared) for a choice that changes between steps.
+    /// `keep` is called once per snapshot. Use [`prepared`](Self::prepared) for a filter that
+    /// changes between steps.
     #[must_use]
     pub fn filtered<F>(self, keep: F) -> Self
     where
@@ -105,8 +114,10 @@ impl Toolset {
         self.adapted(Filtered(keep))
     }
 
-    /// Changes the results of tools before they are checked against their output schema: to redact, to shorten, to
-    /// fail. `map` receives the tool's definition. Pending and failed calls are left unchanged.
+    /// Maps the outputs of all tools, for example to redact or shorten them.
+    ///
+    /// `map` receives the definition of the tool. Its result is checked against the output schema.
+    /// Pending and failed calls are unchanged.
     #[must_use]
     pub fn mapped<F>(self, map: F) -> Self
     where
@@ -115,16 +126,16 @@ impl Toolset {
         self.adapted(Mapped(Arc::new(map)))
     }
 
-    /// Keeps a snapshot for `time_to_live`. A snapshot with a failed source is not kept.
+    /// Caches the snapshot for `time_to_live`. A snapshot with a failed source is not cached.
     ///
-    /// The snapshot is shared by all callers: apply steps that depend on the caller after it, as in
+    /// All callers share the snapshot. Apply adaptors that depend on the caller afterwards:
     /// `tools.cached(…).prepared(…)`.
     #[must_use]
     pub fn cached(self, time_to_live: Duration) -> Self {
-        self.with_step(Step::cached(time_to_live))
+        self.with_adaptation(Adaptation::cached(time_to_live))
     }
 
-    /// Requires an approval for calls of the tools for which `select` returns `true`, by setting their
+    /// Requires an approval for each call of the selected tools, in their
     /// [policy](crate::tool::Policy).
     #[must_use]
     pub fn approval_required<F>(self, select: F) -> Self
@@ -134,8 +145,8 @@ impl Toolset {
         self.adapted(ApprovalRequired(select))
     }
 
-    /// Leaves the tools for which `select` returns `true` to the host program: their calls wait for a result from
-    /// outside.
+    /// Makes the selected tools external: the host program executes them. Their calls are pending
+    /// until the host provides the output.
     #[must_use]
     pub fn external<F>(self, select: F) -> Self
     where
@@ -144,20 +155,22 @@ impl Toolset {
         self.adapted(External(select))
     }
 
-    /// Adds another source behind this toolset. For a name in both, the tool of this toolset is offered. If one of
-    /// the two fails or is slow, the tools of the other are still listed.
+    /// Combines this toolset with another source.
+    ///
+    /// If both have a tool of the same name, the tool of this toolset is used. If one of them fails
+    /// or is slow, the tools of the other one are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());
         Self { label, ..Self::default() }.with_source(self).with_source(other)
     }
 
-    /// Wraps the toolset in a step. Pipeline and label move to the outside, so that they can be replaced there.
-    fn with_step(self, step: Step) -> Self {
+    /// Wraps the toolset. Pipeline and label move to the outer toolset, where they can be replaced.
+    fn with_adaptation(self, adaptation: Adaptation) -> Self {
         let (label, pipeline, has_own_pipeline) =
             (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);
-        let inner = Self { has_own_pipeline: false, ..self.without_memory() };
+        let inner = Self { has_own_pipeline: false, ..self.without_caches() };
         let outer = Self { label, pipeline, has_own_pipeline, ..Self::default() };
-        outer.with_part(Part::Adapted(inner, Arc::new(step)))
+        outer.with_part(Part::Adapted(inner, Arc::new(adaptation)))
     }
 }

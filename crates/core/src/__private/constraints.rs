@@ -1,26 +1,26 @@
 use schemars::Schema;
 use serde_json::Value;
 
-/// The schema of a parameter, while it is narrowed.
-pub struct Narrowed<'a>(pub(super) &'a mut Schema);
+/// Adds constraints to the schema of a parameter.
+pub struct Constraints<'a>(pub(super) &'a mut Schema);
 
-impl Narrowed<'_> {
-    /// Adds a keyword, or puts it in the place of what the type says.
+impl Constraints<'_> {
+    /// Sets a keyword. It replaces the keyword of the type's schema.
     pub fn keyword(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Raises the least that a number may be.
+    /// Sets the minimum of a number.
     pub fn at_least(&mut self, least: Value) {
         self.bound("minimum", least, f64::gt);
     }
 
-    /// Lowers the most that a number may be.
+    /// Sets the maximum of a number.
     pub fn at_most(&mut self, most: Value) {
         self.bound("maximum", most, f64::lt);
     }
 
-    /// A bound of the type holds where it is the narrower one.
+    /// Sets a bound, unless the type has a stricter one.
     fn bound(&mut self, name: &str, bound: Value, is_narrower: fn(&f64, &f64) -> bool) {
         let of_type = self.0.get(name).and_then(Value::as_f64);
         match (of_type, bound.as_f64()) {
@@ -29,7 +29,7 @@ impl Narrowed<'_> {
         }
     }
 
-    /// Bounds the characters of a string, the items of a list or the entries of a map.
+    /// Sets bounds for the characters of a string, the items of a list or the entries of a map.
     pub fn length(&mut self, least: usize, most: Option<usize>) {
         let is = |name: &str| match self.0.get("type") {
             Some(Value::Array(types)) => types.iter().any(|it| it == name),

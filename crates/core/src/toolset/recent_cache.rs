@@ -1,0 +1,29 @@
+//! A small LRU cache.
+
+use std::collections::VecDeque;
+
+/// Maximum number of entries. Callers of a toolset differ in few ways, for example in their state.
+const CAPACITY: usize = 8;
+
+/// The most recently used values by key, latest first.
+pub(super) struct RecentCache<K, V>(VecDeque<(K, V)>);
+
+impl<K, V> Default for RecentCache<K, V> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<K: PartialEq, V> RecentCache<K, V> {
+    /// Returns the value of `key`. A missing value is computed and inserted.
+    pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
+        let index = self.0.iter().position(|(known, _)| *known == key);
+        let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {
+            let value = compute(&key);
+            (key, value)
+        });
+        self.0.truncate(CAPACITY - 1);
+        self.0.push_front(entry);
+        &mut self.0[0].1
+    }
+}
