@@ -72,8 +72,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let output = run_agent(&agent, arguments.prompt, trace).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
-        RunOutput::Parked(_) if arguments.json => Ok(ExitCode::FAILURE),
-        RunOutput::Parked(_) => {
+        RunOutput::Suspended(_) if arguments.json => Ok(ExitCode::FAILURE),
+        RunOutput::Suspended(_) => {
             Err(CliError::new("the run needs a decision, which `haft run` does not support"))
         }
     }

@@ -58,7 +58,7 @@ impl Trace {
                 self.flush_text_as_thought()?;
                 self.spinner.set_message(format!("waiting for the model, request {request}"));
             }
-            RunEvent::ThoughtDelta { text } => {
+            RunEvent::ReasoningDelta { text } => {
                 self.thought.push_str(text);
                 self.spinner.show_tail(&self.thought);
             }
@@ -67,7 +67,7 @@ impl Trace {
                 self.spinner.show_tail(&self.text);
             }
             RunEvent::RequestFinished { .. } => self.flush_thought()?,
-            RunEvent::ReplyRefused { problem } => {
+            RunEvent::ReplyRejected { problem } => {
                 self.text.clear();
                 self.thought.clear();
                 self.block("rejected", FAILED, problem, "")?;

@@ -14,8 +14,8 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Access, Annotations, Deprecation, IntoToolOutput, Methods, Policy, StateType, Tool, ToolContext,
-        ToolDefinition, Tools,
+        Access, Annotations, Deprecation, IntoToolOutput, Methods, StateType, Tool, ToolContext,
+        ToolDefinition, ToolPolicy, Tools,
     },
 };
 pub use blocking::blocking;

@@ -4,7 +4,7 @@ mod error;
 mod event;
 mod input;
 mod output;
-mod parked;
+mod suspended;
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -13,7 +13,7 @@ pub use error::{AgentError, AgentErrorKind, Limit};
 pub use event::RunEvent;
 pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
-pub use parked::Parked;
+pub use suspended::SuspendedRun;
 
 /// A program that works on a task with models and tools, until it has an answer or is suspended.
 ///

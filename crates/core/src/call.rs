@@ -16,9 +16,9 @@ use crate::{
 };
 
 pub use error::{BoxError, ToolError};
-pub use output::{ToolOutcome, ToolOutput};
+pub use output::{ToolOutput, ToolResponse};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
-pub use resumed::{Resumed, ResumedCalls, WrongDecision};
+pub use resumed::{DecisionError, Resumed, ResumedCalls};
 
 /// A call of a tool, as a model or a program requests it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

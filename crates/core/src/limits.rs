@@ -1,6 +1,6 @@
 //! Default limits of all crates.
 //!
-//! Limits of a tool are changed in its [`Policy`](crate::tool::Policy), limits of schemas in
+//! Limits of a tool are changed in its [`ToolPolicy`](crate::tool::ToolPolicy), limits of schemas in
 //! [`SchemaLimits`](crate::schema::SchemaLimits).
 
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub const REPLY_ITEMS: usize = 4096;
 pub const RUN_REQUESTS: u32 = 50;
 
 /// Maximum number of identical calls (same tool, same arguments) in a row.
-pub const IDENTICAL_CALLS: u32 = 3;
+pub const REPEATED_CALLS: u32 = 3;
 
 /// Maximum number of retries requested by a tool in a run
 /// ([`ToolError::Retry`](crate::call::ToolError::Retry)).

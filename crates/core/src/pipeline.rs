@@ -33,7 +33,7 @@ use tracing::{Instrument as _, field};
 
 use crate::{
     Timestamp,
-    call::{Outcome, PendingCall, PendingKind, ToolCall, ToolError, ToolOutcome, ToolResult},
+    call::{Outcome, PendingCall, PendingKind, ToolCall, ToolError, ToolResponse, ToolResult},
     limits,
     schema::{Repair, RepairPolicy},
     tool::{Tool, ToolContext, ToolDefinition},
@@ -41,7 +41,7 @@ use crate::{
 
 pub use batch::Batch;
 pub(crate) use blocking::block_on;
-pub use blocking::may_block;
+pub use blocking::can_block_thread;
 pub use ext::ToolExt;
 pub use find::unknown_tool;
 pub use list::{Diagnostic, ToolList};
@@ -102,13 +102,13 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    fn new(call: &ToolCall, started_at: Timestamp, outcome: ToolOutcome) -> Self {
+    fn new(call: &ToolCall, started_at: Timestamp, outcome: ToolResponse) -> Self {
         match outcome {
-            ToolOutcome::Done(output) => {
+            ToolResponse::Done(output) => {
                 let (id, name) = (call.id.clone(), call.name.clone());
                 Self::Finished(ToolResult::at(started_at, id, name, Outcome::Done(output)))
             }
-            ToolOutcome::Pending(pending) => Self::Pending(PendingCall { call: call.clone(), pending }),
+            ToolResponse::Pending(pending) => Self::Pending(PendingCall { call: call.clone(), pending }),
         }
     }
 
@@ -393,7 +393,7 @@ impl Pipeline {
         task: CallTask<'_>,
         started: Instant,
         details: &mut CallDetails<'_>,
-    ) -> Result<ToolOutcome, ToolError> {
+    ) -> Result<ToolResponse, ToolError> {
         let (tool, definition) = tool?;
         let arguments = arguments::parse(&call.arguments, max_bytes, self.0.repair, details)?;
         let arguments = arguments::validate(definition, arguments, self.0.repair, details)?;
@@ -409,14 +409,14 @@ impl Pipeline {
             }
             GateOutcome::Done(output) => {
                 definition.check_output(&output)?;
-                return Ok(ToolOutcome::Done(output));
+                return Ok(ToolResponse::Done(output));
             }
-            GateOutcome::Suspended(pending) => return Ok(ToolOutcome::Pending(pending)),
+            GateOutcome::Suspended(pending) => return Ok(ToolResponse::Pending(pending)),
         };
         let mut outcome = self.invoke(task, tool, arguments, cx, started, details).await?;
         match &mut outcome {
-            ToolOutcome::Done(output) => definition.check_output(output)?,
-            ToolOutcome::Pending(pending) => {
+            ToolResponse::Done(output) => definition.check_output(output)?,
+            ToolResponse::Pending(pending) => {
                 pending.definition = approved.is_some().then(|| definition.fingerprint());
                 pending.approved = approved;
             }

@@ -18,7 +18,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::call::{ToolError, ToolOutcome};
+use crate::call::{ToolError, ToolResponse};
 
 pub use access::{Access, Touch};
 pub(crate) use arguments::deserialize;
@@ -28,8 +28,8 @@ pub use definition::{Annotations, Deprecation, ToolDefinition};
 pub use dynamic::{DynamicTool, tool_fn};
 pub use into_output::{IntoToolOutput, Json};
 pub use name::{InvalidToolName, ToolName};
-pub use policy::Policy;
-pub use redefined::Redefined;
+pub use policy::ToolPolicy;
+pub use redefined::WithDefinition;
 pub(crate) use scope::ScopeGuard;
 pub use state::{State, StateIdentity, StateType};
 #[doc(hidden)]
@@ -46,7 +46,7 @@ pub use tools::Tools;
 ///
 /// ```
 /// use haft_core::{
-///     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, call::ToolOutcome,
+///     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, call::ToolResponse,
 ///     export::async_trait,
 /// };
 /// use serde_json::Value;
@@ -59,7 +59,7 @@ pub use tools::Tools;
 ///         &self.0
 ///     }
 ///
-///     async fn call(&self, _: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+///     async fn call(&self, _: Value, _cx: &ToolContext) -> Result<ToolResponse, ToolError> {
 ///         Ok("pong".into())
 ///     }
 /// }
@@ -92,11 +92,11 @@ pub trait Tool: Send + Sync {
     /// # Cancellation
     ///
     /// Dropping the future cancels the call. Side effects may already have happened.
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError>;
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError>;
 }
 
 /// The future of [`Tool::call`], as expanded by `async_trait`.
-type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
 // These methods are written without `async_trait`, which would box the future a second time.
 

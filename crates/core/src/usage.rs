@@ -55,7 +55,7 @@ impl Usage {
 
     /// Makes the usage of a failed request. Its tokens are unreported, and its cost is taken as 0:
     /// providers usually charge for replies only.
-    pub fn of_failed_request() -> Self {
+    pub fn failed_request() -> Self {
         Self { requests: 1, unreported: 1, priced: 1, ..Self::default() }
     }
 

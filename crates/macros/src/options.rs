@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) description: Option<Expr>,
     pub(crate) schema: Option<Expr>,
     pub(crate) blocking: Option<Ident>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
     /// `deprecated`, with an optional note.
     pub(crate) deprecated: Option<Option<Expr>>,
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 
 /// Options of the tool's policy. Absent options have the default of the core.
 #[derive(Default)]
-pub(crate) struct Policy {
+pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,
     pub(crate) retries: Option<Expr>,
     pub(crate) requires_approval: Option<Ident>,

@@ -157,7 +157,7 @@ pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String>
     };
     let input_schema = input_schema.map_err(|error| format!("`inputSchema`: {error}"))?;
     let text = |object: &Value, key| object.get(key).and_then(Value::as_str).map(str::to_owned);
-    let mut definition = ToolDefinition::new(ToolName::from_foreign(original_name), input_schema)
+    let mut definition = ToolDefinition::new(ToolName::sanitize(original_name), input_schema)
         .with_description(text(tool, "description").unwrap_or_default());
     match tool.get("outputSchema") {
         None | Some(Value::Null) => {}

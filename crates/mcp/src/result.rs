@@ -3,7 +3,7 @@
 use crate::metadata;
 use haft_core::{
     ToolError, ToolOutput,
-    call::ToolOutcome,
+    call::ToolResponse,
     content::{Bytes, Content, ResourceBody},
 };
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 /// # Errors
 ///
 /// Fails if `isError` is set, and for other result types than `complete`.
-pub(crate) fn outcome(mut result: Value) -> Result<ToolOutcome, ToolError> {
+pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some(other) => {
@@ -50,7 +50,7 @@ pub(crate) fn outcome(mut result: Value) -> Result<ToolOutcome, ToolError> {
         let ToolOutput { content, structured, .. } = ToolOutput::structured(structured);
         (output.content, output.structured) = (content, structured);
     }
-    Ok(ToolOutcome::Done(output))
+    Ok(ToolResponse::Done(output))
 }
 
 fn failed(message: String) -> ToolError {

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, toolset::SourceError};
+use haft_core::{Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, toolset::SourceError};
 use rmcp::{
     Peer, RoleClient,
     model::{CallToolRequest, CallToolRequestParams, ClientRequest},
@@ -102,7 +102,7 @@ impl Tool for McpTool {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         let mut response = Err(RequestError::NotSent);
         for _ in 0..SEND_ATTEMPTS {
             let connection = self.handle.connection().await?;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
     ToolOutput,
-    agent::{AgentError, AgentErrorKind, Parked, RunAnswer, StopReason},
-    call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolOutcome},
+    agent::{AgentError, AgentErrorKind, RunAnswer, StopReason, SuspendedRun},
+    call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolResponse},
     content::Content,
     tool::RunContext,
     usage::Usage,
@@ -52,7 +52,7 @@ pub trait AgentExt: Agent + Sized {
             "required": [TASK],
             "additionalProperties": false,
         });
-        let definition = ToolDefinition::new(ToolName::from_foreign(name), Schema::object())
+        let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object())
             .with_name(name)
             .with_input_schema(schema)
             .with_description(description);
@@ -75,7 +75,7 @@ impl<A: Agent> Tool for AgentTool<A> {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         // The agent and its tools can read all of the state, so the call is not cacheable.
         cx.record_undeclared_read();
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
@@ -87,19 +87,19 @@ impl<A: Agent> Tool for AgentTool<A> {
                 let pending = map_ids(pending, |id| child_id(cx.call_id(), id));
                 let decisions =
                     decisions.iter().map(|(id, decision)| (child_id(cx.call_id(), id), decision.clone()));
-                RunInput::resume(Parked { pending, state }, decisions.collect::<Decisions>())
+                RunInput::resume(SuspendedRun { pending, state }, decisions.collect::<Decisions>())
             }
             _ => RunInput::new(task_content(arguments)),
         };
         match run(&self.agent, input.with_context(child_context(cx)), &mut reporter).await {
             Ok(RunOutput::Answer(answer)) => {
                 reporter.report_rest(answer.usage);
-                Ok(ToolOutcome::Done(output(*answer)))
+                Ok(ToolResponse::Done(output(*answer)))
             }
-            Ok(RunOutput::Parked(Parked { pending, state })) => {
+            Ok(RunOutput::Suspended(SuspendedRun { pending, state })) => {
                 let pending = map_ids(&pending, |id| format!("{}/{id}", cx.call_id()));
                 let state = json!(SavedChild { child: state, reported: reporter.reported });
-                Ok(ToolOutcome::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
+                Ok(ToolResponse::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
             }
             Err(error) => {
                 reporter.report_rest(error.usage);

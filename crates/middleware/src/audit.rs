@@ -21,7 +21,7 @@ use haft_core::{
 /// Values that may be secret are replaced by `"[redacted]"`:
 ///
 /// - members that the tool's schema declares as `writeOnly` or with the format `password`
-/// - members in the tool's [`Policy::redacted`](haft_core::tool::Policy::redacted)
+/// - members in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
 /// - members with a typical name of a secret, in any case and style and as a part of a name:
 ///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
 ///   `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`,

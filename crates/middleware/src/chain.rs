@@ -10,10 +10,10 @@ use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
     call::{
         Decision, Decisions, Failure, FailureKind, Outcome, Pending, PendingCall, PendingKind, Resumed,
-        ToolOutcome,
+        ToolResponse,
     },
     pipeline::CallOutcome,
-    tool::{Annotations, InvalidToolName, Policy, Tools},
+    tool::{Annotations, InvalidToolName, ToolPolicy, Tools},
 };
 
 /// Combines tools into one tool. The result of each tool becomes the arguments of the next.
@@ -37,8 +37,8 @@ use haft_core::{
 ///
 /// # Policy
 ///
-/// The chain is [sequential](Policy::sequential) if a tool is sequential or has
-/// [`touches`](Policy::touches). It is idempotent if all tools are. It requires the scopes of all
+/// The chain is [sequential](ToolPolicy::sequential) if a tool is sequential or has
+/// [`touches`](ToolPolicy::touches). It is idempotent if all tools are. It requires the scopes of all
 /// tools, and its timeout is the sum of theirs.
 ///
 /// # Examples
@@ -163,9 +163,9 @@ impl Tool for Chain {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         if let Some(pending) = undecided(cx) {
-            return Ok(ToolOutcome::Pending(pending.clone()));
+            return Ok(ToolResponse::Pending(pending.clone()));
         }
         let (mut checkpoint, mut resumed) = self.begin(arguments, cx)?;
         // No truncation between the tools.
@@ -187,7 +187,9 @@ impl Tool for Chain {
             checkpoint.step += 1;
             match self.tools.get(checkpoint.step) {
                 Some(next) => checkpoint.arguments = arguments_of(&output, next.definition().input_schema()),
-                None => return Ok(ToolOutcome::Done(ToolOutput { warnings: checkpoint.warnings, ..output })),
+                None => {
+                    return Ok(ToolResponse::Done(ToolOutput { warnings: checkpoint.warnings, ..output }));
+                }
             }
         }
         Err(ToolError::failed("a chain needs at least one tool"))
@@ -212,10 +214,10 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolOutcome, ToolError> {
+fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
-    Ok(ToolOutcome::Pending(Pending::new(nested).with_state(state)))
+    Ok(ToolResponse::Pending(Pending::new(nested).with_state(state)))
 }
 
 impl Chain {
@@ -323,7 +325,7 @@ fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, 
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
-    let policy = Policy {
+    let policy = ToolPolicy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
         // Each part requests its own approval, for its actual arguments.
         requires_approval: false,
@@ -335,7 +337,7 @@ fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, 
         retries: policies().map(|policy| policy.retries).min().unwrap_or_default(),
         ..last.policy().clone()
     };
-    let policy = Policy { redacted: first.policy().redacted.clone(), ..policy };
+    let policy = ToolPolicy { redacted: first.policy().redacted.clone(), ..policy };
     let all = |hint: fn(&Annotations) -> Option<bool>| {
         parts.iter().map(|part| hint(part.annotations())).try_fold(true, |all, it| Some(all && it?))
     };

@@ -37,7 +37,7 @@ pub trait ToolMiddleware: Tool {
     ///   idempotent.
     /// - The text of any other error is returned to the model.
     ///
-    /// Apply retry layers only to [idempotent](haft_core::tool::Policy::idempotent) tools.
+    /// Apply retry layers only to [idempotent](haft_core::tool::ToolPolicy::idempotent) tools.
     ///
     /// # Services without `Clone`
     ///

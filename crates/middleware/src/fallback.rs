@@ -18,7 +18,7 @@ use haft_core::{
 /// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
 /// Each request starts with the first model. The next model is tried if the error
-/// [may succeed elsewhere](ModelError::may_succeed_elsewhere), for example if the server is down or
+/// [may succeed elsewhere](ModelError::allows_fallback), for example if the server is down or
 /// overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets another
 /// condition. Each fallback is logged at the level `warn`. A model first does its own retries.
 ///
@@ -30,7 +30,7 @@ use haft_core::{
 /// # Replies and errors
 ///
 /// [`ChatResponse::model`] is the model that replied, and the usage is that of its reply. If all
-/// models fail, the error is [`ModelError::NoneReplied`] with the error of each model. The error of
+/// models fail, the error is [`ModelError::AllFailed`] with the error of each model. The error of
 /// a single model is returned unchanged.
 ///
 /// # Profile
@@ -82,7 +82,7 @@ impl FallbackModel {
         let profile = model.profile().clone();
         Self {
             models: vec![Arc::new(model)],
-            should_fall_back: Arc::new(ModelError::may_succeed_elsewhere),
+            should_fall_back: Arc::new(ModelError::allows_fallback),
             profile,
         }
     }
@@ -96,7 +96,7 @@ impl FallbackModel {
     }
 
     /// Sets the errors that fall back to the next model. Default:
-    /// [`ModelError::may_succeed_elsewhere`].
+    /// [`ModelError::allows_fallback`].
     ///
     /// # Examples
     ///
@@ -109,7 +109,7 @@ impl FallbackModel {
     /// # fn example(small: impl ChatModel + 'static, large: impl ChatModel + 'static) -> FallbackModel {
     ///
     /// FallbackModel::new(small).with_fallback(large).fallback_on(|error| {
-    ///     error.may_succeed_elsewhere() || matches!(error, ModelError::ContextTooLong(_))
+    ///     error.allows_fallback() || matches!(error, ModelError::ContextTooLong(_))
     /// })
     /// # }
     /// ```
@@ -215,7 +215,7 @@ mod tests;
 fn combine(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,
-        last => ModelError::NoneReplied { failures: failures.into_iter().chain(last).collect() },
+        last => ModelError::AllFailed { failures: failures.into_iter().chain(last).collect() },
     }
 }
 

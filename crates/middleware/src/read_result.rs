@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName,
-    call::ToolOutcome,
+    call::ToolResponse,
     limits,
     pipeline::ResultStore,
     schema::reference::join,
-    tool::{Annotations, Policy, from_arguments},
+    tool::{Annotations, ToolPolicy, from_arguments},
 };
 
 /// The default name of the tool.
@@ -86,10 +86,10 @@ impl ReadResult {
             "required": ["handle"],
             "additionalProperties": false,
         });
-        let definition = ToolDefinition::new(ToolName::from_foreign(NAME), Schema::object())
+        let definition = ToolDefinition::new(ToolName::sanitize(NAME), Schema::object())
             .with_input_schema(schema)
             .with_description("Reads a part of a stored result: one that was too long to be shown whole.")
-            .with_policy(Policy { idempotent: true, ..Policy::default() })
+            .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() })
             .with_annotations(Annotations { read_only: Some(true), ..Annotations::default() });
         Self(definition.as_result_reader())
     }
@@ -107,7 +107,7 @@ impl Tool for ReadResult {
         &self.0
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         let arguments: Arguments = from_arguments(arguments)?;
         let pipeline = Pipeline::current(cx);
         let store = pipeline.as_ref().and_then(Pipeline::store);

@@ -18,7 +18,7 @@ use crate::{
 };
 use haft_core::{
     ToolOutput,
-    call::ToolOutcome,
+    call::ToolResponse,
     limits,
     schema::canonical,
     tool::{Principal, StateIdentity},
@@ -26,7 +26,7 @@ use haft_core::{
 
 /// An LRU cache of tool results, as a `tower` layer. Clones share the entries.
 ///
-/// Only calls of [idempotent](haft_core::tool::Policy::idempotent) tools are cached. Calls of other
+/// Only calls of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls of other
 /// tools pass through.
 ///
 /// A cached result carries a warning with its age, and the
@@ -168,11 +168,11 @@ impl<S> CachedService<S> {
 
 impl<S> Service<CallRequest> for CachedService<S>
 where
-    S: Service<CallRequest, Response = ToolOutcome, Error: Send, Future: Send> + Clone + Send + 'static,
+    S: Service<CallRequest, Response = ToolResponse, Error: Send, Future: Send> + Clone + Send + 'static,
 {
-    type Response = ToolOutcome;
+    type Response = ToolResponse;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<ToolOutcome, S::Error>>;
+    type Future = BoxFuture<'static, Result<ToolResponse, S::Error>>;
 
     /// Always ready: a cached result must not wait for a limit of the inner service.
     fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
@@ -187,13 +187,13 @@ where
         Box::pin(async move {
             if let Some(found) = key.as_ref().and_then(|key| cache.get(key)) {
                 request.context.mark_cached();
-                return Ok(ToolOutcome::Done(found));
+                return Ok(ToolResponse::Done(found));
             }
             let (definition, context) = (request.definition.clone(), request.context.clone());
             let ticket = cache.0.ticket();
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
-            if let (Some(key), ToolOutcome::Done(output)) = (key, &outcome) {
+            if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {
                 let depends_on_key = !context.reads_undeclared_state();
                 // A result that violates its schema becomes a failure.
                 if depends_on_key && definition.check_output(output).is_ok() {

@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use haft_core::{
     Tool, ToolContext, ToolDefinition, ToolError,
-    call::{BoxError, ToolOutcome},
+    call::{BoxError, ToolResponse},
 };
 
 use crate::service::{LayerError, ServiceTemplate};
@@ -74,9 +74,9 @@ impl ToolService {
 }
 
 impl Service<CallRequest> for ToolService {
-    type Response = ToolOutcome;
+    type Response = ToolResponse;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<ToolOutcome, BoxError>>;
+    type Future = BoxFuture<'static, Result<ToolResponse, BoxError>>;
 
     fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -105,17 +105,17 @@ impl Service<CallRequest> for ToolService {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot call a tool",
     label = "the service of this layer is not a `CallService`",
-    note = "it must be a `Service<CallRequest>` with the response `ToolOutcome`, `Clone + Send + 'static`, with a `Send` future",
+    note = "it must be a `Service<CallRequest>` with the response `ToolResponse`, `Clone + Send + 'static`, with a `Send` future",
     note = "wrap a service without `Clone`, such as `RateLimit`, in a `Buffer`"
 )]
 pub trait CallService:
-    Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
+    Service<CallRequest, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static
 {
 }
 
 #[diagnostic::do_not_recommend]
 impl<S> CallService for S where
-    S: Service<CallRequest, Response = ToolOutcome, Error: Into<BoxError>, Future: Send>
+    S: Service<CallRequest, Response = ToolResponse, Error: Into<BoxError>, Future: Send>
         + Clone
         + Send
         + 'static
@@ -147,7 +147,7 @@ impl<S: CallService> Tool for LayeredTool<S> {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         let request = CallRequest::new(self.definition.clone(), arguments, cx.clone());
         let request = CallRequest { tool: self.tool.clone(), ..request };
         let in_flight = Arc::clone(&request.in_flight);

@@ -154,7 +154,7 @@ impl ReactAgent {
         BlockingAgent::new(self.clone())
     }
 
-    /// Starts a run, or resumes a parked one, without driving it.
+    /// Starts a run, or resumes a suspended one, without driving it.
     ///
     /// # Errors
     ///

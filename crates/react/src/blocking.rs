@@ -53,11 +53,11 @@ impl<A: Agent> BlockingAgent<A> {
         Self { agent, runtime: Shared::default() }
     }
 
-    /// Runs to the end, as [`Agent::run`] does. A run that was parked is taken up with [`RunInput::resume`].
+    /// Runs to the end, as [`Agent::run`] does. A run that was suspended is taken up with [`RunInput::resume`].
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, and with [`AgentErrorKind::InsideRuntime`] where waiting could never
+    /// Fails with the [`AgentError`] that ended the run, and with [`AgentErrorKind::BlockingInRuntime`] where waiting could never
     /// end.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();

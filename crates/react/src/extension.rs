@@ -13,7 +13,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use haft_core::{
     ChatModel, ToolError, Toolset,
     agent::RunLimits,
-    call::{BoxError, ToolOutcome},
+    call::{BoxError, ToolResponse},
 };
 use serde_json::Value;
 
@@ -164,7 +164,7 @@ impl Extension {
     pub fn around_calls<F, Fut>(self, hook: F) -> Self
     where
         F: Fn(Value, NextCall) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
+        Fut: Future<Output = Result<ToolResponse, ToolError>> + Send + 'static,
     {
         let hook: Arc<CallHook> = Arc::new(move |arguments, next| hook(arguments, next).boxed());
         self.adapt_tools(move |tools| tools.adapted(AroundCalls(Arc::clone(&hook))))

@@ -10,7 +10,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput,
-    agent::{AgentError, AgentErrorKind, Parked, RunStart},
+    agent::{AgentError, AgentErrorKind, RunStart, SuspendedRun},
     export::async_trait,
     limits,
     tool::RunContext,
@@ -209,12 +209,14 @@ impl Handoffs {
                 let agent = last.filter(known).unwrap_or_else(first).to_owned();
                 HandoffState { agent, count: 0, state: Value::Null }
             }
-            RunStart::Resume { parked, .. } => {
+            RunStart::Resume { suspended, .. } => {
                 let foreign = |_| {
-                    AgentErrorKind::InvalidInput("what is parked was not parked by these agents".to_owned())
+                    AgentErrorKind::InvalidInput(
+                        "what is suspended was not suspended by these agents".to_owned(),
+                    )
                 };
-                let mut handoff = HandoffState::deserialize(parked.state.take()).map_err(foreign)?;
-                parked.state = handoff.state.take();
+                let mut handoff = HandoffState::deserialize(suspended.state.take()).map_err(foreign)?;
+                suspended.state = handoff.state.take();
                 handoff
             }
         };
@@ -279,8 +281,8 @@ impl HandoffState {
     fn finish(self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),
-            RunOutput::Parked(Parked { pending, state }) => {
-                RunOutput::Parked(Parked { pending, state: json!(Self { state, ..self }) })
+            RunOutput::Suspended(SuspendedRun { pending, state }) => {
+                RunOutput::Suspended(SuspendedRun { pending, state: json!(Self { state, ..self }) })
             }
         }
     }

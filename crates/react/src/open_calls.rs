@@ -179,7 +179,7 @@ impl OpenCalls {
             },
             _ => return Err(not_waiting()),
         };
-        let wrong = |source| RunError::WrongDecision { id: id.to_owned(), source };
+        let wrong = |source| RunError::DecisionError { id: id.to_owned(), source };
         let resumed = pending.clone().decided(answer).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())

@@ -15,7 +15,7 @@ use futures::{
 };
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Transcript,
-    agent::{AgentError, AgentErrorKind, Parked, RunAnswer, RunStart},
+    agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, SuspendedRun},
     export::async_trait,
     tool::RunContext,
     usage::Usage,
@@ -139,8 +139,8 @@ impl Router {
                 let (routed, course) = self.follow(choice, input, conversation)?;
                 Ok((Some(routed), course))
             }
-            RunStart::Resume { parked, .. } => {
-                let (route, usage) = self.take_up(parked)?;
+            RunStart::Resume { suspended, .. } => {
+                let (route, usage) = self.take_up(suspended)?;
                 let agent = self.agent(route.as_deref())?;
                 Ok((None, Course::Agent { agent, input: Box::new(input), origin: Origin { route, usage } }))
             }
@@ -194,11 +194,11 @@ impl Router {
 
     /// Replaces the state of the router by that of its agent. Returns the route and the usage of
     /// the classifier.
-    fn take_up(&self, parked: &mut Parked) -> Result<(Option<String>, Usage), AgentError> {
+    fn take_up(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
-            |_| AgentErrorKind::InvalidInput("what is parked was not parked by this router".to_owned());
-        let waiting = Waiting::deserialize(parked.state.take()).map_err(foreign)?;
-        parked.state = waiting.state;
+            |_| AgentErrorKind::InvalidInput("what is suspended was not suspended by this router".to_owned());
+        let waiting = Waiting::deserialize(suspended.state.take()).map_err(foreign)?;
+        suspended.state = waiting.state;
         Ok((waiting.route, waiting.usage))
     }
 
@@ -232,9 +232,10 @@ impl Origin {
     /// Adds the route to the output.
     fn of_output(&self, output: RunOutput) -> RunOutput {
         match output {
-            RunOutput::Parked(parked) => {
-                let waiting = Waiting { route: self.route.clone(), state: parked.state, usage: self.usage };
-                RunOutput::Parked(Parked { state: json!(waiting), ..parked })
+            RunOutput::Suspended(suspended) => {
+                let waiting =
+                    Waiting { route: self.route.clone(), state: suspended.state, usage: self.usage };
+                RunOutput::Suspended(SuspendedRun { state: json!(waiting), ..suspended })
             }
             RunOutput::Answer(mut answer) => {
                 answer.usage += self.usage;

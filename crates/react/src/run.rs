@@ -133,7 +133,7 @@ impl Run {
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
-            RunStart::Resume { parked, decisions } => Self::resume(parked, decisions)?,
+            RunStart::Resume { suspended, decisions } => Self::resume(suspended, decisions)?,
         };
         if let Some(limits) = input.limits {
             run.set_limits(limits);
@@ -233,7 +233,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the run ends without an answer, and with [`AgentErrorKind::OutOfTurn`] if the
+    /// Fails if the run ends without an answer, and with [`AgentErrorKind::UnexpectedOutcome`] if the
     /// outcome of the last effect was not reported.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);

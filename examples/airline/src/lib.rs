@@ -43,7 +43,7 @@ pub async fn serve(
     loop {
         match agent.run(input).await? {
             RunOutput::Answer(answer) => return Ok(*answer),
-            RunOutput::Parked(parked) => input = parked.decide(|request| Some(decide(request))),
+            RunOutput::Suspended(suspended) => input = suspended.decide(|request| Some(decide(request))),
         }
     }
 }

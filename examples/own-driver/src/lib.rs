@@ -14,7 +14,7 @@ use haft_core::{
     message::MessageBody,
     model::ModelError,
     pipeline::{Batch, CallOutcome},
-    tool::{DynamicTool, Policy, RunContext},
+    tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::{ListContext, ToolList},
     usage::UsageMeter,
 };
@@ -157,7 +157,7 @@ impl Team {
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),
-                other => return Err(AgentErrorKind::OutOfTurn(format!("unknown effect {other:?}"))),
+                other => return Err(AgentErrorKind::UnexpectedOutcome(format!("unknown effect {other:?}"))),
             }
         }
     }
@@ -165,9 +165,9 @@ impl Team {
 
 /// A tool for a hand-off to the member `name`. The driver reads the call at the step boundary.
 pub fn transfer_to(name: &str) -> DynamicTool {
-    let name = ToolName::from_foreign(&format!("{TRANSFER}{name}"));
+    let name = ToolName::sanitize(&format!("{TRANSFER}{name}"));
     // The call has no effect: it can be repeated after a crash.
-    let policy = Policy { idempotent: true, ..Policy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(name, Schema::object())
         .with_description("Hands the conversation to this agent.")
         .with_policy(policy);

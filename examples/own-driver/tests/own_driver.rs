@@ -7,19 +7,19 @@ use haft_core::{
     agent::{AgentErrorKind, Limit, RunLimits},
     call::{Decision, FailureKind, PendingCall},
     message::MessageBody,
-    tool::{DynamicTool, Policy, RunContext},
+    tool::{DynamicTool, RunContext, ToolPolicy},
 };
 use haft_react::Run;
 use haft_testing::ScriptedModel;
 use own_driver::{Member, Team, transfer_to};
 
-fn tool(name: &str, policy: Policy) -> impl Tool + 'static {
-    let definition = ToolDefinition::new(ToolName::from_foreign(name), Schema::object());
+fn tool(name: &str, policy: ToolPolicy) -> impl Tool + 'static {
+    let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object());
     DynamicTool::new(definition, |_, _| async { "done" }).with_definition(|it| it.with_policy(policy))
 }
 
 fn hang() -> DynamicTool {
-    let definition = ToolDefinition::new(ToolName::from_foreign("hang"), Schema::object());
+    let definition = ToolDefinition::new(ToolName::sanitize("hang"), Schema::object());
     DynamicTool::new(definition, |_, _| async {
         pending::<()>().await;
         "never"
@@ -68,7 +68,7 @@ orders: 3 boxes of paper are on their way, for 14.97.
 async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     let first = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
     let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
-    let looking = || Toolset::new().with(tool("look", Policy::default()));
+    let looking = || Toolset::new().with(tool("look", ToolPolicy::default()));
     let team = Team::new([
         ("first", Member::new(first, "Begin.", looking().with(transfer_to("second")))),
         ("second", Member::new(second.clone(), "End.", looking())),
@@ -96,7 +96,7 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test]
 async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let model = ScriptedModel::new().calls([("a", "pay", "{}"), ("b", "pay", "{}")]).text("Paid.");
     let team = team_of_one(model, Toolset::new().with(tool("pay", policy)));
     let mut run = team.begin("one", "Pay.".into())?;
@@ -113,7 +113,7 @@ async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]);
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
     let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
@@ -127,7 +127,7 @@ async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
 #[tokio::test]
 async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "hang", "{}")]);
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
     let context = RunContext::default();
     let token = context.cancellation.clone();
@@ -146,7 +146,7 @@ async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>
 #[tokio::test]
 async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", Policy::default())));
+    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
     let drive = team.drive(&mut run, "one", RunContext::default(), &deny_all);
     assert!(tokio::time::timeout(Duration::from_millis(50), drive).await.is_err());

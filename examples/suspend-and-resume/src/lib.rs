@@ -6,7 +6,7 @@
 
 use std::{error::Error, fs, path::Path};
 
-use haft_core::{ChatModel, RunOutput, Toolset, agent::Parked, call::Decision, tool};
+use haft_core::{ChatModel, RunOutput, Toolset, agent::SuspendedRun, call::Decision, tool};
 use haft_react::ReactAgent;
 
 /// Returns the number of boxes of paper in stock.
@@ -46,11 +46,11 @@ pub async fn answer(
     decision: Decision,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
-    let parked: Parked = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let suspended: SuspendedRun = serde_json::from_str(&fs::read_to_string(file)?)?;
     // The file is removed first: a run is resumed once.
     fs::remove_file(file)?;
     // The same decision for all pending calls. They can also be decided one by one.
-    let output = agent(model)?.run(parked.decide(|_| Some(decision.clone()))).await?;
+    let output = agent(model)?.run(suspended.decide(|_| Some(decision.clone()))).await?;
     report(output, file)
 }
 
@@ -58,9 +58,9 @@ pub async fn answer(
 fn report(output: RunOutput, file: &Path) -> Result<String, Box<dyn Error>> {
     match output {
         RunOutput::Answer(answer) => Ok(answer.text),
-        RunOutput::Parked(parked) => {
-            fs::write(file, serde_json::to_string_pretty(&parked)?)?;
-            let calls = parked.pending.iter().map(|it| format!("{} {}", it.call.name, it.call.arguments));
+        RunOutput::Suspended(suspended) => {
+            fs::write(file, serde_json::to_string_pretty(&suspended)?)?;
+            let calls = suspended.pending.iter().map(|it| format!("{} {}", it.call.name, it.call.arguments));
             let calls = calls.collect::<Vec<_>>().join("\n");
             Ok(format!("The run waits, in {}:\n{calls}\nSay yes, or no with a reason.", file.display()))
         }

@@ -32,7 +32,7 @@ pub fn arguments(input: &[u8]) {
 
 fn call(schema: &Schema, text: &str, policy: RepairPolicy) {
     let calls = Arc::new(Mutex::new(Vec::new()));
-    let definition = ToolDefinition::new(ToolName::from_foreign("tool"), schema.clone());
+    let definition = ToolDefinition::new(ToolName::sanitize("tool"), schema.clone());
     let tool = DynamicTool::new(definition, {
         let calls = Arc::clone(&calls);
         move |arguments, _| {

@@ -16,10 +16,10 @@ pub fn name(input: &[u8]) {
     let foreign: HashSet<_> = text.split('\n').collect();
     let mut taken = HashMap::new();
     for foreign in foreign {
-        let name = ToolName::from_foreign(foreign);
+        let name = ToolName::sanitize(foreign);
         assert!(is_valid(name.as_str()), "{foreign:?} became {name}");
         assert_eq!(ToolName::new(foreign).is_ok(), is_valid(foreign), "{foreign:?}");
-        assert_eq!(ToolName::from_foreign(foreign), name);
+        assert_eq!(ToolName::sanitize(foreign), name);
         assert_eq!(ToolName::new(name.as_str()).as_ref(), Ok(&name));
         let stays = name == foreign;
         assert_eq!(
@@ -28,7 +28,7 @@ pub fn name(input: &[u8]) {
             "{foreign:?} became {name}"
         );
         // A server cannot list a mapped name to collide with the tool of another server.
-        assert!(stays || ToolName::from_foreign(name.as_str()) != name, "{foreign:?} became {name}");
+        assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");
         }

@@ -114,7 +114,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
     }
     let served = fixture::served(Toolset::new().with_source(source)).await;
     for tool in &catalogue.tools {
-        let name = ToolName::from_foreign(tool["name"].as_str().unwrap());
+        let name = ToolName::sanitize(tool["name"].as_str().unwrap());
         let Some(definition) = list.get(name.as_str()).map(|tool| tool.definition()) else { continue };
         let label = format!("{} {name}", catalogue.package);
         let served = served.iter().find(|served| served["name"] == name.as_str()).unwrap();

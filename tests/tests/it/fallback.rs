@@ -42,7 +42,7 @@ async fn each_server_receives_its_own_request_format() {
         let agent = agent(&first, &second);
         let output = if is_streamed {
             let events: Vec<_> = agent.stream("Add.").try_collect().await.unwrap();
-            let refused = |event: &RunEvent| matches!(event, RunEvent::ReplyRefused { .. });
+            let refused = |event: &RunEvent| matches!(event, RunEvent::ReplyRejected { .. });
             assert!(!events.iter().any(refused));
             let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
             output
@@ -76,9 +76,7 @@ async fn error_has_the_reason_of_each_server_and_no_key() {
         .with_fallback(model(&first, "first", Provider::OpenAi))
         .with_fallback(model(&second, "second", Provider::OpenAi));
     let error = ReactAgent::new(model, Toolset::new()).unwrap().run("Hi").await.unwrap_err();
-    let AgentErrorKind::Model(ModelError::NoneReplied { failures }) = &*error.kind else {
-        panic!("{error:?}")
-    };
+    let AgentErrorKind::Model(ModelError::AllFailed { failures }) = &*error.kind else { panic!("{error:?}") };
     let kinds: Vec<_> = failures.iter().map(|failure| (&*failure.model, &failure.error)).collect();
     assert!(
         matches!(

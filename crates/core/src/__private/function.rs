@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{object::Object, parameter::Parameters};
 use crate::{
-    call::{ToolError, ToolOutcome},
+    call::{ToolError, ToolResponse},
     schema::Schema,
     tool::{IntoToolOutput, ToolContext, ToolDefinition},
 };
@@ -31,7 +31,7 @@ pub trait Function: Send + Sync {
 }
 
 /// The future of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
-pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send + 'a>>;
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
 /// Returns the definition of a function, with the schema of its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
@@ -48,7 +48,7 @@ pub async fn call<F: Function>(
     function: &F,
     arguments: Value,
     cx: &ToolContext,
-) -> Result<ToolOutcome, ToolError> {
+) -> Result<ToolResponse, ToolError> {
     let mut arguments = match arguments {
         Value::Object(arguments) => arguments,
         other => {

@@ -14,5 +14,5 @@ impl<T: Clone + Send + Sync + 'static> HostState for T {}
 
 /// Returns the value of a parameter with `#[tool(state)]`.
 pub async fn state<T: HostState>(cx: &ToolContext) -> Result<T, ToolError> {
-    cx.ready_state().await
+    cx.state_or_init().await
 }

@@ -65,7 +65,7 @@ pub enum AgentErrorKind {
     },
     /// A driver reported an outcome that the run does not expect in its state.
     #[error("the run cannot go on: {0}")]
-    OutOfTurn(String),
+    UnexpectedOutcome(String),
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
     Hook {
@@ -80,7 +80,7 @@ pub enum AgentErrorKind {
     /// A blocking call on a thread that runs async tasks, where it could deadlock. The value is the
     /// async method to use instead.
     #[error("a blocking call inside an async runtime could never end: use `{0}` there")]
-    InsideRuntime(&'static str),
+    BlockingInRuntime(&'static str),
     /// The runtime of a blocking agent could not be started.
     #[error("cannot start the runtime of the agent")]
     Runtime(#[source] std::io::Error),
@@ -111,9 +111,9 @@ pub enum Limit {
     /// Duration of the run.
     Time(Duration),
     /// Consecutive calls of the same tool with the same arguments.
-    IdenticalCalls(u32),
+    RepeatedCalls(u32),
     /// Consecutive rejected replies.
-    UnusableReplies(u32),
+    RejectedReplies(u32),
 }
 
 impl fmt::Display for Limit {
@@ -127,8 +127,8 @@ impl fmt::Display for Limit {
             Self::Cost(cost) => write!(f, "the limit of a cost of {cost} is reached"),
             Self::UnknownCost => f.write_str("the cost is limited, but the cost of a request is unknown"),
             Self::Time(time) => write!(f, "the limit of {time:?} is reached"),
-            Self::IdenticalCalls(n) => write!(f, "the model made the same call {n} times in a row"),
-            Self::UnusableReplies(n) => write!(f, "{n} replies in a row could not be used"),
+            Self::RepeatedCalls(n) => write!(f, "the model made the same call {n} times in a row"),
+            Self::RejectedReplies(n) => write!(f, "{n} replies in a row could not be used"),
         }
     }
 }

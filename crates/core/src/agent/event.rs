@@ -33,7 +33,7 @@ pub enum RunEvent {
         text: String,
     },
     /// More reasoning of the reply.
-    ThoughtDelta {
+    ReasoningDelta {
         /// The new text.
         text: String,
     },
@@ -44,7 +44,7 @@ pub enum RunEvent {
     },
     /// The last reply was rejected; its text deltas are not part of the answer. The request is
     /// repeated.
-    ReplyRefused {
+    ReplyRejected {
         /// The reason: the text sent to the model, or the error that truncated the reply.
         problem: String,
     },

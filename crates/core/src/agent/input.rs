@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::Parked;
+use super::SuspendedRun;
 use crate::call::Decisions;
 use crate::{
     limits,
@@ -50,7 +50,7 @@ pub enum RunStart {
     /// A suspended run.
     Resume {
         /// The suspended run.
-        parked: Parked,
+        suspended: SuspendedRun,
         /// Decisions about its calls. Calls without a decision stay suspended.
         decisions: Decisions,
     },
@@ -111,10 +111,10 @@ impl RunInput {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Resumes a suspended run. See [`Parked::resume`] and [`Parked::approve_all`] for shorter
+    /// Resumes a suspended run. See [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] for shorter
     /// forms.
-    pub fn resume(parked: Parked, decisions: Decisions) -> Self {
-        Self::from_start(RunStart::Resume { parked, decisions })
+    pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
+        Self::from_start(RunStart::Resume { suspended, decisions })
     }
 
     fn from_start(start: RunStart) -> Self {

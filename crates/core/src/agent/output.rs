@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::Parked;
+use super::SuspendedRun;
 use crate::{call::ToolResult, message::Transcript, usage::Usage};
 
 /// The output of a run: an answer, or a suspended run.
@@ -16,7 +16,7 @@ use crate::{call::ToolResult, message::Transcript, usage::Usage};
 /// # async fn example(agent: impl Agent) -> Result<(), AgentError> {
 /// match agent.run(RunInput::new("Pay the invoice.")).await? {
 ///     RunOutput::Answer(answer) => println!("{}", answer.text),
-///     RunOutput::Parked(suspended) => println!("{suspended}"),
+///     RunOutput::Suspended(suspended) => println!("{suspended}"),
 /// }
 /// # Ok(())
 /// # }
@@ -28,7 +28,7 @@ pub enum RunOutput {
     /// The final answer.
     Answer(Box<RunAnswer>),
     /// The run is suspended until decisions arrive.
-    Parked(Parked),
+    Suspended(SuspendedRun),
 }
 
 /// The answer of a run, with its calls, usage and transcript.
@@ -138,7 +138,7 @@ impl RunOutput {
     pub fn answer(&self) -> Option<&RunAnswer> {
         match self {
             Self::Answer(answer) => Some(answer),
-            Self::Parked(_) => None,
+            Self::Suspended(_) => None,
         }
     }
 
@@ -146,11 +146,11 @@ impl RunOutput {
     ///
     /// # Errors
     ///
-    /// Fails with the [`Parked`] run.
-    pub fn into_answer(self) -> Result<RunAnswer, Parked> {
+    /// Fails with the [`SuspendedRun`] run.
+    pub fn into_answer(self) -> Result<RunAnswer, SuspendedRun> {
         match self {
             Self::Answer(answer) => Ok(*answer),
-            Self::Parked(parked) => Err(parked),
+            Self::Suspended(suspended) => Err(suspended),
         }
     }
 
@@ -158,8 +158,8 @@ impl RunOutput {
     ///
     /// # Errors
     ///
-    /// Fails with the [`Parked`] run, which names the calls that need a decision.
-    pub fn text(&self) -> Result<&str, Parked> {
+    /// Fails with the [`SuspendedRun`] run, which names the calls that need a decision.
+    pub fn text(&self) -> Result<&str, SuspendedRun> {
         self.try_answer().map(|answer| &*answer.text)
     }
 
@@ -167,15 +167,15 @@ impl RunOutput {
     ///
     /// # Errors
     ///
-    /// Fails with the [`Parked`] run.
-    pub fn transcript(&self) -> Result<&Transcript, Parked> {
+    /// Fails with the [`SuspendedRun`] run.
+    pub fn transcript(&self) -> Result<&Transcript, SuspendedRun> {
         self.try_answer().map(|answer| &answer.transcript)
     }
 
-    fn try_answer(&self) -> Result<&RunAnswer, Parked> {
+    fn try_answer(&self) -> Result<&RunAnswer, SuspendedRun> {
         match self {
             Self::Answer(answer) => Ok(answer),
-            Self::Parked(parked) => Err(parked.clone()),
+            Self::Suspended(suspended) => Err(suspended.clone()),
         }
     }
 

@@ -18,7 +18,7 @@ pub enum ToolError {
     InvalidArguments(Cow<'static, str>),
     /// The tool requests another call; the text explains the necessary change.
     ///
-    /// Limited by [`Policy::retries`](crate::tool::Policy::retries).
+    /// Limited by [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries).
     #[error("{0}")]
     Retry(String),
     /// The tool failed. The model reads the message, and the run continues.

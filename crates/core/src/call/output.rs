@@ -9,7 +9,7 @@ use crate::content::{Content, text_of};
 /// The return value of a tool: an output, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
-pub enum ToolOutcome {
+pub enum ToolResponse {
     /// The call is complete.
     Done(ToolOutput),
     /// The call needs a decision, and the run is suspended. The tool is called again with the
@@ -147,7 +147,7 @@ impl<T: Into<Content>> From<T> for ToolOutput {
     }
 }
 
-impl<T: Into<ToolOutput>> From<T> for ToolOutcome {
+impl<T: Into<ToolOutput>> From<T> for ToolResponse {
     fn from(output: T) -> Self {
         Self::Done(output.into())
     }

@@ -10,19 +10,19 @@ use super::{ToolCall, ToolOutput};
 /// # Examples
 ///
 /// ```
-/// use haft_core::{call::{Decision, Pending, PendingKind, ToolOutcome}, tool, ToolContext};
+/// use haft_core::{call::{Decision, Pending, PendingKind, ToolResponse}, tool, ToolContext};
 /// use serde_json::json;
 ///
 /// /// Books a seat.
 /// #[tool]
-/// fn book(#[tool(context)] cx: &ToolContext) -> ToolOutcome {
+/// fn book(#[tool(context)] cx: &ToolContext) -> ToolResponse {
 ///     match (cx.decision(), cx.pending_state()) {
 ///         (Some(Decision::Input { value }), Some(offer)) => {
 ///             format!("seat {value} of offer {offer}").into()
 ///         }
 ///         _ => {
 ///             let question = Pending::new(PendingKind::input("Which seat?"));
-///             ToolOutcome::Pending(question.with_state(json!(7)))
+///             ToolResponse::Pending(question.with_state(json!(7)))
 ///         }
 ///     }
 /// }

@@ -20,7 +20,7 @@ pub type ResumedCalls = BTreeMap<String, Resumed>;
 /// The error of a decision that does not match its call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WrongDecision {
+pub enum DecisionError {
     /// The decision is of another kind.
     #[error("the call needs {wanted}")]
     Kind {
@@ -42,7 +42,7 @@ impl Pending {
     ///
     /// Fails if the decision has the wrong kind, or if an input violates its schema. A denial is
     /// valid for every call.
-    pub fn decided(self, decision: Decision) -> Result<Resumed, WrongDecision> {
+    pub fn decided(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
             (PendingKind::Approval { arguments }, Decision::Approved { arguments: changed }) => {
@@ -59,7 +59,7 @@ impl Pending {
                 check_nested(pending, &decisions)?;
                 Decision::Nested { decisions }
             }
-            (kind, _) => return Err(WrongDecision::Kind { wanted: kind.needs() }),
+            (kind, _) => return Err(DecisionError::Kind { wanted: kind.needs() }),
         };
         Ok(Resumed { pending: self, decision })
     }
@@ -98,10 +98,10 @@ impl PendingKind {
 }
 
 /// Checks decisions about the calls inside a child run, at any depth.
-fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), WrongDecision> {
+fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {
-            return Err(WrongDecision::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
+            return Err(DecisionError::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
         };
         let is_inside = suspended.call.id != *id;
         let decision = decision.clone();
@@ -115,13 +115,13 @@ fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), Wr
     Ok(())
 }
 
-fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), WrongDecision> {
+fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), DecisionError> {
     if schema.is_empty() {
         return Ok(());
     }
     let schema = Schema::new(Value::Object(schema.clone()))
-        .map_err(|error| WrongDecision::Input(format!("the schema cannot be used: {error}")))?;
-    schema.validate(value).map_err(|error| WrongDecision::Input(error.to_string()))
+        .map_err(|error| DecisionError::Input(format!("the schema cannot be used: {error}")))?;
+    schema.validate(value).map_err(|error| DecisionError::Input(error.to_string()))
 }
 
 /// A deserialized [`Resumed`] before the check of its decision.
@@ -132,9 +132,9 @@ struct UncheckedResumed {
 }
 
 impl TryFrom<UncheckedResumed> for Resumed {
-    type Error = WrongDecision;
+    type Error = DecisionError;
 
-    fn try_from(saved: UncheckedResumed) -> Result<Self, WrongDecision> {
+    fn try_from(saved: UncheckedResumed) -> Result<Self, DecisionError> {
         let UncheckedResumed { pending, decision } = saved;
         pending.decided(decision)
     }

@@ -103,7 +103,7 @@ pub enum ModelError {
     },
     /// Each model of a fallback sequence failed.
     #[error("no model replied: {}", join_failures(failures))]
-    NoneReplied {
+    AllFailed {
         /// The failure of each model, in order.
         failures: Vec<ModelFailure>,
     },
@@ -155,7 +155,7 @@ impl ModelError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
-            Self::NoneReplied { failures } => {
+            Self::AllFailed { failures } => {
                 let transient = failures.iter().filter(|failure| failure.error.is_transient());
                 transient.map(|failure| failure.error.retry_after()).min().flatten()
             }
@@ -169,7 +169,7 @@ impl ModelError {
             Self::RateLimited { permanent, .. } => !permanent,
             Self::Server { .. } | Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Truncated { .. } | Self::EmptyResponse => true,
-            Self::NoneReplied { failures } => failures.iter().any(|failure| failure.error.is_transient()),
+            Self::AllFailed { failures } => failures.iter().any(|failure| failure.error.is_transient()),
             _ => false,
         }
     }
@@ -184,14 +184,14 @@ impl ModelError {
     ///
     /// Returns `false` if the request itself was rejected, or if the conversation is too long: an
     /// agent shortens it instead.
-    pub fn may_succeed_elsewhere(&self) -> bool {
+    pub fn allows_fallback(&self) -> bool {
         match self {
             // Redirects, missing payment, unknown models or endpoints, unsupported methods or
             // versions.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,
-            Self::NoneReplied { failures } => {
-                failures.last().is_none_or(|failure| failure.error.may_succeed_elsewhere())
+            Self::AllFailed { failures } => {
+                failures.last().is_none_or(|failure| failure.error.allows_fallback())
             }
             Self::Unauthorized(_)
             | Self::RateLimited { .. }

@@ -40,7 +40,7 @@ impl Pipeline {
     ///
     /// Calls [in conflict](crate::tool::Access) run in the order of the batch: a call starts after
     /// all earlier calls in conflict with it have finished or are pending. A call of a
-    /// [sequential](crate::tool::Policy::sequential) tool conflicts with all others.
+    /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all others.
     ///
     /// On a multi-thread runtime, a tool that blocks its thread delays only itself. On a
     /// current-thread runtime it delays all calls.

@@ -28,11 +28,11 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
             "a blocking call inside an async runtime could never end: use `{method}(…).await` there"
         ))
     };
-    if !may_block() {
+    if !can_block_thread() {
         return Err(inside_runtime());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    // `may_block` does not detect tasks inside `tokio::task::unconstrained`; there, `block_on`
+    // `can_block_thread` does not detect tasks inside `tokio::task::unconstrained`; there, `block_on`
     // panics.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
     // Dropping the runtime would wait for abandoned blocking calls.
@@ -45,7 +45,7 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
 /// This is the case outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use it
 /// in synchronous wrappers of asynchronous code. Inside an async task, the check exhausts the
 /// task's cooperative budget, so its next operation yields.
-pub fn may_block() -> bool {
+pub fn can_block_thread() -> bool {
     // Tokio has no API for this check. However, only tasks have a cooperative budget; blocking code
     // has none and can consume any amount.
     Handle::try_current().is_err() || (0..BUDGET).all(|_| coop::consume_budget().now_or_never().is_some())

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{CallOutcome, Pipeline, block_on};
 use crate::{
     call::{ToolError, ToolResult},
-    tool::{Redefined, Tool, ToolContext, ToolDefinition},
+    tool::{Tool, ToolContext, ToolDefinition, WithDefinition},
 };
 
 /// Methods of every tool: calls, and changes of the definition.
@@ -74,12 +74,12 @@ pub trait ToolExt: Tool {
     /// let error = Toolset::new().with(wrong).check().unwrap_err().to_string();
     /// assert!(error.ends_with(r#"there is no "z" to describe; known: "x", "y""#));
     /// ```
-    fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Redefined<Self>
+    fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> WithDefinition<Self>
     where
         Self: Sized,
     {
         let definition = change(self.definition().clone());
-        Redefined::new(self, definition)
+        WithDefinition::new(self, definition)
     }
 
     /// Returns the names and schemas of the arguments, in the order of the schema.

@@ -8,12 +8,12 @@ use tracing::Instrument as _;
 
 use super::{CallDetails, Pipeline};
 use crate::{
-    call::{ToolError, ToolOutcome},
+    call::{ToolError, ToolResponse},
     pipeline::deadline::{self, WaitError},
     tool::{ScopeGuard, Tool, ToolContext},
 };
 
-type CallResult = Result<ToolOutcome, ToolError>;
+type CallResult = Result<ToolResponse, ToolError>;
 
 /// The task that runs a call.
 #[derive(Clone, Copy)]

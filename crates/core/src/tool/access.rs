@@ -16,7 +16,7 @@ use serde_json::Value;
 /// on the task that starts the calls, and only for replies with more than one call. It must be fast
 /// and must not block.
 ///
-/// A call runs alone, as with [`Policy::sequential`](super::Policy::sequential), if the function
+/// A call runs alone, as with [`ToolPolicy::sequential`](super::ToolPolicy::sequential), if the function
 /// panics or the arguments do not match the schema.
 ///
 /// Two `Access` values are equal if they are clones of each other.
@@ -26,14 +26,14 @@ use serde_json::Value;
 /// Two edits of one file run in order, edits of different files run in parallel:
 ///
 /// ```
-/// use haft_core::{Tool, export::serde_json::Value, tool, tool::{Access, Policy, Touch}};
+/// use haft_core::{Tool, export::serde_json::Value, tool, tool::{Access, ToolPolicy, Touch}};
 ///
 /// let access = Access::new(|arguments: &Value| {
 ///     let path = arguments["path"].as_str().unwrap_or_default();
 ///     // `./notes.md` and `notes.md` are the same file.
 ///     vec![Touch::write(format!("file:{}", path.trim_start_matches("./")))]
 /// });
-/// let policy = Policy { touches: Some(access), ..Policy::default() };
+/// let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
 ///
 /// // The same with the attribute:
 /// fn edited_file(arguments: &Value) -> Vec<Touch> {

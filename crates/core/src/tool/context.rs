@@ -243,14 +243,14 @@ impl ToolContext {
     /// # Errors
     ///
     /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, or if the value
-    /// is [lazy](State::with_init) and not initialized yet. Use [`ready_state`](Self::ready_state)
+    /// is [lazy](State::with_init) and not initialized yet. Use [`state_or_init`](Self::state_or_init)
     /// to initialize it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.is_lazy::<T>() => Err(ToolError::Fatal(format!(
-                "the state of type {} is not initialized yet: use `ready_state`",
+                "the state of type {} is not initialized yet: use `state_or_init`",
                 type_name::<T>()
             ))),
             None => Err(no_state::<T>()),
@@ -266,7 +266,7 @@ impl ToolContext {
     ///
     /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, and with
     /// [`ToolError::Failed`] if the initialization fails. The next call then tries again.
-    pub async fn ready_state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
+    pub async fn state_or_init<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get_or_init::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),

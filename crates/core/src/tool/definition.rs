@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{IntoToolOutput, Policy, StateType, ToolName};
+use super::{IntoToolOutput, StateType, ToolName, ToolPolicy};
 use crate::schema::{Schema, SchemaError, canonical};
 
 pub use annotations::{Annotations, Deprecation};
@@ -63,7 +63,7 @@ struct DefinitionInner {
     #[serde(skip)]
     defects: Defects,
     #[serde(skip)]
-    policy: Policy,
+    policy: ToolPolicy,
     #[serde(skip)]
     state: Vec<StateType>,
     /// Set for tools that read the result store.
@@ -90,7 +90,7 @@ impl ToolDefinition {
             output_schema: None,
             argument_descriptions: Vec::new(),
             defects: Defects::default(),
-            policy: Policy::default(),
+            policy: ToolPolicy::default(),
             state: Vec::new(),
             reads_results: false,
             annotations: Annotations::default(),
@@ -111,7 +111,7 @@ impl ToolDefinition {
     pub(crate) fn inferred<R: IntoToolOutput>(name: &str, input: Result<Schema, SchemaError>) -> Self {
         let (name, bad_name) = match ToolName::new(name) {
             Ok(name) => (name, None),
-            Err(error) => (ToolName::from_foreign(name), Some(error.to_string())),
+            Err(error) => (ToolName::sanitize(name), Some(error.to_string())),
         };
         let (output, bad_output) = match R::output_schema() {
             None => (None, None),
@@ -161,7 +161,7 @@ impl ToolDefinition {
     }
 
     /// The host's rules for calls.
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &ToolPolicy {
         &self.0.policy
     }
 
@@ -285,7 +285,7 @@ impl ToolDefinition {
 
     /// Sets the host's rules for calls.
     #[must_use]
-    pub fn with_policy(self, policy: Policy) -> Self {
+    pub fn with_policy(self, policy: ToolPolicy) -> Self {
         self.with(|inner| inner.policy = policy)
     }
 

@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{IntoToolOutput, Tool, ToolContext, ToolDefinition, from_arguments};
-use crate::call::{ToolError, ToolOutcome};
+use crate::call::{ToolError, ToolResponse};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolOutcome, ToolError>> + Send + Sync;
+type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolResponse, ToolError>> + Send + Sync;
 
 /// A tool from a definition and a function of the arguments, for definitions known only at run
 /// time.
@@ -51,7 +51,7 @@ impl Tool for DynamicTool {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         (self.handler)(arguments, cx.clone()).await
     }
 }

@@ -2,19 +2,19 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::call::{BoxError, ToolError, ToolOutcome, ToolOutput};
+use crate::call::{BoxError, ToolError, ToolOutput, ToolResponse};
 use crate::{
     content::Content,
     schema::{Schema, SchemaError},
 };
 
-/// Conversion of the return value of a tool function to a [`ToolOutcome`].
+/// Conversion of the return value of a tool function to a [`ToolResponse`].
 ///
 /// | return type | output |
 /// |---|---|
 /// | strings, numbers, `bool`, `char` | text |
 /// | [`Json<T>`] | structured data, with an output schema |
-/// | [`Content`], `Vec<Content>`, [`ToolOutput`], [`ToolOutcome`] | the value itself |
+/// | [`Content`], `Vec<Content>`, [`ToolOutput`], [`ToolResponse`] | the value itself |
 /// | `()` | an empty output |
 /// | `Result` of one of these | as above, or the error as a [`ToolError`] |
 #[diagnostic::on_unimplemented(
@@ -32,7 +32,7 @@ pub trait IntoToolOutput {
     /// # Errors
     ///
     /// Fails with the error of the function, or if the value cannot be serialized.
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError>;
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError>;
 
     /// Returns the schema of the structured output. `None` if the type has no structured output.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
@@ -45,9 +45,9 @@ pub trait IntoToolOutput {
 /// # Examples
 ///
 /// ```
-/// use haft_core::{call::ToolOutcome, Json, tool::IntoToolOutput};
+/// use haft_core::{call::ToolResponse, Json, tool::IntoToolOutput};
 ///
-/// let ToolOutcome::Done(output) = Json(vec![1, 2]).into_tool_output()? else { unreachable!() };
+/// let ToolResponse::Done(output) = Json(vec![1, 2]).into_tool_output()? else { unreachable!() };
 /// assert_eq!(output.text(), "[1,2]");
 /// # Ok::<(), haft_core::ToolError>(())
 /// ```
@@ -56,9 +56,9 @@ pub struct Json<T>(pub T);
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
         let value = serde_json::to_value(self.0).map_err(ToolError::failed)?;
-        Ok(ToolOutcome::Done(ToolOutput::structured(value)))
+        Ok(ToolResponse::Done(ToolOutput::structured(value)))
     }
 
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
@@ -68,7 +68,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoToolOutput for Json<T> {
 
 #[diagnostic::do_not_recommend]
 impl<T: IntoToolOutput, E: Into<BoxError>> IntoToolOutput for Result<T, E> {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
         self.map_err(ToolError::failed)?.into_tool_output()
     }
 
@@ -77,28 +77,28 @@ impl<T: IntoToolOutput, E: Into<BoxError>> IntoToolOutput for Result<T, E> {
     }
 }
 
-impl IntoToolOutput for ToolOutcome {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+impl IntoToolOutput for ToolResponse {
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
         Ok(self)
     }
 }
 
 impl IntoToolOutput for () {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
-        Ok(ToolOutcome::Done(ToolOutput::default()))
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
+        Ok(ToolResponse::Done(ToolOutput::default()))
     }
 }
 
 impl IntoToolOutput for Vec<Content> {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
-        Ok(ToolOutcome::Done(ToolOutput { content: self, ..ToolOutput::default() }))
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
+        Ok(ToolResponse::Done(ToolOutput { content: self, ..ToolOutput::default() }))
     }
 }
 
 macro_rules! outcome_from {
     ($($type:ty),*) => {$(
         impl IntoToolOutput for $type {
-            fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+            fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
                 Ok(self.into())
             }
         }
@@ -107,7 +107,7 @@ macro_rules! outcome_from {
 outcome_from!(String, &'static str, Content, ToolOutput);
 
 impl IntoToolOutput for Cow<'static, str> {
-    fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+    fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
         Ok(self.into_owned().into())
     }
 }
@@ -115,7 +115,7 @@ impl IntoToolOutput for Cow<'static, str> {
 macro_rules! text_of {
     ($($type:ty),*) => {$(
         impl IntoToolOutput for $type {
-            fn into_tool_output(self) -> Result<ToolOutcome, ToolError> {
+            fn into_tool_output(self) -> Result<ToolResponse, ToolError> {
                 Ok(self.to_string().into())
             }
         }

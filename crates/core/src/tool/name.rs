@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(ToolName::new("get_weather").is_ok());
 /// assert!(ToolName::new("get.weather").is_err());
 /// // Other names are mapped to a readable name with a hash.
-/// assert!(ToolName::from_foreign("get.weather").as_str().starts_with("get_weather_"));
+/// assert!(ToolName::sanitize("get.weather").as_str().starts_with("get_weather_"));
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
@@ -49,7 +49,7 @@ impl ToolName {
     /// name with such a suffix is hashed as well, so that it cannot imitate a mapped name.
     ///
     /// The result depends on the text only and is the same in every version.
-    pub fn from_foreign(foreign: &str) -> Self {
+    pub fn sanitize(foreign: &str) -> Self {
         if is_valid(foreign) && !looks_mapped(foreign) {
             return Self(foreign.into());
         }

@@ -7,7 +7,7 @@ use crate::limits;
 ///
 /// A policy is set in code only. It is never serialized and never received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct ToolPolicy {
     /// The time limit of a call. Default: [`limits::CALL_TIMEOUT`].
     pub timeout: Duration,
     /// Requires the approval of a person for each call. Default: `false`.
@@ -35,7 +35,7 @@ pub struct Policy {
     pub redacted: Vec<String>,
 }
 
-impl Default for Policy {
+impl Default for ToolPolicy {
     fn default() -> Self {
         Self {
             timeout: limits::CALL_TIMEOUT,

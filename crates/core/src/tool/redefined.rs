@@ -2,17 +2,17 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{Tool, ToolContext, ToolDefinition};
-use crate::call::{ToolError, ToolOutcome};
+use crate::call::{ToolError, ToolResponse};
 
 /// A tool with a replaced definition. Returned by
 /// [`ToolExt::with_definition`](crate::pipeline::ToolExt::with_definition).
 #[derive(Clone, Debug)]
-pub struct Redefined<T> {
+pub struct WithDefinition<T> {
     tool: T,
     definition: ToolDefinition,
 }
 
-impl<T: Tool> Redefined<T> {
+impl<T: Tool> WithDefinition<T> {
     /// Replaces the definition of a tool.
     pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
         Self { tool, definition }
@@ -20,12 +20,12 @@ impl<T: Tool> Redefined<T> {
 }
 
 #[async_trait]
-impl<T: Tool> Tool for Redefined<T> {
+impl<T: Tool> Tool for WithDefinition<T> {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         self.tool.call(arguments, cx).await
     }
 }

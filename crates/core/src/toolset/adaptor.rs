@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{ListContext, SourceError, Toolset, merge::Listing, recent_cache::RecentCache};
 use crate::{
     pipeline::ToolList,
-    tool::{Redefined, Tool, ToolDefinition},
+    tool::{Tool, ToolDefinition, WithDefinition},
 };
 
 /// A change of the tools of a [`Toolset`], applied by [`Toolset::adapted`].
@@ -151,7 +151,7 @@ fn prepared(
             Some(if tool.definition() == definition {
                 Arc::clone(tool)
             } else {
-                Arc::new(Redefined::new(Arc::clone(tool), definition.clone()))
+                Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone()))
             })
         })
     };

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Adaptor;
-use crate::tool::{Policy, Redefined, Tool, ToolDefinition};
+use crate::tool::{Tool, ToolDefinition, ToolPolicy, WithDefinition};
 
 /// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required).
 pub(super) struct ApprovalRequired<F>(pub(super) F);
@@ -12,7 +12,7 @@ impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<
         if !(self.0)(definition) {
             return Some(Arc::clone(tool));
         }
-        let policy = Policy { requires_approval: true, ..definition.policy().clone() };
-        Some(Arc::new(Redefined::new(Arc::clone(tool), definition.clone().with_policy(policy))))
+        let policy = ToolPolicy { requires_approval: true, ..definition.policy().clone() };
+        Some(Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone().with_policy(policy))))
     }
 }

@@ -61,7 +61,7 @@ impl Toolset {
     /// Adds a prefix to the name of each tool. Only the name in the listing changes: the
     /// implementation keeps its own definition.
     ///
-    /// The new name is mapped by [`ToolName::from_foreign`]: it is valid, and unique for practical
+    /// The new name is mapped by [`ToolName::sanitize`]: it is valid, and unique for practical
     /// purposes.
     ///
     /// # Examples
@@ -136,7 +136,7 @@ impl Toolset {
     }
 
     /// Requires an approval for each call of the selected tools, in their
-    /// [policy](crate::tool::Policy).
+    /// [policy](crate::tool::ToolPolicy).
     #[must_use]
     pub fn approval_required<F>(self, select: F) -> Self
     where

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Adaptor;
 use crate::{
-    call::{Pending, PendingKind, ToolError, ToolOutcome},
+    call::{Pending, PendingKind, ToolError, ToolResponse},
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
@@ -28,7 +28,7 @@ impl Tool for ExternalTool {
         self.0.definition()
     }
 
-    async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        Ok(ToolOutcome::Pending(Pending::new(PendingKind::External)))
+    async fn call(&self, _arguments: Value, _cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+        Ok(ToolResponse::Pending(Pending::new(PendingKind::External)))
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Adaptor;
 use crate::{
-    call::{ToolError, ToolOutcome, ToolOutput},
+    call::{ToolError, ToolOutput, ToolResponse},
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
@@ -36,9 +36,9 @@ where
         self.tool.definition()
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         match self.tool.call(arguments, cx).await? {
-            ToolOutcome::Done(output) => (self.map)(self.definition(), output).map(ToolOutcome::Done),
+            ToolResponse::Done(output) => (self.map)(self.definition(), output).map(ToolResponse::Done),
             pending => Ok(pending),
         }
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Adaptor;
-use crate::tool::{Redefined, Tool, ToolName};
+use crate::tool::{Tool, ToolName, WithDefinition};
 
 /// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed).
 pub(super) struct Prefixed(pub(super) String);
@@ -9,7 +9,7 @@ pub(super) struct Prefixed(pub(super) String);
 impl Adaptor for Prefixed {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let definition = tool.definition();
-        let name = ToolName::from_foreign(&format!("{}{}", self.0, definition.name()));
-        Some(Arc::new(Redefined::new(Arc::clone(tool), definition.clone().with_name(name))))
+        let name = ToolName::sanitize(&format!("{}{}", self.0, definition.name()));
+        Some(Arc::new(WithDefinition::new(Arc::clone(tool), definition.clone().with_name(name))))
     }
 }

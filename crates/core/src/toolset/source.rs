@@ -25,7 +25,7 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 ///     fn new(names: &[&str]) -> Self {
 ///         let note = |name: &&str| {
 ///             let text = format!("the note {name}");
-///             let name = ToolName::from_foreign(name);
+///             let name = ToolName::sanitize(name);
 ///             let definition = ToolDefinition::new(name, Schema::object());
 ///             DynamicTool::new(definition, move |_, _| std::future::ready(text.clone()))
 ///         };

@@ -12,7 +12,7 @@ use expect_test::expect;
 use haft_core::{
     Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource,
     Toolset,
-    call::{Decision, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolResponse},
     content::Content,
     export::async_trait,
     pipeline::CallOutcome,
@@ -32,7 +32,7 @@ impl Tool for OwnName {
         &self.0
     }
 
-    async fn call(&self, _: serde_json::Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, _: serde_json::Value, _: &ToolContext) -> Result<ToolResponse, ToolError> {
         Ok(format!("I am {}", self.0.name()).into())
     }
 }

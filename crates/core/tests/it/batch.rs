@@ -13,7 +13,7 @@ use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult,
     call::FailureKind,
     pipeline::{Batch, CallOutcome},
-    tool::{DynamicTool, Policy, RunContext, State},
+    tool::{DynamicTool, RunContext, State, ToolPolicy},
     toolset::ToolList,
 };
 use tokio::time::{Instant, sleep};
@@ -83,7 +83,7 @@ async fn failed_call_does_not_affect_its_siblings() {
 async fn call_that_blocks_its_thread_times_out_alone() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(Some(blocked));
-    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let blocks = DynamicTool::new(definition("blocks").with_policy(policy), move |_, _| {
         let blocked = blocked.lock().unwrap().take().unwrap();
         async move { blocked.recv().unwrap_or(()) }
@@ -106,7 +106,7 @@ async fn sequential_tool_is_a_barrier() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let tool = |name: &'static str, sequential| {
         let log = log.clone();
-        let policy = Policy { sequential, ..Policy::default() };
+        let policy = ToolPolicy { sequential, ..ToolPolicy::default() };
         DynamicTool::new(definition(name).with_policy(policy), move |_, _| {
             let log = log.clone();
             async move {

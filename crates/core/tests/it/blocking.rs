@@ -6,7 +6,7 @@ use haft_core::{
     Schema, ToolDefinition, ToolExt, ToolName, Toolset,
     call::FailureKind,
     tool,
-    tool::{DynamicTool, Policy},
+    tool::{DynamicTool, ToolPolicy},
 };
 use serde_json::json;
 use tokio::{
@@ -115,7 +115,7 @@ fn blocking_tool_can_make_blocking_calls() {
 fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(Some(released));
-    let policy = Policy { timeout: Duration::from_millis(20), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() };
     let tool = DynamicTool::new(definition("hang").with_policy(policy), move |_, _| {
         let released = released.lock().unwrap().take().unwrap();
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }

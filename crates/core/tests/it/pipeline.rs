@@ -14,12 +14,12 @@ use futures::FutureExt as _;
 use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
-    call::{Decision, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{Decision, FailureKind, Pending, PendingKind, ToolResponse},
     content::Content,
     export::schemars::{self, JsonSchema},
     pipeline::{CallOutcome, CallRecord, MemoryResultStore, Recorder, ResultStore},
     schema::RepairPolicy,
-    tool::{DynamicTool, Policy, Principal, RunContext},
+    tool::{DynamicTool, Principal, RunContext, ToolPolicy},
     tool_fn,
     toolset::ToolList,
 };
@@ -152,7 +152,7 @@ async fn panic_is_a_failed_call() {
 /// Behaviour T2.
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
-    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let tool = DynamicTool::new(definition("hang").with_policy(policy), |_, _| async {
         std::future::pending::<()>().await;
     });
@@ -380,10 +380,10 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
         }
     }
     let log = Log::default();
-    let policy = Policy { required_scopes: vec!["files:write".into()], ..Policy::default() };
+    let policy = ToolPolicy { required_scopes: vec!["files:write".into()], ..ToolPolicy::default() };
     let tool = DynamicTool::new(definition("write").with_policy(policy), |_, _| async { "written" });
     let waits = DynamicTool::new(definition("wait"), |_, _| async {
-        ToolOutcome::Pending(Pending::new(PendingKind::External))
+        ToolResponse::Pending(Pending::new(PendingKind::External))
     });
     let hangs = DynamicTool::new(definition("hang"), |_, _| std::future::pending::<()>());
     let tools = ToolList::new("test", [tool, waits, hangs]);
@@ -414,7 +414,7 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
 /// Behaviour D35: the result has the reason of a denial, and a warning about changed arguments.
 #[tokio::test]
 async fn call_is_suspended_until_it_is_approved_or_denied() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tool = add().with_definition(|definition| definition.with_policy(policy));
     let tools = ToolList::new("test", [tool]);
     let call = ToolCall::new("1", "add", r#"{"x": "17", "y": 25}"#);
@@ -547,7 +547,9 @@ async fn tool_can_suspend_its_own_call() {
             Some(Decision::Input { value }) => {
                 format!("{value} of offer {}", cx.pending_state().unwrap()).into()
             }
-            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7"))),
+            _ => {
+                ToolResponse::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7")))
+            }
         }
     });
     let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &ToolContext::default()).await else {
@@ -566,12 +568,12 @@ async fn tool_can_suspend_its_own_call() {
 /// tool, resumes with those arguments and without another approval.
 #[tokio::test]
 async fn approval_survives_a_second_suspension() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let definition = definition("pay").with_policy(policy);
     let tool = DynamicTool::new(definition, |arguments, cx: ToolContext| async move {
         match cx.decision() {
-            Some(Decision::Input { value }) => ToolOutcome::from(format!("{arguments} with {value}")),
-            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which card?"))),
+            Some(Decision::Input { value }) => ToolResponse::from(format!("{arguments} with {value}")),
+            _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which card?"))),
         }
     });
     let mut cx = ToolContext::default();

@@ -9,9 +9,9 @@ use expect_test::{Expect, expect};
 use futures::StreamExt as _;
 use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName,
-    call::{Decision, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::{Batch, CallOutcome},
-    tool::{Access, DynamicTool, Policy, Touch},
+    tool::{Access, DynamicTool, ToolPolicy, Touch},
     toolset::ToolList,
 };
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 /// Start and end of a call in milliseconds, by call id.
 type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
 
-fn definition(name: &str, policy: Policy) -> ToolDefinition {
+fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
     let schema = Schema::new(json!({
         "type": "object",
         "properties": {"path": {"type": "string"}, "ms": {"type": "integer"}},
@@ -30,7 +30,7 @@ fn definition(name: &str, policy: Policy) -> ToolDefinition {
 }
 
 /// A tool that takes `ms` milliseconds, 10 by default, and records its times.
-fn timed(name: &str, policy: Policy, times: &Times, began: Instant) -> DynamicTool {
+fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> DynamicTool {
     let times = Arc::clone(times);
     DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
         let times = Arc::clone(&times);
@@ -47,19 +47,19 @@ fn timed(name: &str, policy: Policy, times: &Times, began: Instant) -> DynamicTo
 /// `read` and `write` use the files of `path` and panic at an empty path, `free` touches nothing,
 /// `alone` is sequential.
 fn tools(times: &Times, began: Instant) -> ToolList {
-    let touching = |touch: fn(String) -> Touch| Policy {
+    let touching = |touch: fn(String) -> Touch| ToolPolicy {
         touches: Some(Access::new(move |arguments| match arguments["path"].as_str() {
             None => Vec::new(),
             Some("") => panic!("no path"),
             Some(paths) => paths.split(' ').map(|path| touch(format!("file:{path}"))).collect(),
         })),
-        ..Policy::default()
+        ..ToolPolicy::default()
     };
-    let alone = Policy { sequential: true, ..Policy::default() };
+    let alone = ToolPolicy { sequential: true, ..ToolPolicy::default() };
     let tools = [
         timed("read", touching(Touch::read), times, began),
         timed("write", touching(Touch::write), times, began),
-        timed("free", Policy::default(), times, began),
+        timed("free", ToolPolicy::default(), times, began),
         timed("alone", alone, times, began),
     ];
     ToolList::new("test", tools)
@@ -211,7 +211,7 @@ async fn function_receives_repaired_arguments() {
             Vec::new()
         })
     };
-    let policy = Policy { touches: Some(access), ..Policy::default() };
+    let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
     let tools = ToolList::new("test", [timed("wait", policy, &Times::default(), Instant::now())]);
     let one = batch(tools.clone(), &[("wait", "{}")]);
     Pipeline::new().call_all(one).await;
@@ -255,10 +255,11 @@ async fn approved_arguments_replace_those_of_the_model() {
 #[tokio::test(start_paused = true)]
 async fn suspended_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("account")]);
-    let policy = Policy { requires_approval: true, touches: Some(access.clone()), ..Policy::default() };
+    let policy =
+        ToolPolicy { requires_approval: true, touches: Some(access.clone()), ..ToolPolicy::default() };
     let (times, began) = (Times::default(), Instant::now());
     let approve = timed("approve", policy, &times, began);
-    let policy = Policy { touches: Some(access), ..Policy::default() };
+    let policy = ToolPolicy { touches: Some(access), ..ToolPolicy::default() };
     let tools = ToolList::new("test", [approve, timed("pay", policy, &times, began)]);
     let batch = batch(tools, &[("approve", "{}"), ("pay", "{}"), ("pay", "{}")]);
     let outcomes = Pipeline::new().call_all(batch).await;
@@ -292,10 +293,10 @@ async fn dropping_the_stream_aborts_the_schedule() {
 #[tokio::test(start_paused = true)]
 async fn failed_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("x")]);
-    let policy = || Policy { touches: Some(access.clone()), ..Policy::default() };
+    let policy = || ToolPolicy { touches: Some(access.clone()), ..ToolPolicy::default() };
     let fails = DynamicTool::new(definition("fails", policy()), |_, _| async {
         sleep(Duration::from_millis(5)).await;
-        Err::<ToolOutcome, _>(ToolError::failed("broken"))
+        Err::<ToolResponse, _>(ToolError::failed("broken"))
     });
     let panics = DynamicTool::new(definition("panics", policy()), |_, _| async {
         if true {

@@ -6,7 +6,7 @@ use syn::Expr;
 
 use super::function_type;
 use crate::{
-    options::{Annotations, Policy},
+    options::{Annotations, ToolPolicy},
     tool::Tool,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
 
 fn policy(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
-    let Policy { timeout, retries, output_limit, requires_approval, sequential, touches, requires_scope } =
+    let ToolPolicy { timeout, retries, output_limit, requires_approval, sequential, touches, requires_scope } =
         &tool.options.policy;
     let idempotent = &tool.options.annotations.idempotent;
     let values = [
@@ -52,7 +52,7 @@ fn policy(tool: &Tool) -> Option<TokenStream> {
         fields(values, ToTokens::to_token_stream).chain(flags).chain(touches).chain(scopes).collect();
     (!fields.is_empty()).then(|| {
         quote! {
-            #krate::__private::Policy { #(#fields,)* ..::core::default::Default::default() }
+            #krate::__private::ToolPolicy { #(#fields,)* ..::core::default::Default::default() }
         }
     })
 }

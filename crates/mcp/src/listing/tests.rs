@@ -71,5 +71,5 @@ fn annotations_are_kept_and_not_trusted() {
     let expected = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     assert_eq!(definition.annotations(), &expected);
     assert_eq!(Value::Object(definition.metadata().clone()), json!({"vendor/cost": 3}));
-    assert_eq!(definition.policy(), &haft_core::tool::Policy::default());
+    assert_eq!(definition.policy(), &haft_core::tool::ToolPolicy::default());
 }

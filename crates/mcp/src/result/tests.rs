@@ -1,7 +1,7 @@
 use expect_test::expect;
 use haft_core::{
     ToolOutput,
-    call::{FailureKind, ToolOutcome},
+    call::{FailureKind, ToolResponse},
     content::{Content, ResourceBody},
 };
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::outcome;
 
 fn output(result: Value) -> ToolOutput {
     match outcome(result).unwrap() {
-        ToolOutcome::Done(output) => output,
+        ToolResponse::Done(output) => output,
         pending => panic!("{pending:?}"),
     }
 }

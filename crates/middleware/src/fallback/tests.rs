@@ -118,8 +118,7 @@ fn default_fallback_per_error() {
         ModelError::Unsupported(detail()),
         ModelError::failed("worker closed"),
     ];
-    let text =
-        errors.map(|error| format!("{} {error}\n", if error.may_succeed_elsewhere() { "+" } else { "-" }));
+    let text = errors.map(|error| format!("{} {error}\n", if error.allows_fallback() { "+" } else { "-" }));
     expect![[r"
         + the model's server refused the key: …
         - the model's server refused the request (status 400): …

@@ -147,7 +147,7 @@ fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
 async fn key_contains_everything_that_is_sent() {
     let settings = |settings| ChatRequest { settings, ..request() };
     let named_format =
-        |name| ResponseFormat::JsonSchema { name: ToolName::from_foreign(name), schema: Schema::object() };
+        |name| ResponseFormat::JsonSchema { name: ToolName::sanitize(name), schema: Schema::object() };
     let instructed =
         |text: &str| ChatRequest { instructions: Some(Message::system(text).into()), ..request() };
     let picture = |byte: u8| Message::user(Content::blob([byte], "image/png"));

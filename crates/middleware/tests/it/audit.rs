@@ -11,10 +11,10 @@ use futures::FutureExt as _;
 use haft_core::{
     Pipeline, Schema, Timestamp, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     Toolset,
-    call::{Decision, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::CallOutcome,
     tool,
-    tool::{DynamicTool, Policy, Principal, RunContext},
+    tool::{DynamicTool, Principal, RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use haft_middleware::ToolMiddleware as _;
@@ -47,7 +47,7 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-fn with_policy(tool: DynamicTool, policy: Policy) -> impl Tool {
+fn with_policy(tool: DynamicTool, policy: ToolPolicy) -> impl Tool {
     tool.with_definition(|it| it.with_policy(policy))
 }
 
@@ -73,7 +73,7 @@ async fn every_call_has_one_record() {
         Arc::new(done()),
         Arc::new(with_policy(
             DynamicTool::new(named("admin"), |_, _| async {}),
-            Policy { required_scopes: vec!["admin".into()], ..Policy::default() },
+            ToolPolicy { required_scopes: vec!["admin".into()], ..ToolPolicy::default() },
         )),
         Arc::new(rename(done(), "strict").with_definition(|it| it.with_input_schema(strict))),
         Arc::new(DynamicTool::new(named("panic"), |_, _| async {
@@ -81,10 +81,13 @@ async fn every_call_has_one_record() {
                 panic!("oh")
             }
         })),
-        Arc::new(with_policy(hang.clone(), Policy { timeout: Duration::from_secs(2), ..Policy::default() })),
+        Arc::new(with_policy(
+            hang.clone(),
+            ToolPolicy { timeout: Duration::from_secs(2), ..ToolPolicy::default() },
+        )),
         Arc::new(hang.with_definition(|it| it.with_name("dropped"))),
         Arc::new(DynamicTool::new(named("outside"), |_, _| async {
-            ToolOutcome::Pending(Pending::new(PendingKind::External))
+            ToolResponse::Pending(Pending::new(PendingKind::External))
         })),
     ];
     let (log, tools) = (Log::default(), ToolList::new("test", tools));
@@ -125,9 +128,9 @@ async fn every_call_has_one_record() {
 /// marked.
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
-    let approval = Policy { requires_approval: true, ..Policy::default() };
+    let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = with_policy(DynamicTool::new(named("pay"), |_, _| async { "paid" }), approval);
-    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let look = with_policy(DynamicTool::new(named("look"), |_, _| async { "seen" }), idempotent)
         .layer(ResultCache::new(Duration::from_secs(60)));
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(pay), Arc::new(look)];
@@ -257,7 +260,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     let definition = named("login").with_input_schema(schema);
     let arguments = r#"{"phrase": "x", "words": ["x"], "card": {"digits": [1], "holder": "ann"}, "free": {"xy": "x"}, "plain": "y", "Iban": "x"}"#;
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
-    let host = Policy { redacted: vec!["iban".into(), "plain".into()], ..Policy::default() };
+    let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
     // Also in the wrong place, where the call fails validation.
     check(
@@ -343,7 +346,7 @@ async fn secret_arguments_are_never_logged() {
     let definition = |name: &str| {
         let schema =
             json!({"properties": {"password": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
-        let policy = Policy { timeout: Duration::from_secs(1), ..Policy::default() };
+        let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
         named(name).with_input_schema(schema).with_policy(policy)
     };
     let tools = [

@@ -11,9 +11,9 @@ use std::{
 use haft_core::{
     Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolOutput,
     ToolResult, ToolSource as _, Toolset,
-    call::{Decision, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::{CallOutcome, CallRecord, Recorder},
-    tool::{DynamicTool, Policy, Principal, RunContext, State, StateType},
+    tool::{DynamicTool, Principal, RunContext, State, StateType, ToolPolicy},
     toolset::{ListContext, ToolList},
 };
 use haft_middleware::{LayeredTool, ResultCache, chain};
@@ -27,11 +27,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// An idempotent tool, and the number of its runs.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
-    F: Fn(usize) -> Result<ToolOutcome, ToolError> + Send + Sync + 'static,
+    F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
 {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let policy = Policy { idempotent: true, ..Policy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, move |_, _| {
@@ -119,7 +119,7 @@ async fn only_declared_state_is_in_the_key() {
 #[tokio::test]
 async fn results_of_undeclared_state_are_not_cached() {
     let reads = |name: &str| {
-        let policy = Policy { idempotent: true, ..Policy::default() };
+        let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
         let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
         DynamicTool::new(definition.with_policy(policy), |_, cx: ToolContext| async move {
             cx.state::<u8>().map(|it| it.to_string())
@@ -168,7 +168,8 @@ async fn each_tool_has_its_own_results() {
 
 #[tokio::test]
 async fn non_idempotent_tool_is_not_cached() {
-    let tool = nth().with_definition(|it| it.with_policy(Policy::default())).layer(ResultCache::new(MINUTE));
+    let tool =
+        nth().with_definition(|it| it.with_policy(ToolPolicy::default())).layer(ResultCache::new(MINUTE));
     for run in 1..3 {
         assert_eq!(text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
     }
@@ -186,8 +187,8 @@ async fn failures_and_invalid_results_are_not_cached() {
     assert_eq!(text(&flaky, json!({}), &cx).await, "run 2");
 
     let (wrong, _) = counting(|run| match run {
-        1 => Ok(ToolOutcome::Done(ToolOutput::structured(json!("one")))),
-        run => Ok(ToolOutcome::Done(ToolOutput::structured(json!(run)))),
+        1 => Ok(ToolResponse::Done(ToolOutput::structured(json!("one")))),
+        run => Ok(ToolResponse::Done(ToolOutput::structured(json!(run)))),
     });
     let wrong = wrong
         .with_definition(|it| it.with_output_schema(json!({"type": "integer"})))
@@ -199,12 +200,12 @@ async fn failures_and_invalid_results_are_not_cached() {
 /// A suspended call asks again, and a decision applies to one call only.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
-    let policy = Policy { idempotent: true, ..Policy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => value.to_string().into(),
-            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
+            _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which?"))),
         }
     })
     .layer(ResultCache::new(MINUTE));
@@ -260,7 +261,7 @@ async fn long_result_is_cached_untruncated() {
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
-        .with_policy(Policy { idempotent: true, ..Policy::default() });
+        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {

@@ -12,13 +12,13 @@ use expect_test::{Expect, expect};
 use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
-    call::{BoxError, Decision, Decisions, FailureKind, Pending, PendingCall, PendingKind, ToolOutcome},
+    call::{BoxError, Decision, Decisions, FailureKind, Pending, PendingCall, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
     pipeline::CallOutcome,
     tool,
     tool::{
-        Access, Annotations, DynamicTool, Policy, Principal, Progress, ProgressSink, RunContext, StateType,
-        Touch,
+        Access, Annotations, DynamicTool, Principal, Progress, ProgressSink, RunContext, StateType,
+        ToolPolicy, Touch,
     },
     toolset::ToolList,
 };
@@ -279,7 +279,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
 /// The definition combines the definitions of the parts.
 #[test]
 fn definition_is_derived_from_the_parts() {
-    let part = |name: &str, policy: Policy, annotations: Annotations| {
+    let part = |name: &str, policy: ToolPolicy, annotations: Annotations| {
         constant(json!(1)).with_definition(|it| {
             it.with_name(name)
                 .with_description(format!("Does {name}."))
@@ -288,20 +288,20 @@ fn definition_is_derived_from_the_parts() {
         })
     };
     let hints = |read_only, destructive| Annotations { read_only, destructive, ..Annotations::default() };
-    let first = Policy {
+    let first = ToolPolicy {
         timeout: Duration::from_secs(1),
         required_scopes: vec!["a".into(), "b".into()],
         idempotent: true,
         retries: 3,
-        ..Policy::default()
+        ..ToolPolicy::default()
     };
-    let second = Policy {
+    let second = ToolPolicy {
         timeout: Duration::from_secs(2),
         required_scopes: vec!["b".into(), "c".into()],
         sequential: true,
         requires_approval: true,
         output_limit: 9,
-        ..Policy::default()
+        ..ToolPolicy::default()
     };
     let a = part("a", first.clone(), hints(Some(true), Some(false))).with_definition(|it| {
         it.with_state(StateType::of::<u8>()).with_input_schema(json!({"properties": {"x": {}}}))
@@ -318,7 +318,7 @@ fn definition_is_derived_from_the_parts() {
     expect![[r#"{"name":"a_then_b","description":"Does a. Then: Does b.","input_schema":{"type":"object","properties":{"x":{}}},"output_schema":{"type":"string"},"annotations":{"read_only":false}}"#]].assert_eq(&serde_json::to_string(both.definition()).unwrap());
     assert!(chain("a", [a]).unwrap().definition().policy().idempotent);
     let touches = Some(Access::new(|_| vec![Touch::read("x")]));
-    let reads = part("c", Policy { touches, ..Policy::default() }, hints(None, None));
+    let reads = part("c", ToolPolicy { touches, ..ToolPolicy::default() }, hints(None, None));
     let whole = chain("c_whole", [reads]).unwrap();
     let policy = whole.definition().policy();
     assert_eq!(
@@ -329,7 +329,7 @@ fn definition_is_derived_from_the_parts() {
 }
 
 /// A chain whose second tool fails.
-fn failing(fail: fn() -> ToolError, first: Policy) -> Chain {
+fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
     let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
     chain("both", (first, fails, Now)).unwrap()
@@ -337,12 +337,13 @@ fn failing(fail: fn() -> ToolError, first: Policy) -> Chain {
 
 #[tokio::test]
 async fn first_failure_ends_the_chain() {
-    let check = async |fail: fn() -> ToolError, first: Policy, kind, text: Expect| {
+    let check = async |fail: fn() -> ToolError, first: ToolPolicy, kind, text: Expect| {
         let result = failing(fail, first).invoke(json!({})).await;
         assert_eq!(result.failure().unwrap().kind, kind);
         text.assert_eq(&result.model_text());
     };
-    let (once, idempotent) = (Policy::default(), Policy { idempotent: true, ..Policy::default() });
+    let (once, idempotent) =
+        (ToolPolicy::default(), ToolPolicy { idempotent: true, ..ToolPolicy::default() });
     check(
         || ToolError::failed("no disk"),
         once.clone(),
@@ -406,7 +407,7 @@ async fn first_failure_ends_the_chain() {
 #[tokio::test(start_paused = true)]
 async fn timeouts_apply_per_tool_and_add_up() {
     let slow = |name: &str, takes: u64, timeout: u64| {
-        let policy = Policy { timeout: Duration::from_secs(timeout), ..Policy::default() };
+        let policy = ToolPolicy { timeout: Duration::from_secs(timeout), ..ToolPolicy::default() };
         DynamicTool::new(named(name).with_policy(policy), move |_, _| async move {
             sleep(Duration::from_secs(takes)).await;
             "done"
@@ -419,7 +420,7 @@ async fn timeouts_apply_per_tool_and_add_up() {
     assert_eq!(late.model_text(), "b: timed out after 5000 ms (before it ran: a)");
     // A shorter timeout of the whole chain takes precedence.
     let hurried = fine.with_definition(|it| {
-        it.with_policy(Policy { timeout: Duration::from_secs(12), ..Policy::default() })
+        it.with_policy(ToolPolicy { timeout: Duration::from_secs(12), ..ToolPolicy::default() })
     });
     let late = hurried.invoke(json!({})).await;
     assert!(
@@ -477,7 +478,7 @@ async fn call(
 
 #[tokio::test]
 async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
-    let scope = Policy { required_scopes: vec!["greet".into()], ..Policy::default() };
+    let scope = ToolPolicy { required_scopes: vec!["greet".into()], ..ToolPolicy::default() };
     let guarded = chain("both", (FindUser, Greet.with_definition(|it| it.with_policy(scope)))).unwrap();
     let (pipeline, entries) = audited();
     for scopes in [&[][..], &["greet"]] {
@@ -511,7 +512,7 @@ async fn answer(
 /// calls.
 #[tokio::test]
 async fn suspended_chain_resumes_at_the_same_call() {
-    let approval = Policy { requires_approval: true, ..Policy::default() };
+    let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let warns = FindUser.with_definition(|it| it);
     let greet = Greet.with_definition(|it| it.with_policy(approval));
     let greeting = chain("greeting", (warns, greet, Count)).unwrap();
@@ -565,13 +566,13 @@ async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
         match (cx.decision(), cx.pending_state()) {
             (None, _) => {
-                ToolOutcome::Pending(Pending::new(PendingKind::input("Which?")).with_state(json!(1)))
+                ToolResponse::Pending(Pending::new(PendingKind::input("Which?")).with_state(json!(1)))
             }
             (Some(Decision::Input { value }), Some(state)) if *state == json!(1) => {
-                ToolOutcome::Pending(Pending::new(PendingKind::input("Sure?")).with_state(json!([2, value])))
+                ToolResponse::Pending(Pending::new(PendingKind::input("Sure?")).with_state(json!([2, value])))
             }
             (Some(Decision::Input { value }), Some(state)) => format!("{value} after {state}").into(),
-            _ => ToolOutcome::from("?"),
+            _ => ToolResponse::from("?"),
         }
     });
     let inner = chain("inner", (Now, ask)).unwrap();

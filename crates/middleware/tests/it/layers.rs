@@ -16,9 +16,9 @@ use async_trait::async_trait;
 use futures::{FutureExt as _, future::join_all};
 use haft_core::{
     Pipeline, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName, ToolSource, Toolset,
-    call::{BoxError, Decision, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{BoxError, Decision, FailureKind, Pending, PendingKind, ToolResponse},
     pipeline::{CallOutcome, CallRecord, Recorder},
-    tool::{DynamicTool, Policy},
+    tool::{DynamicTool, ToolPolicy},
     toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
 };
 use haft_middleware::CallRequest;
@@ -55,7 +55,7 @@ fn hang() -> DynamicTool {
 }
 
 /// A tool that fails a number of times, and its call counter.
-fn flaky(failures: usize, policy: Policy) -> (DynamicTool, Arc<AtomicUsize>) {
+fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let tool = DynamicTool::new(named("flaky").with_policy(policy), move |_, _| {
@@ -129,7 +129,7 @@ async fn concurrency_limit_bounds_parallel_calls() {
 /// A call that times out or is dropped releases its permit.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_release_their_permit() {
-    let policy = Policy { timeout: SECOND, ..Policy::default() };
+    let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
     let tool =
         hang().with_definition(|it| it.with_policy(policy.clone())).layer(ConcurrencyLimitLayer::new(1));
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
@@ -143,7 +143,7 @@ async fn aborted_calls_release_their_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn rate_limit_works_under_a_buffer() {
-    let tool = flaky(0, Policy::default()).0.layer(ServiceBuilder::new().buffer(8).rate_limit(2, SECOND));
+    let tool = flaky(0, ToolPolicy::default()).0.layer(ServiceBuilder::new().buffer(8).rate_limit(2, SECOND));
     let started = Instant::now();
     let results = join_all((0..5).map(|_| call_text(&tool))).await;
     assert!(results.iter().all(|text| text == "up"), "{results:?}");
@@ -163,13 +163,13 @@ async fn load_shed_rejects_excess_calls() {
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 
-impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for RetryIdempotent {
+impl RetryPolicy<CallRequest, ToolResponse, BoxError> for RetryIdempotent {
     type Future = Ready<()>;
 
     fn retry(
         &mut self,
         request: &mut CallRequest,
-        result: &mut Result<ToolOutcome, BoxError>,
+        result: &mut Result<ToolResponse, BoxError>,
     ) -> Option<Ready<()>> {
         let is_idempotent = request.definition.policy().idempotent;
         self.0 = self.0.checked_sub(1).filter(|_| is_idempotent && result.is_err())?;
@@ -183,7 +183,7 @@ impl RetryPolicy<CallRequest, ToolOutcome, BoxError> for RetryIdempotent {
 
 #[tokio::test]
 async fn only_idempotent_tools_are_retried() {
-    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let (tool, calls) = flaky(2, idempotent.clone());
     assert_eq!(call_text(&tool.layer(RetryLayer::new(RetryIdempotent(2)))).await, "up");
     assert_eq!(calls.load(Ordering::Relaxed), 3);
@@ -193,7 +193,7 @@ async fn only_idempotent_tools_are_retried() {
     assert_eq!(failed.failure().unwrap().kind, FailureKind::Retry);
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 
-    let (tool, calls) = flaky(1, Policy::default());
+    let (tool, calls) = flaky(1, ToolPolicy::default());
     assert_eq!(call_text(&tool.layer(RetryLayer::new(RetryIdempotent(2)))).await, "try later");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
@@ -224,7 +224,7 @@ impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
 #[tokio::test]
 async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     let tool =
-        flaky(0, Policy::default()).0.layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
+        flaky(0, ToolPolicy::default()).0.layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
@@ -244,11 +244,11 @@ struct Faulty<S>(Fault, S);
 
 impl<S> Service<CallRequest> for Faulty<S>
 where
-    S: Service<CallRequest, Response = ToolOutcome, Error = BoxError, Future: Send + 'static>,
+    S: Service<CallRequest, Response = ToolResponse, Error = BoxError, Future: Send + 'static>,
 {
-    type Response = ToolOutcome;
+    type Response = ToolResponse;
     type Error = BoxError;
-    type Future = futures::future::BoxFuture<'static, Result<ToolOutcome, BoxError>>;
+    type Future = futures::future::BoxFuture<'static, Result<ToolResponse, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         match self.0 {
@@ -291,7 +291,7 @@ async fn faulty_layer_affects_only_its_call() {
         (Fault::NotReadyError, "closed for today"),
         (Fault::CallsTwice, "up"),
     ] {
-        let policy = Policy { timeout: SECOND, ..Policy::default() };
+        let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
         let (tool, _) = flaky(0, policy);
         let log = Count::default();
         let tools = Toolset::new()
@@ -325,10 +325,10 @@ async fn call_dropped_by_a_layer_is_unconfirmed() {
     let lost = hang().layer(give_up()).invoke(json!({})).await;
     assert_eq!(lost.failure().unwrap().kind, FailureKind::Unconfirmed);
     assert_eq!(lost.model_text(), "unconfirmed, it may or may not have happened: going down");
-    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let again = hang().with_definition(|it| it.with_policy(idempotent)).layer(give_up());
     assert_eq!(call_text(&again).await, "going down");
-    assert_eq!(call_text(&flaky(0, Policy::default()).0.layer(give_up())).await, "up");
+    assert_eq!(call_text(&flaky(0, ToolPolicy::default()).0.layer(give_up())).await, "up");
 }
 
 /// Calls that are denied or wait for an approval do not reach the layers.
@@ -338,11 +338,11 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     let counted = Arc::clone(&seen);
     let tool = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
         match cx.decision() {
-            Some(Decision::Input { value }) => ToolOutcome::from(value.to_string()),
-            _ => ToolOutcome::Pending(Pending::new(PendingKind::input("Which?"))),
+            Some(Decision::Input { value }) => ToolResponse::from(value.to_string()),
+            _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which?"))),
         }
     });
-    let policy = Policy { requires_approval: true, required_scopes: vec!["ask".into()], ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, required_scopes: vec!["ask".into()], ..ToolPolicy::default() };
     let tool = tool.with_definition(|it| it.with_policy(policy)).layer(ServiceBuilder::new().map_request(
         move |request: CallRequest| {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -369,7 +369,7 @@ async fn layers_see_only_permitted_and_resumed_calls() {
 async fn result_of_a_layer_is_checked() {
     let number = named("number").with_output_schema(json!({"type": "integer"}));
     let tool = DynamicTool::new(number, |_, _| async { haft_core::Json(1) })
-        .layer(ServiceBuilder::new().map_response(|_| ToolOutcome::from("one")));
+        .layer(ServiceBuilder::new().map_response(|_| ToolResponse::from("one")));
     let text = call_text(&tool).await;
     assert!(text.starts_with("the call did run, but its result does not fit"), "{text}");
 }

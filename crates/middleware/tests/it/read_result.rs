@@ -10,14 +10,14 @@ use haft_core::{
     content::Content,
     limits,
     pipeline::{MemoryResultStore, ResultStore as _},
-    tool::{DynamicTool, Policy, Principal, RunContext},
+    tool::{DynamicTool, Principal, RunContext, ToolPolicy},
 };
 use haft_middleware::ReadResult;
 use serde_json::{Value, json};
 
 fn flood(name: &str, text: impl Fn() -> String + Send + Sync + 'static) -> impl Tool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
-        .with_policy(Policy { output_limit: 100, ..Policy::default() });
+        .with_policy(ToolPolicy { output_limit: 100, ..ToolPolicy::default() });
     DynamicTool::new(definition, move |_, _| {
         let text = text();
         async move { text }
@@ -113,7 +113,7 @@ async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
     let pipeline = Pipeline::new().with_store(Arc::clone(&store));
     let small = ReadResult::new().with_definition(|it| {
-        it.with_name("peek").with_policy(Policy { output_limit: 40, ..Policy::default() })
+        it.with_name("peek").with_policy(ToolPolicy { output_limit: 40, ..ToolPolicy::default() })
     });
     let tools = Toolset::new()
         .with(flood("list", || "😀".repeat(100_000)))
@@ -209,7 +209,7 @@ async fn hint_names_only_a_listed_tool() {
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
-        .with_policy(Policy { output_limit: 30, ..Policy::default() });
+        .with_policy(ToolPolicy { output_limit: 30, ..ToolPolicy::default() });
     let draw = DynamicTool::new(definition, |_, _| async {
         vec![Content::text("one"), Content::blob(vec![0; 9], "image/png"), Content::text("two".repeat(9))]
     });

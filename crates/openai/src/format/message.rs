@@ -289,7 +289,7 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
     } else {
-        Cow::Owned(ToolName::from_foreign(name).as_str().to_owned())
+        Cow::Owned(ToolName::sanitize(name).as_str().to_owned())
     }
 }
 

@@ -291,7 +291,7 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that are
-    /// polled. Default: [`IDENTICAL_CALLS`](haft_core::limits::IDENTICAL_CALLS).
+    /// polled. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self

@@ -61,7 +61,7 @@ impl ReactAgent {
         if let Some(problem) = problem {
             // The problem may contain content, so that it is not logged.
             tracing::warn!("a reply broke off or cannot be read; asking again");
-            events.emit(|| RunEvent::ReplyRefused { problem }).await;
+            events.emit(|| RunEvent::ReplyRejected { problem }).await;
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl From<Delta> for RunEvent {
     fn from(delta: Delta) -> Self {
         match delta {
             Delta::Text(text) => Self::TextDelta { text },
-            Delta::Thought(text) => Self::ThoughtDelta { text },
+            Delta::Thought(text) => Self::ReasoningDelta { text },
         }
     }
 }

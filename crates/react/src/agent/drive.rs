@@ -166,7 +166,9 @@ impl ReactAgent {
                     let checked = self.0.extensions.validate(*output, &cx).await;
                     run.on_check(checked)?;
                 }
-                Effect::Wait(_) => return run.park().map(|parked| Some(RunOutput::Parked(parked))),
+                Effect::Wait(_) => {
+                    return run.to_suspended().map(|suspended| Some(RunOutput::Suspended(suspended)));
+                }
                 Effect::Done(answer) => return Ok(Some(RunOutput::Answer(answer))),
             }
         }
@@ -278,7 +280,7 @@ impl ReactAgent {
 /// Emits the rejections of replies since message `seen`. Returns the number of messages.
 async fn emit_rejections(run: &Run, seen: usize, events: &Events) -> usize {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
-        events.emit(|| RunEvent::ReplyRefused { problem }).await;
+        events.emit(|| RunEvent::ReplyRejected { problem }).await;
     }
     run.transcript().len()
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::executor;
-use haft_core::{agent::AgentErrorKind, pipeline::may_block};
+use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How many threads drive runs, tell the time and serve connections.
@@ -81,6 +81,6 @@ impl Drop for OwnRuntime {
 ///
 /// Fails, and names the `method` to use there, on a thread that runs the tasks of a runtime or of another executor.
 pub(super) fn check(method: &'static str) -> Result<(), AgentErrorKind> {
-    let is_free = executor::enter().is_ok() && may_block();
-    if is_free { Ok(()) } else { Err(AgentErrorKind::InsideRuntime(method)) }
+    let is_free = executor::enter().is_ok() && can_block_thread();
+    if is_free { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }
 }

@@ -105,7 +105,7 @@ impl Offered {
 }
 
 fn finish(outputs: &Schema) -> DynamicTool {
-    let definition = ToolDefinition::new(ToolName::from_foreign(FINISH), outputs.clone())
+    let definition = ToolDefinition::new(ToolName::sanitize(FINISH), outputs.clone())
         .with_description("Gives the final answer. Use it alone, as soon as everything is known.");
     DynamicTool::new(definition, |_, _| async {
         Err::<ToolOutput, _>(ToolError::Denied("the answer is given to the run, not to a tool".to_owned()))

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use futures::future::BoxFuture;
 use haft_core::{
-    Tool, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, export::async_trait, toolset::Adaptor,
+    Tool, ToolContext, ToolDefinition, ToolError, call::ToolResponse, export::async_trait, toolset::Adaptor,
 };
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl NextCall {
     /// # Errors
     ///
     /// Returns the error of the tool.
-    pub async fn run(&self, arguments: Value) -> Result<ToolOutcome, ToolError> {
+    pub async fn run(&self, arguments: Value) -> Result<ToolResponse, ToolError> {
         self.tool.call(arguments, &self.context).await
     }
 }
@@ -46,7 +46,7 @@ impl fmt::Debug for NextCall {
 }
 
 pub(super) type CallHook =
-    dyn Fn(Value, NextCall) -> BoxFuture<'static, Result<ToolOutcome, ToolError>> + Send + Sync;
+    dyn Fn(Value, NextCall) -> BoxFuture<'static, Result<ToolResponse, ToolError>> + Send + Sync;
 
 /// Applies a hook to each tool.
 pub(super) struct AroundCalls(pub(super) Arc<CallHook>);
@@ -69,7 +69,7 @@ impl Tool for Hooked {
         self.tool.definition()
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         (self.hook)(arguments, NextCall { tool: Arc::clone(&self.tool), context: cx.clone() }).await
     }
 }

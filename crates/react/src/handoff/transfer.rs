@@ -7,7 +7,7 @@ use std::{
 
 use haft_core::{
     Message, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult, Transcript,
-    call::ToolOutcome, export::async_trait, message::MessageBody, tool::Policy,
+    call::ToolResponse, export::async_trait, message::MessageBody, tool::ToolPolicy,
 };
 use serde_json::Value;
 use serde_json::json;
@@ -23,7 +23,7 @@ const HANDED_TO: &str = "handed_to";
 
 /// The name of the tool that hands off to an agent.
 pub(super) fn tool_name(agent: &str) -> ToolName {
-    ToolName::from_foreign(&format!("transfer_to_{agent}"))
+    ToolName::sanitize(&format!("transfer_to_{agent}"))
 }
 
 /// A tool that hands the conversation to one agent.
@@ -41,7 +41,7 @@ impl Transfer {
         });
         // Sequential, so that the first hand-off of a reply counts. Idempotent, since the hand-off
         // happens after the calls.
-        let policy = Policy { sequential: true, idempotent: true, ..Policy::default() };
+        let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
         let description =
             format!("Hands the conversation to {name}, who answers in your place. {}", route.description);
@@ -59,7 +59,7 @@ impl Tool for Transfer {
         &self.definition
     }
 
-    async fn call(&self, _arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, _arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         cx.state::<Turn>()?.hand_to(&self.to)?;
         Ok(format!("Handed to {}, who goes on from here.", self.to).into())
     }

@@ -54,7 +54,7 @@ impl Classifier for ModelClassifier {
         for _ in 0..TRIES {
             let response = self.0.chat(&self.request(table, &form, messages.clone())).await;
             let response = response.map_err(|error| {
-                AgentError::from(error).with_run(Transcript::new(), usage + Usage::of_failed_request())
+                AgentError::from(error).with_run(Transcript::new(), usage + Usage::failed_request())
             })?;
             usage += response.usage.of_reply();
             match read(table, &form, &response) {
@@ -76,7 +76,7 @@ impl ModelClassifier {
         let mut request = ChatRequest::new(messages);
         request.instructions = Some(Message::system(instructions(table, form)).into());
         if self.0.profile().json_schema {
-            let name = ToolName::from_foreign("choice");
+            let name = ToolName::sanitize("choice");
             request.response_format = ResponseFormat::JsonSchema { name, schema: form.clone() };
         }
         request

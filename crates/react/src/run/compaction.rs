@@ -47,7 +47,7 @@ impl Run {
         self.head.state.request_again();
         self.head.usage += match &summary {
             Ok(response) => response.usage.of_reply(),
-            Err(_) => Usage::of_failed_request(),
+            Err(_) => Usage::failed_request(),
         };
         match summary.and_then(complete) {
             Ok(text) => {

@@ -61,7 +61,7 @@ pub struct RunConfig {
     /// The part of the conversation that is sent to the model.
     pub context: ContextConfig,
     /// Maximum number of identical calls in a row. The model is warned at the last one, and the
-    /// next one ends the run. `None` is unlimited. Default: [`limits::IDENTICAL_CALLS`].
+    /// next one ends the run. `None` is unlimited. Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong
     /// form, or rejected by a validator. Default: 2.
@@ -107,7 +107,7 @@ impl Default for RunConfig {
             check_outputs: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
-            max_repeated_calls: Some(limits::IDENTICAL_CALLS),
+            max_repeated_calls: Some(limits::REPEATED_CALLS),
             max_output_retries: 2,
         }
     }

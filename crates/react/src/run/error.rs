@@ -1,4 +1,4 @@
-use haft_core::{agent::AgentErrorKind, call::WrongDecision};
+use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
@@ -61,16 +61,16 @@ pub enum RunError {
     },
     /// A decision of another kind than the call waits for.
     #[error("the decision about the call {id:?} does not fit: {source}")]
-    WrongDecision {
+    DecisionError {
         /// The call id of the decision.
         id: String,
         /// The reason.
-        source: WrongDecision,
+        source: DecisionError,
     },
 }
 
 impl From<RunError> for AgentErrorKind {
     fn from(error: RunError) -> Self {
-        Self::OutOfTurn(error.to_string())
+        Self::UnexpectedOutcome(error.to_string())
     }
 }

@@ -97,7 +97,7 @@ impl Run {
         let now = self.head.now();
         match self.state() {
             RunState::AwaitingReply | RunState::Compacting => {
-                self.head.usage += Usage::of_failed_request();
+                self.head.usage += Usage::failed_request();
                 self.head.state.request_again();
             }
             _ => {
@@ -156,6 +156,6 @@ impl Run {
         let Head { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);
         let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
-        purpose.limit().or(repeats.map(Limit::IdenticalCalls)).or(too_many.map(Limit::ToolCalls))
+        purpose.limit().or(repeats.map(Limit::RepeatedCalls)).or(too_many.map(Limit::ToolCalls))
     }
 }

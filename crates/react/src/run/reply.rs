@@ -116,7 +116,7 @@ impl Run {
 
     /// Tells the model what to correct, unless that happened too often in a row.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
-        let limit = Limit::UnusableReplies(self.head.config.max_output_retries.saturating_add(1));
+        let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
         if result.is_ok() {
             self.push(marks::hint(problem));

@@ -75,7 +75,7 @@ impl Run {
                 Ok(())
             }
             Err(error) => {
-                self.head.usage += Usage::of_failed_request();
+                self.head.usage += Usage::failed_request();
                 self.request_failed(error)
             }
         }
@@ -116,7 +116,7 @@ pub fn is_broken_reply(error: &ModelError) -> bool {
 /// The error of the last model, if several were tried.
 fn last_error(error: &ModelError) -> &ModelError {
     match error {
-        ModelError::NoneReplied { failures } => failures.last().map_or(error, |last| last_error(&last.error)),
+        ModelError::AllFailed { failures } => failures.last().map_or(error, |last| last_error(&last.error)),
         other => other,
     }
 }

@@ -1,34 +1,34 @@
 //! Suspended runs as data.
 
 use haft_core::{
-    agent::{AgentError, AgentErrorKind, Parked},
+    agent::{AgentError, AgentErrorKind, SuspendedRun},
     call::Decisions,
 };
 
 use super::Run;
 
 impl Run {
-    /// The run as a [`Parked`] value: the calls that wait, and everything needed to continue.
+    /// The run as a [`SuspendedRun`] value: the calls that wait, and everything needed to continue.
     ///
     /// # Errors
     ///
     /// Fails only if the run has no JSON form. Runs from `new` or from JSON always have one.
-    pub fn park(&self) -> Result<Parked, AgentErrorKind> {
+    pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
         let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
-        Ok(Parked { pending: self.pending(), state })
+        Ok(SuspendedRun { pending: self.pending(), state })
     }
 
-    /// Restores a parked run.
+    /// Restores a suspended run.
     ///
     /// # Errors
     ///
     /// Fails if the state was written by another agent or a newer version.
-    pub fn unpark(parked: Parked) -> Result<Self, AgentErrorKind> {
-        serde_json::from_value(parked.state).map_err(|error| unreadable(&error))
+    pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
+        serde_json::from_value(suspended.state).map_err(|error| unreadable(&error))
     }
 
-    pub(super) fn resume(parked: Parked, decisions: Decisions) -> Result<Self, AgentError> {
-        let mut run = Self::unpark(parked)?;
+    pub(super) fn resume(suspended: SuspendedRun, decisions: Decisions) -> Result<Self, AgentError> {
+        let mut run = Self::from_suspended(suspended)?;
         let decided = decisions.into_iter().try_for_each(|(id, decision)| run.on_decision(&id, decision));
         match decided {
             Ok(()) => Ok(run),
@@ -41,5 +41,5 @@ impl Run {
 }
 
 fn unreadable(error: &serde_json::Error) -> AgentErrorKind {
-    AgentErrorKind::InvalidInput(format!("the parked run cannot be read: {error}"))
+    AgentErrorKind::InvalidInput(format!("the suspended run cannot be read: {error}"))
 }

@@ -18,7 +18,7 @@ use haft_core::{
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::{DynamicTool, Policy, Progress, RunContext, State, StateType},
+    tool::{DynamicTool, Progress, RunContext, State, StateType, ToolPolicy},
     toolset::{ListContext, SourceError, ToolList},
     usage::Usage,
 };
@@ -246,7 +246,7 @@ fn an_agent_outside_a_runtime_says_so() {
 /// However much a tool reports, its timeout holds, and nothing comes behind the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_progress_holds_nothing_up() {
-    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("flood").unwrap(), Schema::object()).with_policy(policy);
     let over = Arc::new(AtomicBool::new(false));

@@ -107,7 +107,7 @@ async fn outputs_that_never_fit_are_an_error() {
     let model = ScriptedModel::new().text("1").text("2").text("3");
     let agent = ReactAgent::builder(model).outputs(sum()).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
 /// Behaviour C28.

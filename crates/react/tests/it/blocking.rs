@@ -8,10 +8,10 @@ use std::{
 use haft_core::{
     Message, RunEvent, RunInput, Tool as _, ToolError, Toolset, Transcript,
     agent::AgentErrorKind,
-    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     message::MessageBody,
     tool,
-    tool::{DynamicTool, Policy},
+    tool::{DynamicTool, ToolPolicy},
 };
 use haft_react::{ReactAgent, blocking::BlockingAgent};
 use haft_testing::ScriptedModel;
@@ -76,19 +76,19 @@ fn it_tells_what_happens() {
 
 #[test]
 fn a_parked_run_is_taken_up() {
-    let draw = plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    let draw = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with(draw)).unwrap().blocking();
-    let parked = agent.run("Draw.").unwrap().into_answer().unwrap_err();
+    let suspended = agent.run("Draw.").unwrap().into_answer().unwrap_err();
     let answers = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).unwrap().text().unwrap(), "Drawn.");
+    assert_eq!(agent.run(RunInput::resume(suspended, answers)).unwrap().text().unwrap(), "Drawn.");
 }
 
 #[track_caller]
 fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
     let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
     let error = agent.run(RunInput::new("And?").with_history(earlier.clone())).unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::InsideRuntime(_)), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::BlockingInRuntime(_)), "{error:?}");
     assert_eq!(
         error.to_string(),
         "a blocking call inside an async runtime could never end: use `run(…).await` there"
@@ -200,7 +200,7 @@ fn asked_inside_a_runtime_it_ends() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let error = events.next().unwrap().unwrap_err();
-        assert!(matches!(*error.kind, AgentErrorKind::InsideRuntime(_)));
+        assert!(matches!(*error.kind, AgentErrorKind::BlockingInRuntime(_)));
         assert!(events.next().is_none());
     });
     gone.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -213,7 +213,7 @@ fn a_tool_that_blocks_is_given_up() {
     let released = std::sync::Mutex::new(released);
     let definition = plain("block", || async {}).definition().clone();
     let definition =
-        definition.with_policy(Policy { timeout: Duration::from_millis(20), ..Policy::default() });
+        definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async { Err::<(), _>(ToolError::failed("too late")) }
@@ -236,7 +236,7 @@ fn tools_that_block_all_threads_are_given_up() {
     let released = Arc::new(std::sync::Mutex::new(released));
     let definition = plain("block", || async {}).definition().clone();
     let definition =
-        definition.with_policy(Policy { timeout: Duration::from_millis(20), ..Policy::default() });
+        definition.with_policy(ToolPolicy { timeout: Duration::from_millis(20), ..ToolPolicy::default() });
     let block = DynamicTool::new(definition, move |_, _| {
         let _ = released.lock().unwrap().recv();
         async {}

@@ -13,7 +13,7 @@ use haft_core::{
     RunEvent, RunInput, Schema, ToolDefinition, ToolExt as _, ToolName,
     agent::AgentErrorKind,
     call::FailureKind,
-    tool::{DynamicTool, Policy, RunContext},
+    tool::{DynamicTool, RunContext, ToolPolicy},
 };
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
@@ -143,7 +143,7 @@ async fn dropping_the_stream_aborts_its_calls() {
 /// A run that stays with the caller can be closed, or driven on, after its stream was dropped.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_drive_leaves_the_run_with_its_caller() {
-    let idempotent = Policy { idempotent: true, timeout: HOUR, ..Policy::default() };
+    let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
     let model = ScriptedModel::new()
         .calls([("a", "hang", "{}"), ("b", "look", "{}"), ("c", "add", r#"{"x":1,"y":1}"#)])

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 use expect_test::expect;
 use haft_core::{
     Json, Pipeline, RunInput, ToolExt as _, Toolset,
-    agent::Parked,
+    agent::SuspendedRun,
     call::{Decision, Decisions},
     tool,
-    tool::Policy,
+    tool::ToolPolicy,
 };
 use haft_middleware::AgentExt as _;
 use haft_middleware::{Audit, AuditLog, chain};
@@ -30,7 +30,7 @@ fn say(sum: i64) -> Json<String> {
 /// What an agent does with a chain whose last part asks another agent, which asks a person.
 #[tokio::test]
 async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
-    let approval = Policy { requires_approval: true, ..Policy::default() };
+    let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let (first, ran) = counted(&add());
     let inside = ScriptedModel::new().calls([("x", "say", r#"{"sum": 9}"#)]).text("The child said it.");
     let guarded = Toolset::new().with(Say.with_definition(|it| it.with_policy(approval.clone())));
@@ -47,13 +47,14 @@ async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
 
     let mut output = agent.run("Tell me.").await.unwrap();
     for id in ["a/2", "a/3/x"] {
-        let parked = output.into_answer().unwrap_err();
-        let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+        let suspended = output.into_answer().unwrap_err();
+        let suspended: SuspendedRun =
+            serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
         let leaves: Vec<_> =
-            parked.pending.iter().flat_map(|it| it.leaves()).map(|it| it.call.id.clone()).collect();
+            suspended.pending.iter().flat_map(|it| it.leaves()).map(|it| it.call.id.clone()).collect();
         assert_eq!(leaves, [id]);
         let answers: Decisions = [(id.to_owned(), Decision::approved())].into();
-        output = agent.run(RunInput::resume(parked, answers)).await.unwrap();
+        output = agent.run(RunInput::resume(suspended, answers)).await.unwrap();
     }
     let answer = output.into_answer().unwrap();
     assert_eq!(answer.text, "Done.");

@@ -10,7 +10,7 @@ use haft_core::{
     export::schemars::{self, JsonSchema},
     message::{AssistantMessage, MessageBody},
     model::{ChatRequest, ChatResponse, ResponseFormat, ToolChoice},
-    tool::{DynamicTool, Policy},
+    tool::{DynamicTool, ToolPolicy},
     tool_fn,
 };
 use haft_react::{AtLimit, Dialect, JsonReact, OutputError, ReactAgent, TextReact, Trajectory};
@@ -78,7 +78,7 @@ async fn a_reply_that_does_not_do_it_is_told_so_and_it_is_asked_for_again() {
     let tools = Toolset::new().with(add);
     let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(ToolChoice::None);
     let error = agent.build().unwrap().run("1 + 1?").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
     assert_eq!((ran.load(std::sync::atomic::Ordering::Relaxed), choices(&model).len()), (0, 3));
     assert_paired(&error.transcript);
 }
@@ -257,14 +257,14 @@ async fn a_run_names_its_own() {
 
 #[tokio::test]
 async fn one_that_waited_ends_the_run_when_it_is_done() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let careful = add().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(careful)).stop_on(["add"]);
     let agent = agent.build().unwrap();
-    let RunOutput::Parked(parked) = agent.run("1 + 1?").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("1 + 1?").await.unwrap() else { panic!("it waits") };
     let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
 }
 
@@ -297,7 +297,7 @@ async fn what_it_gives_is_checked() {
 
     let model = ScriptedModel::new().reply(total(1)).reply(total(2)).reply(total(3));
     let error = agent(model).run("Sum.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
 /// What the tool says for people is not what it warns of.

@@ -7,7 +7,7 @@ use haft_core::{
     call::{Decision, Pending, PendingCall, PendingKind, Resumed},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
-    tool::Policy,
+    tool::ToolPolicy,
     toolset::ToolList,
 };
 use haft_react::{
@@ -127,7 +127,7 @@ fn inner(call: &ToolCall) -> Vec<PendingCall> {
 }
 
 fn tools() -> ToolList {
-    let policy = Policy { idempotent: true, retries: 1, ..Policy::default() };
+    let policy = ToolPolicy { idempotent: true, retries: 1, ..ToolPolicy::default() };
     let again = plain("again", || async {}).with_definition(|it| it.with_policy(policy));
     ToolList::new("test", [again])
 }

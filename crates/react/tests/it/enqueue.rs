@@ -6,12 +6,12 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
     ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext,
     ToolError, ToolExt as _, ToolOutput, ToolResult, Toolset,
-    agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
+    agent::{AgentErrorKind, Limit, RunLimits, StopReason, SuspendedRun},
     call::{Decision, Decisions},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::{DynamicTool, Policy, RunContext},
+    tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
@@ -153,24 +153,24 @@ async fn a_tool_that_ends_the_run_is_followed_up_too() {
 #[tokio::test]
 async fn a_suspended_run_keeps_its_messages() {
     let wait = || {
-        let policy = Policy { requires_approval: true, ..Policy::default() };
+        let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         plain("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
     };
     let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
     let tools = || Toolset::new().with(asking(&[("Hurry.", When::NextRequest)])).with(wait());
     let handle = RunHandle::new();
     let output = agent(&model, tools()).run(handle.bind("Go.")).await.unwrap();
-    let RunOutput::Parked(parked) = output else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = output else { panic!("it waits") };
     assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
     assert!(handle.undelivered().is_empty());
 
     // More messages while it is suspended.
-    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    let mut run = Run::unpark(parked).unwrap();
+    let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    let mut run = Run::from_suspended(suspended).unwrap();
     run.enqueue("Please.", When::NextRequest).unwrap();
-    let parked = run.park().unwrap();
+    let suspended = run.to_suspended().unwrap();
     let answers = Decisions::from([("b".to_owned(), Decision::approved())]);
-    let output = agent(&model, tools()).run(RunInput::resume(parked, answers)).await.unwrap();
+    let output = agent(&model, tools()).run(RunInput::resume(suspended, answers)).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
     expect_test::expect![[r#"
         user: Go.

@@ -9,7 +9,7 @@ use haft_core::{
     call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
-    tool::{DynamicTool, Policy, Progress},
+    tool::{DynamicTool, Progress, ToolPolicy},
 };
 use haft_react::{Dialect, JsonReact, NativeCalls, ReactAgent, TextReact};
 use haft_testing::ScriptedModel;
@@ -55,19 +55,19 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
             cx.report(Progress { progress: 0.5, ..Progress::default() });
             "seen"
         });
-        let policy = Policy { requires_approval: true, ..Policy::default() };
+        let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         let ask = plain("ask", || async { "asked" }).with_definition(|it| it.with_policy(policy));
         let model = replies(dialect.name()).into_iter().fold(ScriptedModel::new(), ScriptedModel::reply);
         let agent = ReactAgent::builder(model).tools(Toolset::new().with(look).with(ask)).dialect(dialect);
         let agent = agent.build().unwrap();
 
         let (first, output) = types(&agent, "Go.".into()).await;
-        expect![[r#"request_started thought_delta request_finished call_started call_progress call_finished request_started thought_delta request_finished call_started call_pending done"#]].assert_eq(&first);
-        let Err(parked) = output.into_answer() else { panic!("it waits") };
-        let answers = Decisions::from([(parked.pending[0].call.id.clone(), Decision::approved())]);
-        let (second, output) = types(&agent, RunInput::resume(parked, answers)).await;
+        expect![[r#"request_started reasoning_delta request_finished call_started call_progress call_finished request_started reasoning_delta request_finished call_started call_pending done"#]].assert_eq(&first);
+        let Err(suspended) = output.into_answer() else { panic!("it waits") };
+        let answers = Decisions::from([(suspended.pending[0].call.id.clone(), Decision::approved())]);
+        let (second, output) = types(&agent, RunInput::resume(suspended, answers)).await;
         expect![[
-            r#"call_started call_finished request_started thought_delta text_delta request_finished done"#
+            r#"call_started call_finished request_started reasoning_delta text_delta request_finished done"#
         ]]
         .assert_eq(&second);
         assert_eq!(output.text().unwrap(), "It is done.");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use expect_test::expect;
 use haft_core::{
     ChatModel, RunInput, Toolset,
-    agent::{AgentErrorKind, Limit, Parked, RunLimits},
-    call::{Pending, PendingKind, ToolError, ToolOutcome},
+    agent::{AgentErrorKind, Limit, RunLimits, SuspendedRun},
+    call::{Pending, PendingKind, ToolError, ToolResponse},
     export::async_trait,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool,
@@ -155,7 +155,7 @@ async fn parts_apply_in_the_documented_order() {
 
 #[tokio::test]
 async fn entries_are_saved_with_the_run() {
-    let external = plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    let external = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     let model = ScriptedModel::new()
         .calls([("a", "count", "{}"), ("b", "draw", "{}")])
         .calls([("c", "count", "{}")])
@@ -166,14 +166,14 @@ async fn entries_are_saved_with_the_run() {
         .build()
         .unwrap();
 
-    let parked = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(parked.state["head"]["entries"], json!({"counter": {"calls": 1}}));
-    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    let run = Run::unpark(parked.clone()).unwrap();
+    let suspended = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
+    assert_eq!(suspended.state["head"]["entries"], json!({"counter": {"calls": 1}}));
+    let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    let run = Run::from_suspended(suspended.clone()).unwrap();
     assert_eq!(run.entries()["counter"]["calls"], 1);
 
     let decisions = [("b".to_owned(), haft_core::call::Decision::output("a cat"))].into();
-    agent.run(RunInput::resume(parked, decisions)).await.unwrap().text().unwrap();
+    agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap();
     let instructions: Vec<_> =
         model.requests().iter().map(|request| request.instructions.as_ref().unwrap().text()).collect();
     assert_eq!(instructions, ["Calls: 0.", "Calls: 1.", "Calls: 2."]);

@@ -10,7 +10,7 @@ use haft_core::{
     call::FailureKind,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
-    tool::Policy,
+    tool::ToolPolicy,
 };
 use haft_react::{AtLimit, ReactAgent};
 use haft_testing::ScriptedModel;
@@ -86,7 +86,7 @@ async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
         let block = std::sync::Arc::clone(&block);
         async move { block() }
     });
-    let policy = Policy { timeout: Duration::from_millis(50), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let tools = calculator().with(blocks.with_definition(|it| it.with_policy(policy)));
     let model =
         ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
@@ -192,7 +192,7 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
 fn told(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),
-        RunEvent::ReplyRefused { problem } => Some(format!("refused: {problem}")),
+        RunEvent::ReplyRejected { problem } => Some(format!("refused: {problem}")),
         _ => None,
     };
     events.iter().filter_map(line).collect()
@@ -346,7 +346,7 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
             }
         }
     })
-    .with_definition(|it| it.with_policy(Policy { sequential: true, ..Policy::default() }));
+    .with_definition(|it| it.with_policy(ToolPolicy { sequential: true, ..ToolPolicy::default() }));
     let model = ScriptedModel::new()
         .calls([("a", "moody", "{}")])
         .calls([("b", "moody", "{}"), ("c", "moody", "{}")])
@@ -376,13 +376,13 @@ async fn rounds_of_calls_are_noticed() {
         (0..3).fold(ScriptedModel::new(), |model, _| model.calls([a]).calls([b])).calls([a]).calls([b]);
     let agent = ReactAgent::new(rounds.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
     assert_eq!(rounds.requests().iter().map(told).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
 
     let at_once = ScriptedModel::new().calls([a; 5]).calls([a]);
     let agent = ReactAgent::new(at_once.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
     assert_eq!(at_once.requests().iter().map(told).collect::<Vec<_>>(), [0, 5]);
 }
 
@@ -406,7 +406,7 @@ async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
 
     let error = agent.run("Add.").await.unwrap_err();
 
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
     assert_eq!(ran.load(Ordering::Relaxed), 3);
     assert_paired(&error.transcript);
 }

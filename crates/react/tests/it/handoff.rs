@@ -4,10 +4,10 @@ use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
     RunEvent, RunInput, RunOutput, Schema, Tool as _, ToolExt as _, ToolName, Toolset,
-    agent::{AgentErrorKind, Limit, Parked, RunLimits, StopReason},
+    agent::{AgentErrorKind, Limit, RunLimits, StopReason, SuspendedRun},
     call::{Decision, Decisions, FailureKind},
     model::ToolChoice,
-    tool::{DynamicTool, Policy, RunContext},
+    tool::{DynamicTool, RunContext, ToolPolicy},
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
@@ -47,7 +47,7 @@ fn quiet() -> ScriptedModel {
 
 /// `pay()`, which a person must approve.
 fn pay() -> impl haft_core::Tool + 'static {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
 }
 
@@ -58,8 +58,8 @@ fn push() -> DynamicTool {
     })
 }
 
-fn saved(parked: &Parked) -> Parked {
-    serde_json::from_str(&serde_json::to_string(parked).unwrap()).unwrap()
+fn saved(suspended: &SuspendedRun) -> SuspendedRun {
+    serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
 fn approved(id: &str) -> Decisions {
@@ -165,7 +165,7 @@ async fn a_circle_is_noticed() {
         kitchen = calls(kitchen, "transfer_to_reception");
     }
     let error = house([&reception, &kitchen, &quiet()]).run("Hi").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::IdenticalCalls(_))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(_))), "{error:?}");
     assert_paired(&error.transcript);
     assert_eq!(error.usage.requests, 8);
 }
@@ -195,11 +195,11 @@ async fn an_answer_finds_who_has_the_run() {
         ];
         Handoffs::new(table(), agents).unwrap()
     };
-    let parked = house().run("Hi").await.unwrap().into_answer().unwrap_err();
-    let wrong = RunInput::resume(saved(&parked), approved("a"));
+    let suspended = house().run("Hi").await.unwrap().into_answer().unwrap_err();
+    let wrong = RunInput::resume(saved(&suspended), approved("a"));
     let error = house().run(wrong).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
-    let output = house().run(RunInput::resume(saved(&parked), approved("b"))).await.unwrap();
+    let output = house().run(RunInput::resume(saved(&suspended), approved("b"))).await.unwrap();
     let answer = output.into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref()), ("Paid.", Some("kitchen")));
     assert_eq!(answer.usage.requests, 3);
@@ -219,9 +219,9 @@ async fn a_hand_off_waits_for_the_calls_beside_it() {
         ];
         Handoffs::new(table(), agents).unwrap()
     };
-    let parked = house().run("Hi").await.unwrap().into_answer().unwrap_err();
+    let suspended = house().run("Hi").await.unwrap().into_answer().unwrap_err();
     assert_eq!(kitchen.requests().len(), 0);
-    let output = house().run(RunInput::resume(saved(&parked), approved("b"))).await.unwrap();
+    let output = house().run(RunInput::resume(saved(&suspended), approved("b"))).await.unwrap();
     assert_eq!(output.answer().unwrap().agent.as_deref(), Some("kitchen"));
     expect![[r#"
         user: Hi
@@ -356,16 +356,16 @@ async fn a_house_is_an_agent() {
     let house = Handoffs::new(table(), agents).unwrap();
     let route = Route::new("house", "a meal").with_keywords(["soup"]);
     let router = Router::new(RouteTable::new([route]), [("house", house)]).unwrap();
-    let parked = router.run("A soup.").await.unwrap().into_answer().unwrap_err();
-    let output = router.run(RunInput::resume(saved(&parked), approved("b"))).await.unwrap();
+    let suspended = router.run("A soup.").await.unwrap().into_answer().unwrap_err();
+    let output = router.run(RunInput::resume(saved(&suspended), approved("b"))).await.unwrap();
     assert_eq!(output.answer().unwrap().agent.as_deref(), Some("house/kitchen"));
 
     let reception = quiet().calls([("a", "transfer_to_kitchen", "{}")]);
     let house = house_of(&reception, &quiet().calls([("b", "pay", "{}")]).text("Paid."));
     let model = quiet().calls([("1", "order", r#"{"task":"A soup."}"#)]).text("Ordered.");
     let parent = agent(&model, Toolset::new().with(house.into_tool("order", "Orders.")));
-    let RunOutput::Parked(parked) = parent.run("Soup.").await.unwrap() else { panic!("it waits") };
-    let output = parent.run(RunInput::resume(saved(&parked), approved("1/b"))).await.unwrap();
+    let RunOutput::Suspended(suspended) = parent.run("Soup.").await.unwrap() else { panic!("it waits") };
+    let output = parent.run(RunInput::resume(saved(&suspended), approved("1/b"))).await.unwrap();
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
 
@@ -408,9 +408,9 @@ async fn what_ends_a_run_is_not_forgotten_while_it_waits() {
         ("bar", agent(&quiet(), Toolset::new())),
     ];
     let house = Handoffs::new(table(), agents).unwrap();
-    let parked =
+    let suspended =
         house.run(RunInput::new("Hi").with_stop_on(["add"])).await.unwrap().into_answer().unwrap_err();
-    let output = house.run(RunInput::resume(saved(&parked), approved("a"))).await.unwrap();
+    let output = house.run(RunInput::resume(saved(&suspended), approved("a"))).await.unwrap();
     assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
 }
 

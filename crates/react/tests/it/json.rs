@@ -113,7 +113,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
 
     let model = ScriptedModel::new().text("No.").text("No!").text("{}");
     let error = agent(model).run("17 + 25?").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
 /// A conversation that one dialect began, another goes on with.
@@ -196,7 +196,7 @@ async fn thought_and_answer_stream_without_the_protocol() {
     let mut told = String::new();
     for event in &events {
         match event {
-            RunEvent::ThoughtDelta { text } => told += &format!("<{text}>"),
+            RunEvent::ReasoningDelta { text } => told += &format!("<{text}>"),
             RunEvent::TextDelta { text } => told += &format!("[{text}]"),
             _ => {}
         }

@@ -14,7 +14,7 @@ use haft_core::{
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolChoice},
-    tool::{Policy, RunContext},
+    tool::{RunContext, ToolPolicy},
     toolset::ToolList,
     usage::{Cost, Price, Prices, Usage},
 };
@@ -292,22 +292,22 @@ async fn usage_and_cost_are_those_of_all_who_work() {
 #[tokio::test(start_paused = true)]
 async fn a_child_is_paid_once_whatever_becomes_of_it() {
     let usage = Usage::of_request(10, 1);
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let careful = add().with_definition(|it| it.with_policy(policy));
     let waits = ScriptedModel::new().reply(costing(None, usage)).reply(costing(Some("2"), usage));
     let waits = ReactAgent::new(waits, Toolset::new().with(careful)).unwrap();
     let hangs = ScriptedModel::new().reply(costing(None, usage));
     let hangs = ReactAgent::new(hangs, Toolset::new().with(plain("add", pending::<()>))).unwrap();
-    let policy = Policy { timeout: Duration::from_secs(1), ..Policy::default() };
+    let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
     let hangs = hangs.into_tool("hangs", "Hangs.").with_definition(|it| it.with_policy(policy));
     let calls = [("a", "waits", r#"{"task":"Add."}"#), ("b", "hangs", r#"{"task":"Add."}"#)];
     let model = ScriptedModel::new().calls(calls).text("2");
     let tools = Toolset::new().with(waits.into_tool("waits", "Waits.")).with(hangs);
     let agent = ReactAgent::new(model, tools).unwrap();
 
-    let RunOutput::Parked(parked) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
     let answers = Decisions::from([("a/call_1".to_owned(), Decision::approved())]);
-    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.usage.input_tokens, 3 * 10);
 }

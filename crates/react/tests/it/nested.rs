@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use haft_core::{
     RunInput, Schema, ToolDefinition, ToolExt as _, ToolName, Toolset,
-    agent::{AgentErrorKind, Parked, RunLimits},
+    agent::{AgentErrorKind, RunLimits, SuspendedRun},
     call::{Decision, Decisions, FailureKind, PendingCall, PendingKind},
     tool::{DynamicTool, RunContext},
 };
@@ -42,8 +42,8 @@ fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
     agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
 }
 
-fn saved(parked: &Parked) -> Parked {
-    serde_json::from_str(&serde_json::to_string(parked).unwrap()).unwrap()
+fn saved(suspended: &SuspendedRun) -> SuspendedRun {
+    serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
 fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
@@ -76,17 +76,17 @@ async fn a_child_that_parks_parks_its_parent() {
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
     let agent = parent(model, child);
 
-    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(ids(&parked.pending), ["1/1", "1/2"]);
-    assert_eq!(parked.pending[0].call.name, "buy");
-    let PendingKind::Nested { pending } = &parked.pending[0].pending.kind else { panic!() };
+    let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&suspended.pending), ["1/1", "1/2"]);
+    assert_eq!(suspended.pending[0].call.name, "buy");
+    let PendingKind::Nested { pending } = &suspended.pending[0].pending.kind else { panic!() };
     assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
 
     // In parts, in another process.
-    let resume = RunInput::resume(saved(&parked), answers([("1/2", Decision::output("shipped"))]));
-    let parked = agent.run(resume).await.unwrap().into_answer().unwrap_err();
-    assert_eq!(ids(&parked.pending), ["1/1"]);
-    let resume = RunInput::resume(saved(&parked), answers([("1/1", Decision::approved())]));
+    let resume = RunInput::resume(saved(&suspended), answers([("1/2", Decision::output("shipped"))]));
+    let suspended = agent.run(resume).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&suspended.pending), ["1/1"]);
+    let resume = RunInput::resume(saved(&suspended), answers([("1/1", Decision::approved())]));
     let answer = agent.run(resume).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Bought.");
     assert_eq!(answer.steps[0].result.model_text(), "Paid and shipped.");
@@ -107,14 +107,14 @@ async fn answers_come_at_once_and_go_deep() {
     );
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
     let agent = parent(model, child);
-    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2", "1/2"]);
+    let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&suspended.pending), ["1/1/1", "1/1/2", "1/2"]);
     let all = answers([
         ("1/1/1", Decision::approved()),
         ("1/1/2", Decision::denied("twice")),
         ("1/2", Decision::output("shipped")),
     ]);
-    let output = agent.run(RunInput::resume(saved(&parked), all)).await.unwrap();
+    let output = agent.run(RunInput::resume(saved(&suspended), all)).await.unwrap();
     assert_eq!(output.text().unwrap(), "Bought.");
 }
 
@@ -122,9 +122,10 @@ async fn answers_come_at_once_and_go_deep() {
 async fn an_answer_that_does_not_fit_is_told_at_once() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let agent = parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
-    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     let error = async |id: &str, answer: Decision| {
-        let error = agent.run(RunInput::resume(saved(&parked), answers([(id, answer)]))).await.unwrap_err();
+        let error =
+            agent.run(RunInput::resume(saved(&suspended), answers([(id, answer)]))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
         error.to_string()
     };
@@ -142,8 +143,8 @@ async fn a_child_that_waits_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Not bought.");
     let agent = parent(model, child);
-    let parked = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
-    let denied = RunInput::resume(parked, answers([("1", Decision::denied("no money"))]));
+    let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
+    let denied = RunInput::resume(suspended, answers([("1", Decision::denied("no money"))]));
     let answer = agent.run(denied).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
 }
@@ -210,20 +211,20 @@ async fn cancelled_two_levels_down_every_call_is_closed() {
     assert_eq!(error.transcript.messages()[2].text(), "cancelled");
 }
 
-/// The same while it is parked.
+/// The same while it is suspended.
 #[tokio::test]
 async fn cancelled_while_a_grandchild_waits_the_call_is_closed() {
     let parent = three_deep(false);
-    let parked = parent.run("Buy.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(ids(&parked.pending), ["1/1/1", "1/1/2"]);
-    let mut run = Run::unpark(saved(&parked)).unwrap();
+    let suspended = parent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    assert_eq!(ids(&suspended.pending), ["1/1/1", "1/1/2"]);
+    let mut run = Run::from_suspended(saved(&suspended)).unwrap();
     run.cancel();
     assert_paired(run.transcript());
 
     // With the answers that came, but nobody who waits for the rest any more.
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(saved(&parked), answers([("1/1/1", Decision::approved())]));
+    let resume = RunInput::resume(saved(&suspended), answers([("1/1/1", Decision::approved())]));
     let error = parent.run(resume.with_context(context)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);

@@ -14,7 +14,7 @@ use haft_core::{
     agent::AgentErrorKind,
     call::{BoxError, Decision, Decisions},
     model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
-    tool::{Policy, RunContext, State},
+    tool::{RunContext, State, ToolPolicy},
 };
 use haft_middleware::ToolRegistry;
 use haft_react::{
@@ -90,7 +90,8 @@ async fn a_definition_may_be_changed() {
         .tools(calculator())
         .prepare(|mut request, _| async move {
             request.change("add", |it| {
-                let policy = Policy { required_scopes: ["math".to_owned()].into(), ..Policy::default() };
+                let policy =
+                    ToolPolicy { required_scopes: ["math".to_owned()].into(), ..ToolPolicy::default() };
                 it.with_description("Adds, if you may.").with_policy(policy)
             });
             assert_eq!(request.tools().count(), 1);
@@ -115,17 +116,18 @@ async fn a_run_that_is_taken_up_finds_its_calls_among_what_was_prepared() {
         .tools(Toolset::new().with(add))
         .prepare(move |mut request, cx| {
             seen.lock().unwrap().push(cx.step);
-            request
-                .change("add", |it| it.with_policy(Policy { requires_approval: true, ..Policy::default() }));
+            request.change("add", |it| {
+                it.with_policy(ToolPolicy { requires_approval: true, ..ToolPolicy::default() })
+            });
             ready(Ok(request))
         })
         .build()
         .unwrap();
-    let RunOutput::Parked(parked) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
     assert_eq!(ran.load(Ordering::Relaxed), 0);
-    let id = parked.pending[0].call.id.clone();
+    let id = suspended.pending[0].call.id.clone();
     let answers = Decisions::from([(id, Decision::approved())]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text().unwrap(), "2");
+    assert_eq!(agent.run(RunInput::resume(suspended, answers)).await.unwrap().text().unwrap(), "2");
     assert_eq!((ran.load(Ordering::Relaxed), &*steps.lock().unwrap()), (1, &vec![0, 0, 1]));
 }
 

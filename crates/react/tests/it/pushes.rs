@@ -12,12 +12,12 @@ use futures::StreamExt as _;
 use haft_core::{
     RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolContext, ToolError, ToolExt as _,
     Toolset,
-    agent::Parked,
-    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolOutcome},
+    agent::SuspendedRun,
+    call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     message::AssistantMessage,
     model::ChatResponse,
     pipeline::Batch,
-    tool::{DynamicTool, Policy, RunContext, State},
+    tool::{DynamicTool, RunContext, State, ToolPolicy},
 };
 use haft_react::{
     Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueHandle, ReactAgent, Run, RunConfig, Step,
@@ -48,7 +48,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
 }
 
 /// The tool `pay`, whose calls push one call and then end as `end` says of what they know.
-fn pay(end: impl Fn(&ToolContext) -> Result<ToolOutcome, ToolError> + Send + Sync + 'static) -> DynamicTool {
+fn pay(end: impl Fn(&ToolContext) -> Result<ToolResponse, ToolError> + Send + Sync + 'static) -> DynamicTool {
     DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
         let ended = push(&cx).and_then(|_| end(&cx));
         async move { ended }
@@ -63,7 +63,7 @@ async fn what_a_failed_call_has_pushed_is_not_made() {
         1 => Err(ToolError::failed("no luck")),
         _ => Ok("paid".into()),
     });
-    let pay = pay.with_definition(|it| it.with_policy(Policy { retries: 2, ..Policy::default() }));
+    let pay = pay.with_definition(|it| it.with_policy(ToolPolicy { retries: 2, ..ToolPolicy::default() }));
     let (charge, count) = charge();
     let call = |id: &'static str| [(id, "pay", "{}")];
     let model = ScriptedModel::new().calls(call("a")).calls(call("b")).calls(call("c")).text("Paid.");
@@ -77,7 +77,7 @@ async fn what_a_failed_call_has_pushed_is_not_made() {
 async fn a_call_that_waits_pushes_when_it_goes_on() {
     let pay = || {
         pay(|cx| match cx.decision() {
-            None => Ok(ToolOutcome::Pending(Pending::new(PendingKind::Input {
+            None => Ok(ToolResponse::Pending(Pending::new(PendingKind::Input {
                 message: "Which card?".to_owned(),
                 schema: Default::default(),
             }))),
@@ -87,10 +87,10 @@ async fn a_call_that_waits_pushes_when_it_goes_on() {
     let (charge, count) = charge();
     let model = ScriptedModel::new().calls([("a", "pay", "{}")]).text("Paid.");
     let agent = agent(&model, Toolset::new().with(pay()).with(charge));
-    let RunOutput::Parked(parked) = agent.run("Pay.").await.unwrap() else { panic!("it waits") };
-    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
+    let RunOutput::Suspended(suspended) = agent.run("Pay.").await.unwrap() else { panic!("it waits") };
+    let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let answers = Decisions::from([("a".to_owned(), Decision::Input { value: json!("mine") })]);
-    assert_eq!(agent.run(RunInput::resume(parked, answers)).await.unwrap().text().unwrap(), "Paid.");
+    assert_eq!(agent.run(RunInput::resume(suspended, answers)).await.unwrap().text().unwrap(), "Paid.");
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
@@ -108,7 +108,8 @@ async fn what_a_lost_call_has_pushed_is_pushed_once() {
             Ok::<_, ToolError>("paid")
         }
     });
-    let pay = pay.with_definition(|it| it.with_policy(Policy { idempotent: true, ..Policy::default() }));
+    let pay =
+        pay.with_definition(|it| it.with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() }));
     let (charge, count) = charge();
     let replies = [("a", "pay", "{}"), ("b", "add", r#"{"x":1,"y":2}"#)];
     let model = ScriptedModel::new().calls(replies).text("Paid.");

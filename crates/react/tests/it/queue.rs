@@ -6,14 +6,14 @@ use expect_test::expect;
 use haft_core::{
     Message, Pipeline, RunEvent, RunInput, RunOutput, Tool as _, ToolError, ToolExt as _, ToolOutput,
     ToolResult, Toolset, Transcript,
-    agent::{AgentErrorKind, Limit, Parked, RunLimits},
+    agent::{AgentErrorKind, Limit, RunLimits, SuspendedRun},
     call::{Decision, Decisions, FailureKind, PendingKind},
     content::Content,
     limits,
     message::{AssistantMessage, MessageBody},
     pipeline::{CallRecord, Recorder},
     tool,
-    tool::{DynamicTool, Policy, RunContext, State},
+    tool::{DynamicTool, RunContext, State, ToolPolicy},
 };
 use haft_react::{
     PendingQueue, QueueHandle, ReactAgent, Trajectory,
@@ -158,7 +158,7 @@ async fn the_queue_goes_through_the_pipeline() {
                 seen.lock().unwrap().push(format!("{name} ends"));
             }
         });
-        noting.with_definition(|it| it.with_policy(Policy { sequential, ..Policy::default() }))
+        noting.with_definition(|it| it.with_policy(ToolPolicy { sequential, ..ToolPolicy::default() }))
     };
     let tools = Toolset::new().with(note("a", false)).with(note("alone", true));
     let tools = tools.with_pipeline(Pipeline::new().with_recorder(log.clone()));
@@ -191,7 +191,7 @@ async fn a_queue_is_executed_once() {
 /// What was under way when the process was lost goes again where that does no harm; of the rest nobody knows.
 #[tokio::test]
 async fn what_was_handed_out_is_not_made_again() {
-    let policy = Policy { idempotent: true, ..Policy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
     let tools = calculator().with(look);
     let mut queue = PendingQueue::new();
@@ -258,7 +258,7 @@ async fn cancelled_every_call_has_a_result() {
 
 #[tokio::test]
 async fn a_queue_waits_for_an_approval() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = Toolset::new().with(add().with_definition(|it| it.with_policy(policy)));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
@@ -466,21 +466,21 @@ async fn the_calls_of_a_queue_are_events() {
 /// A call of the queue that waits parks the run, and the answer goes on from there.
 #[tokio::test]
 async fn a_queue_parks_its_run() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || {
         let policy = policy.clone();
         Toolset::new().with(Render).with(add().with_definition(|it| it.with_policy(policy)))
     };
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
-    let RunOutput::Parked(parked) = agent.run("Render.").await.unwrap() else { panic!("it waits") };
-    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    let id = parked.pending[0].call.id.clone();
-    assert_eq!(parked.pending[0].call.name, "add");
+    let RunOutput::Suspended(suspended) = agent.run("Render.").await.unwrap() else { panic!("it waits") };
+    let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    let id = suspended.pending[0].call.id.clone();
+    assert_eq!(suspended.pending[0].call.name, "add");
 
     let other = ReactAgent::new(model.clone(), tools()).unwrap();
     let output =
-        other.run(RunInput::resume(parked, Decisions::from([(id, Decision::approved())]))).await.unwrap();
+        other.run(RunInput::resume(suspended, Decisions::from([(id, Decision::approved())]))).await.unwrap();
     assert_eq!(output.text().unwrap(), "3.");
     assert!(lines(&model.requests()[1]).contains("tool: a Sum: 3"));
 }

@@ -219,7 +219,7 @@ async fn a_run_that_nobody_watches_asks_for_whole_replies() {
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
-/// A run that waits is taken up by the agent that parked it, also in another process.
+/// A run that waits is taken up by the agent that suspended it, also in another process.
 #[tokio::test]
 async fn a_parked_run_finds_its_agent() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
@@ -227,20 +227,20 @@ async fn a_parked_run_finds_its_agent() {
     let router =
         Router::new(table(), [("architecture", agent(model)), ("sequence", agent(ScriptedModel::new()))])
             .unwrap();
-    let parked = router.run("The architecture of 1 + 2").await.unwrap().into_answer().unwrap_err();
-    let parked: haft_core::agent::Parked =
-        serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    assert_eq!(parked.pending.len(), 1);
+    let suspended = router.run("The architecture of 1 + 2").await.unwrap().into_answer().unwrap_err();
+    let suspended: haft_core::agent::SuspendedRun =
+        serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    assert_eq!(suspended.pending.len(), 1);
     let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let output = router.run(RunInput::resume(parked.clone(), answers.clone())).await.unwrap();
+    let output = router.run(RunInput::resume(suspended.clone(), answers.clone())).await.unwrap();
     assert_eq!(output.text().unwrap(), "3.");
 
-    let foreign = haft_core::agent::Parked { state: json!({"version": 1}), ..parked.clone() };
+    let foreign = haft_core::agent::SuspendedRun { state: json!({"version": 1}), ..suspended.clone() };
     let error = router.run(RunInput::resume(foreign, answers.clone())).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
-    let gone = haft_core::agent::Parked {
-        state: json!({"route": "gone", "state": parked.state["state"]}),
-        ..parked
+    let gone = haft_core::agent::SuspendedRun {
+        state: json!({"route": "gone", "state": suspended.state["state"]}),
+        ..suspended
     };
     let error = router.run(RunInput::resume(gone, answers)).await.unwrap_err();
     assert!(error.to_string().contains(r#"there is no route "gone" any more"#), "{error}");
@@ -249,9 +249,9 @@ async fn a_parked_run_finds_its_agent() {
 fn calculator_with_approval() -> Toolset {
     use haft_core::{
         Schema, ToolDefinition, ToolName,
-        tool::{DynamicTool, Policy},
+        tool::{DynamicTool, ToolPolicy},
     };
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let add = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::object()).with_policy(policy);
     Toolset::new().with(DynamicTool::new(add, |_, _| async { 3 }))
 }
@@ -324,10 +324,10 @@ async fn what_the_choice_cost_is_counted_however_a_run_ends() {
     let model = ScriptedModel::new().calls([("a", "add", "{}")]).text("3.");
     let other = || agent(ScriptedModel::new());
     let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
-    let parked =
+    let suspended =
         router.clone().with_classifier(chooses()).run("Add").await.unwrap().into_answer().unwrap_err();
     let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let answer = router.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = router.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.usage.requests, 1 + 2);
 
     let model = ScriptedModel::new().fail(ModelError::Unsupported("busy".to_owned()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use haft_core::{
     Message, RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
-    agent::{Parked, RunLimits},
+    agent::{RunLimits, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingCall, PendingKind},
     content::{Bytes, Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
@@ -82,9 +82,12 @@ fn garbage_is_told_what_was_expected_and_where() {
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&told.join("\n"));
 
-    let parked = Parked { pending: Vec::new(), state: json!({"version": 1}) };
-    let error = Run::new(&RunConfig::default(), RunInput::resume(parked, Decisions::new())).unwrap_err();
-    assert!(error.to_string().starts_with("the run cannot begin: the parked run cannot be read"), "{error}");
+    let suspended = SuspendedRun { pending: Vec::new(), state: json!({"version": 1}) };
+    let error = Run::new(&RunConfig::default(), RunInput::resume(suspended, Decisions::new())).unwrap_err();
+    assert!(
+        error.to_string().starts_with("the run cannot begin: the suspended run cannot be read"),
+        "{error}"
+    );
 }
 
 /// A run whose model was asked.
@@ -274,11 +277,11 @@ fn configs() -> impl Strategy<Value = RunConfig> {
 fn comes_back(run: &Run) {
     let saved = serde_json::to_string(run).unwrap();
     assert_eq!(&serde_json::from_str::<Run>(&saved).unwrap(), run);
-    // As a value, too, which is what a parked run is.
-    let parked = run.park().unwrap();
-    let saved: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    assert_eq!(saved, parked);
-    assert_eq!(&Run::unpark(saved).unwrap(), run);
+    // As a value, too, which is what a suspended run is.
+    let suspended = run.to_suspended().unwrap();
+    let saved: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    assert_eq!(saved, suspended);
+    assert_eq!(&Run::from_suspended(saved).unwrap(), run);
     let head: RunHead = serde_json::from_str(&serde_json::to_string(&run.head()).unwrap()).unwrap();
     assert_eq!(&Run::with_head(head, run.transcript().clone()).unwrap(), run);
 }

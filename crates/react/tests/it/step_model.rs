@@ -2,10 +2,10 @@
 
 use haft_core::{
     RunInput, RunOutput, ToolExt as _, Toolset,
-    agent::{AgentErrorKind, Parked},
+    agent::{AgentErrorKind, SuspendedRun},
     call::{Decision, Decisions},
     model::{ChatResponse, ModelProfile},
-    tool::Policy,
+    tool::ToolPolicy,
     usage::{Cost, Price, Prices, Usage},
 };
 use haft_react::{JsonReact, ReactAgent, ReactAgentBuilder, TextReact};
@@ -73,16 +73,16 @@ async fn a_step_is_priced_as_its_model() {
 /// A run that is suspended after a step of another model is resumed by the agent's own.
 #[tokio::test]
 async fn a_suspended_run_does_not_depend_on_the_model() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || Toolset::new().with(add().with_definition(|it| it.with_policy(policy.clone())));
     let main = ScriptedModel::new().text("It is 2.");
     let other = textual("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
     let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
-    let RunOutput::Parked(parked) = agent().run("Add.").await.unwrap() else { panic!("it waits") };
-    let parked: Parked = serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap();
-    let id = parked.pending[0].call.id.clone();
+    let RunOutput::Suspended(suspended) = agent().run("Add.").await.unwrap() else { panic!("it waits") };
+    let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
+    let id = suspended.pending[0].call.id.clone();
     let answers = Decisions::from([(id, Decision::approved())]);
-    let answer = agent().run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = agent().run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "It is 2.");
     assert_paired(&answer.transcript);
 }

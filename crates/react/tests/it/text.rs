@@ -111,7 +111,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
 
     let model = ScriptedModel::new().with_profile(plain()).text("No.").text("No!").text("Thought: no");
     let error = agent(&model).run("17 + 25?").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
 /// Arguments that cannot be read are the tool's to refuse, with what would be right.

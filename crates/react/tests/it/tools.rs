@@ -12,7 +12,7 @@ use std::{
 use haft_core::{
     Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, Toolset,
     export::schemars::{self, JsonSchema},
-    tool::{DynamicTool, Policy},
+    tool::{DynamicTool, ToolPolicy},
     tool_fn,
 };
 use serde::Deserialize;
@@ -60,7 +60,8 @@ pub(crate) fn wait() -> DynamicTool {
 
 /// `hang()`: never returns, within the given timeout.
 pub(crate) fn hang(timeout: Duration) -> impl Tool + 'static {
-    plain("hang", pending::<()>).with_definition(|it| it.with_policy(Policy { timeout, ..Policy::default() }))
+    plain("hang", pending::<()>)
+        .with_definition(|it| it.with_policy(ToolPolicy { timeout, ..ToolPolicy::default() }))
 }
 
 /// `panic()`.

@@ -5,10 +5,10 @@ use futures::TryStreamExt as _;
 use haft_core::{
     Agent, RunEvent, RunInput, ToolContext, ToolExt as _, Toolset, Transcript,
     agent::{AgentError, ParseError},
-    call::{Decision, Pending, PendingKind, ToolOutcome},
+    call::{Decision, Pending, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
     tool,
-    tool::{Policy, Principal},
+    tool::{Principal, ToolPolicy},
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
@@ -117,9 +117,9 @@ async fn the_transcript_of_a_run_is_the_history_of_the_next() {
 
 /// `pay` needs an approval, `ship` a result.
 fn shop() -> Toolset {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
-    let ship = plain("ship", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) });
+    let ship = plain("ship", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     Toolset::new().with(pay).with(ship)
 }
 
@@ -138,15 +138,15 @@ async fn the_text_of_a_suspended_run_is_an_error_that_names_its_calls() {
     expect![[r#"the run is suspended, and needs decisions: an approval or a denial for call "1" of tool "pay", an approval or a denial for call "2" of tool "pay", an approval or a denial for call "3/1" of tool "pay""#]]
         .assert_eq(&output.text().unwrap_err().to_string());
     assert!(output.transcript().is_err() && output.answer().is_none());
-    let parked = output.into_answer().unwrap_err();
-    assert_eq!(agent.run(parked.approve_all()).await.unwrap().text().unwrap(), "Done.");
+    let suspended = output.into_answer().unwrap_err();
+    assert_eq!(agent.run(suspended.approve_all()).await.unwrap().text().unwrap(), "Done.");
 }
 
 #[tokio::test]
 async fn all_approvals_are_given_at_once_and_reach_nested_calls() {
     let agent = buyer();
-    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
-    let output = agent.run(parked.approve_all()).await.unwrap();
+    let suspended = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let output = agent.run(suspended.approve_all()).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
     let results: Vec<_> = output.results_of("pay").map(|result| result.model_text().into_owned()).collect();
     assert_eq!(results, ["paid", "paid"]);
@@ -157,39 +157,39 @@ async fn all_approvals_are_given_at_once_and_reach_nested_calls() {
 async fn approvals_leave_other_requests_open() {
     let model = ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, shop()).unwrap();
-    let parked = agent.run("Go.").await.unwrap().into_answer().unwrap_err();
-    let parked = agent.run(parked.approve_all()).await.unwrap().into_answer().unwrap_err();
-    let open: Vec<_> = parked.requests().iter().map(|request| &*request.call.id).collect();
+    let suspended = agent.run("Go.").await.unwrap().into_answer().unwrap_err();
+    let suspended = agent.run(suspended.approve_all()).await.unwrap().into_answer().unwrap_err();
+    let open: Vec<_> = suspended.requests().iter().map(|request| &*request.call.id).collect();
     assert_eq!(open, ["2"]);
-    let output = agent.run(parked.resume([("2", Decision::output("shipped"))])).await.unwrap();
+    let output = agent.run(suspended.resume([("2", Decision::output("shipped"))])).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
 #[tokio::test]
 async fn each_request_has_its_own_decision() {
     let agent = buyer();
-    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let suspended = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
     let decisions = [
         ("1", Decision::approved()),
         ("2", Decision::denied("once is enough")),
         ("3/1", Decision::denied("too expensive")),
     ];
-    let output = agent.run(parked.resume(decisions)).await.unwrap();
+    let output = agent.run(suspended.resume(decisions)).await.unwrap();
     let results: Vec<_> = output.results_of("pay").map(|result| result.model_text().into_owned()).collect();
     assert_eq!(results, ["paid", "denied: once is enough"]);
 
     let agent = buyer();
-    let parked = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
-    let input = parked.decide(|request| (request.call.id != "1").then(|| Decision::denied("no")));
-    let parked = agent.run(input).await.unwrap().into_answer().unwrap_err();
-    assert_eq!(parked.requests()[0].call.id, "1");
+    let suspended = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
+    let input = suspended.decide(|request| (request.call.id != "1").then(|| Decision::denied("no")));
+    let suspended = agent.run(input).await.unwrap().into_answer().unwrap_err();
+    assert_eq!(suspended.requests()[0].call.id, "1");
 
-    let error = agent.run(parked.clone().resume([("7", Decision::approved())])).await.unwrap_err();
+    let error = agent.run(suspended.clone().resume([("7", Decision::approved())])).await.unwrap_err();
     expect![[
         r#"the run cannot begin: there is a decision about the call "7", which does not wait; waiting: 1"#
     ]]
     .assert_eq(&error.to_string());
-    assert_eq!(agent.run(parked.approve_all()).await.unwrap().text().unwrap(), "Done.");
+    assert_eq!(agent.run(suspended.approve_all()).await.unwrap().text().unwrap(), "Done.");
 }
 
 /// Names the user.

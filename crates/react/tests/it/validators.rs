@@ -17,7 +17,7 @@ use haft_core::{
     call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
-    tool::{Policy, RunContext, State},
+    tool::{RunContext, State, ToolPolicy},
     toolset::ToolList,
     usage::Usage,
 };
@@ -197,7 +197,7 @@ async fn the_budget_is_that_of_outputs_that_do_not_fit() {
     let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
     let agent = even(ReactAgent::builder(model)).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::UnusableReplies(3))), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
 
@@ -281,16 +281,16 @@ async fn it_sees_for_whom_the_run_is() {
 
 #[tokio::test]
 async fn an_answer_after_a_wait_is_checked() {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let careful = add().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":2}"#)])
         .reply(finishing("native", 3))
         .reply(finishing("native", 4));
     let agent = even(ReactAgent::builder(model)).tools(Toolset::new().with(careful)).build().unwrap();
-    let RunOutput::Parked(parked) = agent.run("Sum?").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Sum?").await.unwrap() else { panic!("it waits") };
     let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["sum"], 4);
     assert_paired(&answer.transcript);
 }
@@ -341,7 +341,7 @@ async fn a_watcher_is_told_what_is_not_taken() {
     let told = events.try_filter_map(|event| {
         ready(Ok(match event {
             RunEvent::TextDelta { text } => Some(text),
-            RunEvent::ReplyRefused { problem } => Some(format!("refused: {problem}")),
+            RunEvent::ReplyRejected { problem } => Some(format!("refused: {problem}")),
             _ => None,
         }))
     });

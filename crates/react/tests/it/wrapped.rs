@@ -56,9 +56,7 @@ async fn what_the_last_of_several_models_said_decides_what_a_run_does() {
     let both = || ScriptedModel::new().fail(down());
     let agent = ReactAgent::new(both().with_fallback(both()), calculator()).unwrap();
     let error = agent.run("Hi").await.unwrap_err();
-    let AgentErrorKind::Model(ModelError::NoneReplied { failures }) = *error.kind else {
-        panic!("{error:?}")
-    };
+    let AgentErrorKind::Model(ModelError::AllFailed { failures }) = *error.kind else { panic!("{error:?}") };
     assert_eq!((failures.len(), error.usage.requests), (2, 1));
 }
 

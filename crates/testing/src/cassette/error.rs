@@ -23,7 +23,7 @@ pub(super) enum RecordedError {
     InvalidResponse { message: String },
     Unsupported { message: String },
     Failed { message: String },
-    NoneReplied { failures: Vec<RecordedFailure> },
+    AllFailed { failures: Vec<RecordedFailure> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,12 +66,12 @@ impl From<&ModelError> for RecordedError {
             ModelError::InvalidResponse(message) => Self::InvalidResponse { message: message.clone() },
             ModelError::Unsupported(message) => Self::Unsupported { message: message.clone() },
             ModelError::Failed { message, .. } => Self::Failed { message: message.clone() },
-            ModelError::NoneReplied { failures } => {
+            ModelError::AllFailed { failures } => {
                 let recorded = |ModelFailure { model, error }: &ModelFailure| RecordedFailure {
                     model: model.clone(),
                     error: error.into(),
                 };
-                Self::NoneReplied { failures: failures.iter().map(recorded).collect() }
+                Self::AllFailed { failures: failures.iter().map(recorded).collect() }
             }
             // Variants that this format does not know keep only their text.
             other => Self::Failed { message: other.to_string() },
@@ -98,9 +98,9 @@ impl From<RecordedError> for ModelError {
             RecordedError::InvalidResponse { message } => Self::InvalidResponse(message),
             RecordedError::Unsupported { message } => Self::Unsupported(message),
             RecordedError::Failed { message } => Self::Failed { message, source: None },
-            RecordedError::NoneReplied { failures } => {
+            RecordedError::AllFailed { failures } => {
                 let failure = |RecordedFailure { model, error }| ModelFailure { model, error: error.into() };
-                Self::NoneReplied { failures: failures.into_iter().map(failure).collect() }
+                Self::AllFailed { failures: failures.into_iter().map(failure).collect() }
             }
         }
     }

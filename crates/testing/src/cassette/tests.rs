@@ -233,7 +233,7 @@ async fn fallback_model_is_recorded_and_replayed() {
     assert_eq!(again, original);
     let replayed = model.chat(&first()).await.unwrap_err();
     assert_eq!(format!("{replayed:?}"), format!("{error:?}"));
-    assert!(matches!(replayed, ModelError::NoneReplied { failures } if failures.len() == 2));
+    assert!(matches!(replayed, ModelError::AllFailed { failures } if failures.len() == 2));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::events::{self, RunEnd};
 use super::{DEFAULT_TIMEOUT, Report, Rule, pairing, wait_until, with_timeout};
 use haft_core::{
     Agent, RunInput, RunOutput, Transcript,
-    agent::{AgentErrorKind, Parked},
+    agent::{AgentErrorKind, SuspendedRun},
     call::{Decision, PendingCall},
     tool::{Progress, ProgressSink, RunContext},
 };
@@ -33,7 +33,7 @@ const FOLLOWS: Rule = Rule {
 };
 const SAVED: Rule = Rule {
     text: "a suspended run is unchanged by a round trip through JSON",
-    remedy: "keep only JSON data in `Parked::state`, and no handles",
+    remedy: "keep only JSON data in `SuspendedRun::state`, and no handles",
 };
 const RESUMES: Rule = Rule {
     text: "a suspended run continues after a decision",
@@ -98,7 +98,7 @@ impl AgentCheck {
         let Some(first) = first else { return report };
         match &first {
             Ok(RunOutput::Answer(answer)) => self.follow(&answer.transcript, &mut report).await,
-            Ok(RunOutput::Parked(parked)) => self.resume(parked, requests, &mut report).await,
+            Ok(RunOutput::Suspended(suspended)) => self.resume(suspended, requests, &mut report).await,
             Err(_) => {}
         }
         let again = with_timeout(self.timeout, self.agent.run((self.input)())).await;
@@ -134,7 +134,7 @@ impl AgentCheck {
         let end = events::check(events, requests, report)?;
         let transcript = match &end {
             Ok(RunOutput::Answer(answer)) => Some(&answer.transcript),
-            Ok(RunOutput::Parked(_)) => None,
+            Ok(RunOutput::Suspended(_)) => None,
             Err(error) => Some(&error.transcript),
         };
         if let Some(problem) = transcript.and_then(pairing::find_problem) {
@@ -162,27 +162,30 @@ impl AgentCheck {
 
     /// Saves and loads a suspended run, then resumes it with all calls denied. `requests` is the
     /// number of requests so far.
-    async fn resume(&self, parked: &Parked, mut requests: u32, report: &mut Report) {
-        let saved = serde_json::to_string(parked).map_err(|error| error.to_string());
-        let loaded =
-            saved.and_then(|text| serde_json::from_str::<Parked>(&text).map_err(|error| error.to_string()));
+    async fn resume(&self, suspended: &SuspendedRun, mut requests: u32, report: &mut Report) {
+        let saved = serde_json::to_string(suspended).map_err(|error| error.to_string());
+        let loaded = saved
+            .and_then(|text| serde_json::from_str::<SuspendedRun>(&text).map_err(|error| error.to_string()));
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(problem) => return report.add(SAVED, problem),
         };
-        report.require(SAVED, loaded == *parked, || "it differs after loading".to_owned());
-        report.require(RESUMES, !parked.pending.is_empty(), || "it has no pending calls".to_owned());
+        report.require(SAVED, loaded == *suspended, || "it differs after loading".to_owned());
+        report.require(RESUMES, !suspended.pending.is_empty(), || "it has no pending calls".to_owned());
         let leaves = loaded.pending.iter().flat_map(PendingCall::leaves);
         let decisions = leaves.map(|leaf| (leaf.call.id.clone(), Decision::denied("not now"))).collect();
         let input = RunInput::resume(loaded.clone(), decisions).with_context((self.input)().context);
         match self.stream(input, &mut requests, RESUMES, report).await {
-            Some(Ok(RunOutput::Parked(again))) => {
-                report.require(RESUMES, again != *parked, || {
+            Some(Ok(RunOutput::Suspended(again))) => {
+                report.require(RESUMES, again != *suspended, || {
                     "with all decisions given, it is suspended as before".to_owned()
                 });
             }
             Some(Err(error))
-                if matches!(*error.kind, AgentErrorKind::InvalidInput(_) | AgentErrorKind::OutOfTurn(_)) =>
+                if matches!(
+                    *error.kind,
+                    AgentErrorKind::InvalidInput(_) | AgentErrorKind::UnexpectedOutcome(_)
+                ) =>
             {
                 report.add(RESUMES, error.to_string());
             }
@@ -249,7 +252,7 @@ impl IntoFuture for AgentCheck {
 fn kind(ended: &RunEnd) -> &'static str {
     match ended {
         Ok(RunOutput::Answer(_)) => "an answer",
-        Ok(RunOutput::Parked(_)) => "a suspended run",
+        Ok(RunOutput::Suspended(_)) => "a suspended run",
         Err(_) => "an error",
     }
 }

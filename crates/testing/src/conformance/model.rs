@@ -205,7 +205,7 @@ impl ModelCheck {
         let Ok(schema) = Schema::new(schema) else { return };
         let question = Message::user("What is the capital of France? Answer as JSON with the key \"city\".");
         let response_format =
-            ResponseFormat::JsonSchema { name: ToolName::from_foreign("capital"), schema: schema.clone() };
+            ResponseFormat::JsonSchema { name: ToolName::sanitize("capital"), schema: schema.clone() };
         let request =
             ChatRequest { response_format, messages: [question].into_iter().collect(), ..greeting() };
         if let Some(Ok(response)) = self.chat(&request, report).await {
@@ -252,7 +252,7 @@ fn greeting() -> ChatRequest {
 fn with_tool() -> ChatRequest {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     let schema = Schema::new(schema).unwrap_or_else(|_| Schema::object());
-    let definition = ToolDefinition::new(ToolName::from_foreign("get_weather"), schema)
+    let definition = ToolDefinition::new(ToolName::sanitize("get_weather"), schema)
         .with_description("Returns the weather in a city.");
     let tool = DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("sunny".into()) });
     let mut request = greeting().with_tools(ToolList::new("check", [tool]));

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{DEFAULT_TIMEOUT, POLL_INTERVAL, Report, Rule, wait_until, with_timeout};
 use crate::example;
 use haft_core::{
-    Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolOutcome, pipeline::Batch,
+    Pipeline, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, call::ToolResponse, pipeline::Batch,
     tool::RunContext, toolset::ToolList,
 };
 
@@ -59,7 +59,7 @@ const DROPPED: Rule = Rule {
 };
 
 /// The outcome of a call, or a panic of its task.
-type TaskResult = Result<Result<ToolOutcome, ToolError>, JoinError>;
+type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
 /// Maximum polls of [`POLL_INTERVAL`] while a call starts.
 const MAX_POLLS: usize = 1_000;
@@ -160,8 +160,8 @@ impl ToolCheck {
             Some(Ok(Err(error))) => {
                 return report.require(SUCCEEDS, self.arguments.is_none(), || format!("it fails: {error}"));
             }
-            Some(Ok(Ok(ToolOutcome::Pending(_)))) => return,
-            Some(Ok(Ok(ToolOutcome::Done(output)))) => output,
+            Some(Ok(Ok(ToolResponse::Pending(_)))) => return,
+            Some(Ok(Ok(ToolResponse::Done(output)))) => output,
         };
         match (definition.output_schema(), &output.structured) {
             (None, _) => {}
@@ -254,7 +254,7 @@ impl Tool for StartProbe {
         self.tool.definition()
     }
 
-    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         self.started.store(true, Ordering::Relaxed);
         self.tool.call(arguments, cx).await
     }

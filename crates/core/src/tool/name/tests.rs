@@ -5,21 +5,21 @@ use super::*;
 /// Behaviour A11: valid, readable, at most 64 characters; a long name is shortened with a hash.
 #[test]
 fn foreign_names_stay_readable() {
-    assert_eq!(ToolName::from_foreign("search-a").as_str(), "search-a");
-    assert_eq!(ToolName::from_foreign("search_a").as_str(), "search_a");
-    assert!(ToolName::from_foreign("my server!_get.weather").as_str().starts_with("my_server__get_weather_"));
+    assert_eq!(ToolName::sanitize("search-a").as_str(), "search-a");
+    assert_eq!(ToolName::sanitize("search_a").as_str(), "search_a");
+    assert!(ToolName::sanitize("my server!_get.weather").as_str().starts_with("my_server__get_weather_"));
     let long = "x".repeat(128);
-    assert_eq!(ToolName::from_foreign(&long).as_str().len(), 64);
-    assert_ne!(ToolName::from_foreign(&long), ToolName::from_foreign(&"x".repeat(129)));
-    assert!(ToolName::from_foreign("").as_str().starts_with("tool_"));
-    assert!(ToolName::from_foreign("天気").as_str().starts_with("tool_"));
+    assert_eq!(ToolName::sanitize(&long).as_str().len(), 64);
+    assert_ne!(ToolName::sanitize(&long), ToolName::sanitize(&"x".repeat(129)));
+    assert!(ToolName::sanitize("").as_str().starts_with("tool_"));
+    assert!(ToolName::sanitize("天気").as_str().starts_with("tool_"));
 }
 
 /// A server cannot offer a tool with the name of another server's mapped tool.
 #[test]
 fn valid_name_with_a_hash_suffix_is_mapped() {
-    let mapped = ToolName::from_foreign("get.weather");
-    assert_ne!(ToolName::from_foreign(mapped.as_str()), mapped);
+    let mapped = ToolName::sanitize("get.weather");
+    assert_ne!(ToolName::sanitize(mapped.as_str()), mapped);
 }
 
 #[test]

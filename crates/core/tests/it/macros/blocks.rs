@@ -128,7 +128,7 @@ async fn lazy_state_is_initialized_once() {
     expect!["a value needed by the tool could not be initialized; a later call may succeed"]
         .assert_eq(&first.model_text());
     let uninitialized = call(&WithoutWaiting).await.model_text().into_owned();
-    assert!(uninitialized.ends_with("is not initialized yet: use `ready_state`"), "{uninitialized}");
+    assert!(uninitialized.ends_with("is not initialized yet: use `state_or_init`"), "{uninitialized}");
     let (second, third) = futures::join!(call(&Number), call(&Number));
     assert_eq!((&*second.model_text(), &*third.model_text()), ("1", "1"));
     assert_eq!(call(&WithoutWaiting).await.model_text(), "1");

@@ -11,7 +11,7 @@ use std::{
 use expect_test::expect;
 use haft_core::{
     Json, ToolContext, ToolError, ToolExt, ToolOutput, ToolResult, Toolset,
-    call::{FailureKind, ToolOutcome},
+    call::{FailureKind, ToolResponse},
     content::Content,
     tool,
     tool::State,
@@ -182,7 +182,7 @@ fn common_return_types_are_supported() {
         Err(ToolError::retry("another"))
     }
     #[tool]
-    fn outcome() -> Result<ToolOutcome, ToolError> {
+    fn outcome() -> Result<ToolResponse, ToolError> {
         Ok("done".into())
     }
 

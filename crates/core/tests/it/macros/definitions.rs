@@ -231,7 +231,7 @@ fn options_set_the_policy() {
     assert!(policy.requires_approval && policy.sequential && policy.idempotent);
 
     let policy = Add.definition().policy();
-    assert_eq!(policy, &tool::Policy::default());
+    assert_eq!(policy, &tool::ToolPolicy::default());
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) fn step_of(offered: &[&ToolDefinition]) -> ResponseFormat {
         root.insert("$defs".to_owned(), Value::Object(definitions));
     }
     match Schema::new(Value::Object(root)) {
-        Ok(schema) => ResponseFormat::JsonSchema { name: ToolName::from_foreign("step"), schema },
+        Ok(schema) => ResponseFormat::JsonSchema { name: ToolName::sanitize("step"), schema },
         Err(error) => {
             tracing::warn!(%error, "replies are not constrained: the schemas of the tools do not go together");
             ResponseFormat::JsonObject

@@ -134,7 +134,7 @@ fn finish(outputs: Option<&Schema>) -> ToolDefinition {
         }))
         .unwrap_or_else(|_| Schema::object()),
     };
-    ToolDefinition::new(ToolName::from_foreign(FINISH), schema).with_description(
+    ToolDefinition::new(ToolName::sanitize(FINISH), schema).with_description(
         "Gives the final answer and ends. Use it as soon as the observations answer the question.",
     )
 }

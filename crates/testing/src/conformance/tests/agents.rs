@@ -11,7 +11,7 @@ use super::broken;
 use crate::conformance;
 use haft_core::{
     Agent, Message, RunEvent, RunInput, RunOutput, ToolCall, ToolOutput, ToolResult, Transcript,
-    agent::{AgentError, AgentErrorKind, Parked, RunStart},
+    agent::{AgentError, AgentErrorKind, RunStart, SuspendedRun},
     call::{Pending, PendingCall, PendingKind},
     message::AssistantMessage,
     usage::Usage,
@@ -52,7 +52,9 @@ fn answer(transcript: Transcript) -> RunEvent {
 
 fn suspended(state: u32) -> RunEvent {
     let pending = PendingCall { call: call(), pending: Pending::new(PendingKind::External) };
-    RunEvent::Done { output: RunOutput::Parked(Parked { pending: vec![pending], state: json!(state) }) }
+    RunEvent::Done {
+        output: RunOutput::Suspended(SuspendedRun { pending: vec![pending], state: json!(state) }),
+    }
 }
 
 impl FaultyAgent {

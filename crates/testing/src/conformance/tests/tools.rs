@@ -15,7 +15,7 @@ use super::broken;
 use crate::conformance;
 use haft_core::{
     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
-    call::ToolOutcome,
+    call::ToolResponse,
     tool::{DynamicTool, RunContext, State},
 };
 
@@ -60,7 +60,7 @@ impl Tool for UnstableTool {
         &self.0[self.1.fetch_add(1, Ordering::Relaxed) % 2]
     }
 
-    async fn call(&self, _: Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, _: Value, _: &ToolContext) -> Result<ToolResponse, ToolError> {
         Ok("done".into())
     }
 }
@@ -148,7 +148,7 @@ impl Tool for LeakyTool {
         &self.0
     }
 
-    async fn call(&self, _: Value, cx: &ToolContext) -> Result<ToolOutcome, ToolError> {
+    async fn call(&self, _: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
         let cx = cx.clone();
         let work = tokio::spawn(async move {
             std::future::pending::<()>().await;

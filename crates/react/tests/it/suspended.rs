@@ -5,9 +5,9 @@ use futures::StreamExt as _;
 use haft_core::{
     RunEvent, RunInput, RunOutput, Schema, Tool, ToolDefinition, ToolExt as _, ToolName, ToolOutput, Toolset,
     Transcript,
-    agent::Parked,
-    call::{Decision, Decisions, Pending, PendingKind, ToolOutcome},
-    tool::{DynamicTool, Policy, RunContext},
+    agent::SuspendedRun,
+    call::{Decision, Decisions, Pending, PendingKind, ToolResponse},
+    tool::{DynamicTool, RunContext, ToolPolicy},
 };
 use haft_react::{ReactAgent, Run};
 use haft_testing::ScriptedModel;
@@ -20,19 +20,19 @@ use crate::{
 
 /// `add`, which a person must approve.
 fn approved_add() -> impl Tool + 'static {
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     add().with_definition(|it| it.with_policy(policy))
 }
 
 /// `draw()`, which the host program does itself.
 fn external() -> DynamicTool {
-    plain("draw", || async { ToolOutcome::Pending(Pending::new(PendingKind::External)) })
+    plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
-/// What is parked, after a trip through JSON, as to another process.
-fn parked(output: RunOutput) -> Parked {
-    let parked = output.into_answer().unwrap_err();
-    serde_json::from_str(&serde_json::to_string(&parked).unwrap()).unwrap()
+/// What is suspended, after a trip through JSON, as to another process.
+fn suspended(output: RunOutput) -> SuspendedRun {
+    let suspended = output.into_answer().unwrap_err();
+    serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
 fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
@@ -45,9 +45,10 @@ async fn an_external_call_parks_the_run_and_its_output_goes_on() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(external())).unwrap();
 
-    let parked = parked(agent.run("Draw.").await.unwrap());
-    assert_eq!((parked.pending.len(), &*parked.pending[0].call.name), (1, "draw"));
-    let output = agent.run(RunInput::resume(parked, answers([("a", Decision::output("42"))]))).await.unwrap();
+    let suspended = suspended(agent.run("Draw.").await.unwrap());
+    assert_eq!((suspended.pending.len(), &*suspended.pending[0].call.name), (1, "draw"));
+    let output =
+        agent.run(RunInput::resume(suspended, answers([("a", Decision::output("42"))]))).await.unwrap();
 
     assert_eq!(output.text().unwrap(), "A 42.");
     expect![[r#"
@@ -70,13 +71,13 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
         .text("Done.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(approved_add())).unwrap();
 
-    let parked_run = parked(agent.run("Add.").await.unwrap());
+    let parked_run = suspended(agent.run("Add.").await.unwrap());
     assert_eq!(
         parked_run.pending[0].pending.kind,
         PendingKind::Approval { arguments: json!({"x": 1, "y": 1}) }
     );
     let first = answers([("b", Decision::denied("too much")), ("a", Decision::approved())]);
-    let parked_run = parked(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
+    let parked_run = suspended(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
     assert_eq!(parked_run.pending.len(), 1);
     let other = Decision::approved_with(json!({"x": 30, "y": 3}));
     let output = agent.run(RunInput::resume(parked_run, answers([("c", other)]))).await.unwrap();
@@ -96,7 +97,7 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
 /// `echo(text)`, which a person must approve; its one argument is of this kind.
 fn echo(kind: &str, description: &str) -> Toolset {
     let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
     let definition = definition.with_description(description);
     Toolset::new()
@@ -112,10 +113,10 @@ async fn what_was_shown_is_what_runs() {
         let shown = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
         let changed = ReactAgent::new(model, changed).unwrap();
 
-        let first = parked(shown.run("Echo.").await.unwrap());
+        let first = suspended(shown.run("Echo.").await.unwrap());
         assert_eq!(first.pending[0].pending.kind, PendingKind::Approval { arguments: json!({"text": 7}) });
-        let resume = |parked| RunInput::resume(parked, answers([("a", Decision::approved())]));
-        let second = parked(changed.run(resume(first.clone())).await.unwrap());
+        let resume = |suspended| RunInput::resume(suspended, answers([("a", Decision::approved())]));
+        let second = suspended(changed.run(resume(first.clone())).await.unwrap());
         assert_ne!(second.pending[0].pending.definition, first.pending[0].pending.definition);
         let PendingKind::Approval { arguments } = second.pending[0].pending.kind.clone() else { panic!() };
         let output = changed.run(resume(second)).await.unwrap();
@@ -128,7 +129,7 @@ async fn what_was_shown_is_what_runs() {
 async fn the_same_tool_is_asked_for_once() {
     let tools = |schema: &str, note: &str| {
         let schema = Schema::arguments(serde_json::from_str(schema).unwrap()).unwrap();
-        let policy = Policy { requires_approval: true, ..Policy::default() };
+        let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         let metadata = serde_json::Map::from_iter([("note".to_owned(), json!(note))]);
         let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
         let definition = definition.with_metadata(metadata);
@@ -137,9 +138,11 @@ async fn the_same_tool_is_asked_for_once() {
     let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
     let one = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
     let other = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
-    let parked = parked(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.").await.unwrap());
+    let suspended =
+        suspended(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.").await.unwrap());
     let agent = ReactAgent::new(model, tools(other, "b")).unwrap();
-    let output = agent.run(RunInput::resume(parked, answers([("a", Decision::approved())]))).await.unwrap();
+    let output =
+        agent.run(RunInput::resume(suspended, answers([("a", Decision::approved())]))).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
@@ -149,13 +152,13 @@ async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
     let model = ScriptedModel::new().calls(calls).text("Done.");
     let (add, count) = counted(&add());
-    let policy = Policy { requires_approval: true, ..Policy::default() };
+    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = Toolset::new().with(add.with_definition(|it| it.with_policy(policy)));
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
-    let parked = parked(agent.run("Add.").await.unwrap());
+    let suspended = suspended(agent.run("Add.").await.unwrap());
     let wrong = Decision::approved_with(json!({"x": "one"}));
     let answers = answers([("a", wrong), ("b", Decision::denied(""))]);
-    agent.run(RunInput::resume(parked, answers)).await.unwrap();
+    agent.run(RunInput::resume(suspended, answers)).await.unwrap();
     expect![[r#"
         user: Add.
         assistant: a add{"x":1,"y":1}; b add{"x":2,"y":2}
@@ -173,7 +176,7 @@ async fn an_answer_from_outside_is_checked_like_a_result() {
     let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());
     let definition = definition.with_output_schema(json!({"type": "object", "required": ["metres"]}));
     let measure = DynamicTool::new(definition, |_, _| async {
-        ToolOutcome::Pending(Pending::new(PendingKind::External))
+        ToolResponse::Pending(Pending::new(PendingKind::External))
     });
     let calls = [("a", "measure", "{}"), ("b", "measure", r#"{ }"#), ("c", "measure", r#"{  }"#)];
     let model = ScriptedModel::new().calls(calls).text("Done.");
@@ -182,14 +185,14 @@ async fn an_answer_from_outside_is_checked_like_a_result() {
         .max_repeated_calls(None)
         .build()
         .unwrap();
-    let parked = parked(agent.run("How long?").await.unwrap());
+    let suspended = suspended(agent.run("How long?").await.unwrap());
     let output = |value| Decision::output(ToolOutput::structured(value));
     let answers = answers([
         ("a", output(json!({"metres": 3}))),
         ("b", output(json!({"feet": 10}))),
         ("c", Decision::Failed { message: "no ruler".to_owned() }),
     ]);
-    let answer = agent.run(RunInput::resume(parked, answers)).await.unwrap().into_answer().unwrap();
+    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
     assert_eq!((&*told[0], &*told[2]), (r#"{"metres":3}"#, "no ruler"));
     assert!(told[1].contains(r#"missing required property "metres""#), "{}", told[1]);
@@ -204,20 +207,20 @@ async fn a_person_is_asked() {
         DynamicTool::new(definition.clone(), |_, cx| async move {
             match (cx.decision(), cx.pending_state()) {
                 (Some(Decision::Input { value }), Some(train)) => {
-                    ToolOutcome::from(format!("{value} in {train}"))
+                    ToolResponse::from(format!("{value} in {train}"))
                 }
                 _ => {
                     let schema = json!({"type": "integer", "minimum": 1}).as_object().cloned().unwrap();
                     let asks = PendingKind::Input { message: "Which seat?".to_owned(), schema };
-                    ToolOutcome::Pending(Pending::new(asks).with_state(json!(7)))
+                    ToolResponse::Pending(Pending::new(asks).with_state(json!(7)))
                 }
             }
         })
     };
     let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
     let agent = || ReactAgent::new(model.clone(), Toolset::new().with(seat())).unwrap();
-    let parked = parked(agent().run("Book.").await.unwrap());
-    let said = |value| RunInput::resume(parked.clone(), answers([("a", Decision::Input { value })]));
+    let suspended = suspended(agent().run("Book.").await.unwrap());
+    let said = |value| RunInput::resume(suspended.clone(), answers([("a", Decision::Input { value })]));
     let error = agent().run(said(json!("window"))).await.unwrap_err().to_string();
     assert!(error.contains("invalid input: /: expected integer"), "{error}");
     let output = agent().run(said(json!(12))).await.unwrap();
@@ -229,27 +232,27 @@ async fn a_person_is_asked() {
 async fn an_answer_twice_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
     let agent = ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with(external())).unwrap();
-    let first = parked(agent.run("Draw.").await.unwrap());
-    let mut run = Run::unpark(first.clone()).unwrap();
+    let first = suspended(agent.run("Draw.").await.unwrap());
+    let mut run = Run::from_suspended(first.clone()).unwrap();
     run.on_decision("a", Decision::output("1")).unwrap();
     let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
     assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
-    // Also after a part of the answers, which is another parked run.
+    // Also after a part of the answers, which is another suspended run.
     let second = RunInput::resume(first, answers([("a", Decision::output("1"))]));
-    let second = parked(agent.run(second).await.unwrap());
+    let second = suspended(agent.run(second).await.unwrap());
     let again =
         agent.run(RunInput::resume(second, answers([("a", Decision::output("2"))]))).await.unwrap_err();
     assert!(again.to_string().ends_with(error.as_str()), "{again}");
 }
 
-/// Behaviour D38: cancelled while it is parked, also with answers that came, every call has its result.
+/// Behaviour D38: cancelled while it is suspended, also with answers that came, every call has its result.
 #[tokio::test]
 async fn a_parked_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
     let model = ScriptedModel::new().calls(calls).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
-    let parked = parked(agent.run("Draw.").await.unwrap());
-    let mut run = Run::unpark(parked.clone()).unwrap();
+    let suspended = suspended(agent.run("Draw.").await.unwrap());
+    let mut run = Run::from_suspended(suspended.clone()).unwrap();
     run.cancel();
     assert_paired(run.transcript());
     let texts: Vec<_> = run.transcript().messages().iter().skip(2).map(|message| message.text()).collect();
@@ -257,7 +260,7 @@ async fn a_parked_run_can_be_cancelled() {
 
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(parked, answers([("a", Decision::output("42"))])).with_context(context);
+    let resume = RunInput::resume(suspended, answers([("a", Decision::output("42"))])).with_context(context);
     let error = agent.run(resume).await.unwrap_err();
     assert_paired(&error.transcript);
     assert_eq!(
@@ -269,7 +272,7 @@ async fn a_parked_run_can_be_cancelled() {
 /// A crash while calls are under way: what was saved before them tells which go again.
 #[tokio::test]
 async fn after_a_crash_nobody_calls_twice() {
-    let idempotent = Policy { idempotent: true, ..Policy::default() };
+    let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let (look, looked) = counted(&plain("look", || async { "seen" }));
     let (pay, paid) = counted(&plain("pay", || async { "paid" }));
     let tools = Toolset::new().with(look.with_definition(|it| it.with_policy(idempotent))).with(pay);
@@ -299,9 +302,9 @@ async fn after_a_crash_nobody_calls_twice() {
 async fn an_answer_must_be_one() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, Toolset::new().with(approved_add())).unwrap();
-    let parked = parked(agent.run("Add.").await.unwrap());
+    let suspended = suspended(agent.run("Add.").await.unwrap());
 
-    let wrong = RunInput::resume(parked.clone(), answers([("a", Decision::output("42"))]));
+    let wrong = RunInput::resume(suspended.clone(), answers([("a", Decision::output("42"))]));
     let error = agent.run(wrong).await.unwrap_err();
     assert_eq!((error.transcript.len(), error.usage.requests), (2, 1), "the conversation is lost");
     let error = error.to_string();
@@ -309,7 +312,7 @@ async fn an_answer_must_be_one() {
         error,
         r#"the run cannot begin: the decision about the call "a" does not fit: the call needs an approval or a denial"#
     );
-    let unknown = RunInput::resume(parked, answers([("b", Decision::approved())]));
+    let unknown = RunInput::resume(suspended, answers([("b", Decision::approved())]));
     let error = agent.run(unknown).await.unwrap_err().to_string();
     assert_eq!(
         error,
@@ -322,8 +325,8 @@ async fn an_answer_must_be_one() {
 async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
-    let parked = parked(agent.run("Draw.").await.unwrap());
-    let mut run = Run::unpark(parked).unwrap();
+    let suspended = suspended(agent.run("Draw.").await.unwrap());
+    let mut run = Run::from_suspended(suspended).unwrap();
 
     let open = RunInput::new("Never mind.").with_history(run.transcript().clone());
     let error = agent.run(open).await.unwrap_err().to_string();
@@ -342,7 +345,7 @@ async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
 #[tokio::test]
 async fn what_another_agent_parked_is_refused() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
-    let foreign = Parked { pending: Vec::new(), state: json!({"some": "thing"}) };
+    let foreign = SuspendedRun { pending: Vec::new(), state: json!({"some": "thing"}) };
     let error = agent.run(RunInput::resume(foreign, Decisions::new())).await.unwrap_err().to_string();
-    assert!(error.starts_with("the run cannot begin: the parked run cannot be read: "), "{error}");
+    assert!(error.starts_with("the run cannot begin: the suspended run cannot be read: "), "{error}");
 }

@@ -15,8 +15,8 @@ use crate::call::{Decision, PendingCall, PendingKind};
 /// use haft_core::{Agent, RunOutput, agent::AgentError, call::Decision};
 ///
 /// # async fn example(agent: impl Agent, output: RunOutput) -> Result<(), AgentError> {
-/// if let RunOutput::Parked(parked) = output {
-///     let input = parked.resume([
+/// if let RunOutput::Suspended(suspended) = output {
+///     let input = suspended.resume([
 ///         ("call_1", Decision::approved()),
 ///         ("call_2", Decision::denied("too expensive")),
 ///     ]);
@@ -27,14 +27,14 @@ use crate::call::{Decision, PendingCall, PendingKind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("the run is suspended, and needs decisions: {}", self.needs())]
-pub struct Parked {
+pub struct SuspendedRun {
     /// The suspended calls.
     pub pending: Vec<PendingCall>,
     /// The saved state of the agent, in a format private to the agent.
     pub state: Value,
 }
 
-impl Parked {
+impl SuspendedRun {
     /// Returns the calls that need a decision, including those inside other calls.
     pub fn requests(&self) -> Vec<&PendingCall> {
         self.pending.iter().flat_map(PendingCall::leaves).collect()
