@@ -1,4 +1,4 @@
-//! The origin of provider data, which is sent back to its own server only.
+//! The origin of provider data. The data is sent back to its own server only.
 
 use std::sync::Arc;
 

@@ -21,12 +21,12 @@ use crate::reply::ChatAccumulator;
 /// A model behind the Chat Completions API of OpenAI or a compatible server, such as llama.cpp,
 /// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
-/// Transient errors (429, 5xx, a connection that fails before the reply) are retried with
-/// exponential backoff, at least after the server's `Retry-After`. Each wait has a timeout: see
+/// Transient errors (429, 5xx, a connection failure before the reply) are retried with exponential
+/// backoff, not before the server's `Retry-After`. Each wait has a timeout: see
 /// [`Timeouts`](crate::Timeouts).
 ///
-/// Settings that the server rejects as unsupported (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`) are omitted from then on, with a warning.
+/// Settings rejected by the server as unsupported (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`) are omitted from later requests, with a warning.
 ///
 /// # Examples
 ///
@@ -62,8 +62,8 @@ impl ChatCompletions {
     ///
     /// # Errors
     ///
-    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
-    /// provider that requires one.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key, if the
+    /// provider requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -75,11 +75,11 @@ impl ChatCompletions {
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Sets whether a leading `<think>…</think>` block stays in the text. By default it becomes the
-    /// reasoning: servers without a reasoning parser send it in the text.
+    /// Keeps a leading `<think>…</think>` block in the text. By default it becomes the reasoning,
+    /// because servers without a reasoning parser send it in the text.
     #[must_use]
-    pub fn keep_think_tags(mut self, whether: bool) -> Self {
-        self.keeps_think_tags = whether;
+    pub fn keep_think_tags(mut self, enabled: bool) -> Self {
+        self.keeps_think_tags = enabled;
         self
     }
 
@@ -132,17 +132,17 @@ struct Completions {
     keeps_think_tags: bool,
 }
 
-/// The form of a request: streamed or not, and without the parameters that the server rejects.
+/// The form of a request: streamed or not, and its omitted parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Parameters that are omitted or replaced.
+    /// Omitted or replaced parameters.
     omitted: OptionalParams,
     /// Sends the token limit as `max_completion_tokens`.
     newer_limit: bool,
 }
 
-/// Parameters that are omitted after a rejection, by their names in the API.
+/// Parameters to omit after a rejection, by their names in the API.
 const OPTIONAL: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
@@ -202,8 +202,8 @@ impl Api for Completions {
     }
 }
 
-/// Returns `true` for the error of chat templates that do not allow a user message after a tool
-/// result (Mistral).
+/// Returns `true` for the error of chat templates without a user message after a tool result
+/// (Mistral).
 fn is_about_order(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()

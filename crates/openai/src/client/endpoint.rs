@@ -36,7 +36,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// A text for error messages without parts that may be credentials, whether it is a URL or not.
+/// The text of a possible URL for error messages, without possible credentials.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));
     shown.split_once('?').map_or(shown.clone(), |(start, _)| format!("{start}?[secret]"))
@@ -45,7 +45,7 @@ fn without_secrets(text: &str) -> String {
 impl Endpoint {
     /// Creates the endpoint of the API at `path` below the base URL.
     ///
-    /// Credentials in the URL become an `authorization` header, which `headers` may replace.
+    /// Credentials in the URL become an `authorization` header, unless `headers` has its own.
     /// `hidden` are further values to redact.
     pub(super) fn new(
         base_url: &Url,
@@ -88,7 +88,7 @@ impl Endpoint {
         request
     }
 
-    /// Removes secrets that a server repeats in an error.
+    /// Removes secrets repeated by a server in an error.
     pub(super) fn redact(&self, error: ModelError) -> ModelError {
         self.secrets.redact(error)
     }

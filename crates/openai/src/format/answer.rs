@@ -1,4 +1,4 @@
-//! Response schemas, in the form that a server accepts.
+//! Response schemas, in the form accepted by a server.
 
 use std::{
     collections::HashMap,
@@ -14,10 +14,10 @@ use serde_json::value::RawValue;
 
 use super::raw;
 
-/// The property for a value that is wrapped in an object, because the server accepts no other root.
+/// The property for a value wrapped in an object, for servers with objects as the only root.
 pub(crate) const PROPERTY: &str = "value";
 
-/// The part of response schemas that a server supports.
+/// The subset of response schemas supported by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerProfile {
     pub(crate) schemas: WireProfile,
@@ -38,14 +38,14 @@ pub(crate) struct AnswerSchema {
 
 /// The cache beside a schema.
 #[derive(Default)]
-struct Rendered(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
+struct SchemaCache(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
 
 impl AnswerSchema {
     /// Encodes a schema, once for each profile. Losses are logged with the name.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Arc<Self> {
-        let rendered = schema.rendering(|_| Rendered::default());
-        let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
+        let cache = schema.rendering(|_| SchemaCache::default());
+        let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
 
     /// Returns `true` if the server enforces the schema. Omitted properties are null then.
@@ -62,17 +62,18 @@ impl AnswerSchema {
             // The schema constrains the reply, and the model does not read it: no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
-        tell(&wire, name);
+        log_losses(&wire, name);
         Self { schema: raw(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
     }
 }
 
-/// The schema, or one that wraps it in an object, without alternatives at the root.
+/// The schema, wrapped in an object if its root is not a plain object. Returns `true` beside it if
+/// it is wrapped.
 fn object_root(schema: &Schema) -> (Schema, bool) {
-    const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+    const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
-    let is_plain = is_object && !REFUSED.iter().any(|keyword| root.get(*keyword).is_some());
+    let is_plain = is_object && !UNSUPPORTED.iter().any(|keyword| root.get(*keyword).is_some());
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
     let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
@@ -80,11 +81,11 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 
-fn tell(wire: &Wire, name: &ToolName) {
+fn log_losses(wire: &Wire, name: &ToolName) {
     for loss in &wire.losses {
-        tracing::debug!(schema = %name, %loss, "the schema of a reply is not sent as it is");
+        tracing::debug!(schema = %name, %loss, "a response schema is sent with a change");
     }
     if let Some(obstacle) = wire.obstacle() {
-        tracing::warn!(schema = %name, %obstacle, "the schema of a reply cannot be sent with `strict`");
+        tracing::warn!(schema = %name, %obstacle, "a response schema cannot be sent with `strict`");
     }
 }

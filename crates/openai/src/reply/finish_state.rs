@@ -26,7 +26,7 @@ pub(super) enum Kind {
 
 /// Known reasons, in any case.
 const REASONS: &[(&[&str], Kind)] = &[
-    // OpenAI's, and those that gateways pass on from Anthropic, Cohere, Hugging Face and Together.
+    // OpenAI; then Anthropic, Cohere, Hugging Face and Together through gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], Kind::Complete),
     (&["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"], Kind::Complete),
     // OpenAI's two APIs, Anthropic, Gemini, Mistral.
@@ -50,8 +50,8 @@ impl Kind {
 }
 
 impl FinishState {
-    /// Takes the reason of a chunk. An empty one, which some servers send with each chunk, does not
-    /// end the reply.
+    /// Takes the reason of a chunk. An empty reason does not end the reply: Ollama and SGLang send
+    /// it with each chunk.
     pub(super) fn take(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -60,9 +60,9 @@ impl FinishState {
         }
     }
 
-    /// Reopens the reply when more arrives. Some servers send a reason at the end of the reasoning,
+    /// Reopens the reply for more content. Some servers send a reason at the end of the reasoning,
     /// too.
-    pub(super) fn goes_on(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.is_over = false;
     }
 
@@ -93,7 +93,7 @@ impl FinishState {
             (Kind::Limit, _) => FinishReason::Length,
             (Kind::Filter, _) => FinishReason::ContentFilter,
             (Kind::Unknown, Some(reason)) => FinishReason::Other(reason),
-            // SurrogateJoiner of the servers say `stop` beside calls, and some say nothing.
+            // Many servers send `stop` beside calls, and some send no reason.
             _ if message.tool_calls.is_empty() => FinishReason::Stop,
             _ => FinishReason::ToolCalls,
         }

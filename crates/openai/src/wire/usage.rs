@@ -87,7 +87,7 @@ pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> 
     })
 }
 
-/// The first count that is present, or 0. `None` if it is not a natural number.
+/// The first present count, or 0. `None` if it is not a natural number.
 fn first_of(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Items, Variant};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{AnswerSchema, Input, Shape, Tools, rendered},
+    format::{AnswerSchema, Input, ToolFormat, Tools, cached_tools},
     reply::ResponsesAccumulator,
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_response_id: Option<String>,
     #[serde(flatten)]
-    calling: Option<Calling<'a>>,
+    tool_fields: Option<ToolFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,9 +63,9 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// Fields that are sent with tools.
+/// Fields about tools.
 #[derive(Serialize)]
-struct Calling<'a> {
+struct ToolFields<'a> {
     tools: Arc<Tools>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
@@ -135,7 +135,7 @@ impl<'a> Body<'a> {
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
             previous_response_id: previous.or_else(|| options.first.clone()),
-            calling: Calling::new(client, request, takes(OptionalParam::ParallelToolCalls)),
+            tool_fields: ToolFields::new(client, request, takes(OptionalParam::ParallelToolCalls)),
             text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
@@ -150,7 +150,7 @@ impl<'a> Body<'a> {
     }
 }
 
-impl<'a> Calling<'a> {
+impl<'a> ToolFields<'a> {
     fn new(client: &Client<Items>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
@@ -159,7 +159,7 @@ impl<'a> Calling<'a> {
             ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
-            tools: rendered(&request.tools, Shape::Responses, client.defaults.quirks.tool_schemas),
+            tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.tool_schemas),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })

@@ -1,4 +1,4 @@
-//! The items of a response as they come, in the events of a stream.
+//! Accumulation of items from the events of a stream.
 
 use haft_core::model::ModelError;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     wire::{Event, LenientString},
 };
 
-/// The events that end a response.
+/// The events at the end of a response.
 const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
@@ -20,7 +20,7 @@ impl ResponsesAccumulator {
         mut event: Event,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        self.accumulator.expect_surrogates(event.is_mended);
+        self.accumulator.expect_surrogates(event.has_stand_ins);
         self.bound()?;
         let kind = std::mem::take(&mut event.kind).into_text().unwrap_or_default();
         match kind.as_str() {
@@ -45,7 +45,7 @@ impl ResponsesAccumulator {
             "response.output_item.done" => {
                 let item = event.item.take().unwrap_or_default();
                 let place = self.place_of_item(event.output_index.to_number(), &item);
-                self.settle(place, item, sink)
+                self.finish_item(place, item, sink)
             }
             "error" | "response.error" => Err(ApiError::in_band(&event.into_error())),
             _ => self.add_response(&kind, event, sink),
@@ -83,7 +83,7 @@ impl ResponsesAccumulator {
         // Some servers number each item 0: after a finished one, the next one begins.
         let open = self
             .known(index, id)
-            .filter(|place| self.items.get(*place).is_some_and(|it| it.settled.is_none()));
+            .filter(|place| self.items.get(*place).is_some_and(|it| it.final_item.is_none()));
         let place = open.unwrap_or_else(|| self.push(index, id.map(str::to_owned), Kind::of(item)));
         if Kind::of(item) != Kind::Call {
             return Ok(());
@@ -96,7 +96,7 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// The position of the event's item, which is added if it is new.
+    /// The position of the event's item. A new item is added.
     fn place_of(&mut self, event: &Event, kind: Kind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
@@ -108,7 +108,7 @@ impl ResponsesAccumulator {
 
     fn add_refusal(&mut self, place: usize, text: String) -> Result<(), ModelError> {
         if let Some(item) = self.items.get_mut(place) {
-            item.is_heard = true;
+            item.has_deltas = true;
         }
         self.accumulator.add_refusal(text)
     }
