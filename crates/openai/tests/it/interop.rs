@@ -30,14 +30,14 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
-/// A client of async-openai. Its `reqwest` needs a TLS provider, which a program installs once.
+/// A client of async-openai. Its `reqwest` needs the TLS provider of the process.
 fn client_of<C: Config>(config: C) -> Client<C> {
     install_tls();
     Client::with_config(config)
 }
 
 fn install_tls() {
-    // The only error is a provider that is installed already.
+    // The only error: a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -237,7 +237,8 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!((&body["stream"], &body["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
 }
 
-/// Replies that async-openai rejects: without `id`, `created` and `index`, and with arguments as an object.
+/// Replies rejected by async-openai: without `id`, `created` and `index`, and with arguments as an
+/// object.
 #[tokio::test]
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});
