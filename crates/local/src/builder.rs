@@ -9,7 +9,7 @@ use crate::ModelProgress;
 #[cfg(feature = "download")]
 use crate::OpenError;
 #[cfg(feature = "download")]
-use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, chosen_file};
+use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, configured_file};
 use crate::{LoadError, LocalModel, PromptProfile};
 
 /// Opens a [`LocalModel`] with options: an observer, a prompt profile, a store.
@@ -143,7 +143,7 @@ impl LocalModelBuilder {
             // The file was verified at download. A disk can change it without a new time of
             // modification.
             store.distrust(model);
-            OpenError::Fetched(error)
+            OpenError::DownloadedFile(error)
         })
     }
 
@@ -155,8 +155,8 @@ impl LocalModelBuilder {
     /// Fails if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
-        match chosen_file() {
-            Some(file) => self.open(file).await.map_err(OpenError::Chosen),
+        match configured_file() {
+            Some(file) => self.open(file).await.map_err(OpenError::ConfiguredFile),
             None => self.download(KnownModel::default_model().name).await,
         }
     }

@@ -106,12 +106,12 @@ pub enum OpenError {
     Pull(#[from] PullError),
     /// The file in `HAFT_MODEL` cannot be loaded.
     #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
-    Chosen(#[source] LoadError),
+    ConfiguredFile(#[source] LoadError),
     /// The downloaded file cannot be loaded.
     #[error(
         "the model cannot be used; try again: its file is then checked, and fetched anew if it is damaged"
     )]
-    Fetched(#[source] LoadError),
+    DownloadedFile(#[source] LoadError),
 }
 
 #[cfg(feature = "download")]

@@ -55,7 +55,9 @@ impl ModelProgress {
     /// Shows an event of a download.
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
-            PullEvent::Asking { source } => self.begin(FETCHING, format!("fetching the model from {source}")),
+            PullEvent::Fetching { source } => {
+                self.begin(FETCHING, format!("fetching the model from {source}"))
+            }
             PullEvent::Received { bytes, total } => self.received(*bytes, *total),
             PullEvent::Verifying => self.begin(CHECKING, "checking the model file".to_owned()),
             PullEvent::Failed { .. } => self.line(&event.to_string()),

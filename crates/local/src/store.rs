@@ -93,7 +93,7 @@ impl ModelStore {
 }
 
 /// The file in the environment variable `HAFT_MODEL`, whether or not it exists.
-pub fn chosen_file() -> Option<PathBuf> {
+pub fn configured_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 

