@@ -10,7 +10,7 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 pub(super) enum Decision {
     /// A call of a tool.
     Call { need: String, tool: String },
-    /// An answer. It has a need if no results are there yet.
+    /// An answer. It has a need if there are no results yet.
     Answer { need: Option<String> },
     /// No further call in this reply.
     Enough,
