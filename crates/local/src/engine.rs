@@ -254,7 +254,7 @@ impl Engine {
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
-        let state = JsonState::behind(&written.bytes);
+        let state = JsonState::of(&written.bytes);
         let allowed = number::bound(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.json {
             true => stray_space::exclude(state, allowed, &self.tokenizer),

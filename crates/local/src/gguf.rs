@@ -76,11 +76,11 @@ impl Gguf {
     }
 
     pub(crate) fn required_text(&self, key: &str) -> Result<&str, LoadError> {
-        self.text(key).ok_or_else(|| self.lacks(key))
+        self.text(key).ok_or_else(|| self.missing_entry(key))
     }
 
     pub(crate) fn required_integer(&self, key: &str) -> Result<usize, LoadError> {
-        self.integer(key).ok_or_else(|| self.lacks(key))
+        self.integer(key).ok_or_else(|| self.missing_entry(key))
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
@@ -90,25 +90,25 @@ impl Gguf {
     /// Reads a tensor in its quantised form.
     pub(crate) fn quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
-            return Err(self.lacks(name));
+            return Err(self.missing_entry(name));
         }
         let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
-        tensor.map_err(|error| self.damaged(name, &error))
+        tensor.map_err(|error| self.invalid_entry(name, &error))
     }
 
     /// Reads a tensor as 32-bit floats.
     pub(crate) fn dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
         let tensor = self.quantized(name)?;
-        tensor.dequantize(&Device::Cpu).map_err(|error| self.damaged(name, &error))
+        tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
     }
 
     /// The error for a file without `entry`.
-    pub(crate) fn lacks(&self, entry: &str) -> LoadError {
+    pub(crate) fn missing_entry(&self, entry: &str) -> LoadError {
         LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
     }
 
     /// The error for an invalid `entry`.
-    pub(crate) fn damaged(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
+    pub(crate) fn invalid_entry(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
         let reason = format!("`{entry}` cannot be read: {}", first_line(&error.to_string()));
         LoadError::Damaged { path: self.path.clone(), reason }
     }

@@ -66,13 +66,13 @@ impl Network {
 
     /// Evaluates one token, to detect matrices of incompatible shapes before the first request.
     fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
-        let logits = self.forward(&[0]).map_err(|error| gguf.damaged("token_embd.weight", &error))?;
+        let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
         self.truncate(0);
         match logits.len() == vocabulary {
             true => Ok(()),
             false => {
                 let sizes = format!("it has {} rows for {vocabulary} tokens", logits.len());
-                Err(gguf.damaged("output.weight", &sizes))
+                Err(gguf.invalid_entry("output.weight", &sizes))
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Generation of a reply to a request.
 //!
-//! A conversation without tools is text or JSON behind the chat template. With tools, the
-//! [profile](crate::profile) decides: [`template_calls`] uses the tool format of the template,
-//! [`examples`](crate::examples) a demonstration.
+//! A conversation without tools gets a reply of text or JSON. With tools, the
+//! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
+//! chat template, [`examples`](crate::examples) a demonstration.
 
 mod event_sender;
 mod json;
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The names of the callable tools.
-    pub(crate) fn callable(&self) -> Vec<String> {
+    pub(crate) fn callable_names(&self) -> Vec<String> {
         match &self.request.tool_choice {
             ToolChoice::Tool(name) => vec![name.to_string()],
             _ => self.request.tools.names().map(ToString::to_string).collect(),

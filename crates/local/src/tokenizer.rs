@@ -97,12 +97,12 @@ impl Tokenizer {
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
-    /// Tokens with a space in front or directly behind a quote.
+    /// Tokens with a space at their beginning or directly after a quote.
     pub(crate) fn spaced_tokens(&self) -> &[u32] {
         &self.spaced_tokens
     }
 
-    /// Tokens with a space directly behind a quote.
+    /// Tokens with a space directly after a quote.
     pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
         &self.quoted_space_tokens
     }
@@ -194,12 +194,13 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
 
 /// The bytes of every token. Control tokens begin with a marker that is invalid in text.
 fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
-    let tokens = gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.lacks("tokenizer.ggml.tokens"))?;
+    let tokens =
+        gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
     let alphabet = byte_alphabet();
     let word = |(index, token): (usize, &Value)| {
         let Ok(token) = token.to_string() else {
-            return Err(gguf.damaged("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
+            return Err(gguf.invalid_entry("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
         };
         Ok(match kinds.get(index).map_or(1, kind) {
             UNUSED => Vec::new(),

@@ -47,7 +47,7 @@ impl Worker {
                 debug!(?profile, "loaded");
                 drop(progress);
                 if loaded.send(Ok(engine.context())).is_ok() {
-                    work(engine, &profile, queue);
+                    serve(engine, &profile, queue);
                 }
             }
             Err(error) => drop(loaded.send(Err(error))),
@@ -77,7 +77,7 @@ pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
-fn work(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
+fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
         // A panic in a dependency fails the request, not the model. The cache may be inconsistent
         // afterwards.

@@ -47,7 +47,7 @@ pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE
 
 /// The differences between the two APIs.
 trait Api: Sized + Send + Sync {
-    /// Path behind the base URL.
+    /// Path below the base URL.
     const PATH: &'static str;
 
     /// The fields of a request body.
@@ -77,7 +77,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A model behind one of the APIs.
+/// A model of one of the APIs.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -99,7 +99,7 @@ impl<A: Api> Client<A> {
         // Boxed: the futures of retry and span move it.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.defaults.quirks.answers()) {
+        let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
@@ -121,7 +121,7 @@ impl<A: Api> Client<A> {
             Ok(self.events(reply, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
-        match Structured::new(request, self.defaults.quirks.answers()) {
+        match Structured::new(request, self.defaults.quirks.response_schemas()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }

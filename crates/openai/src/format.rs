@@ -3,11 +3,11 @@
 //! Each tool list and each message is encoded once, and the JSON text cached beside the value. A
 //! request joins these pieces, and costs only its new messages.
 
-#[cfg(feature = "client")]
-mod answer;
 mod content;
 mod input;
 mod message;
+#[cfg(feature = "client")]
+mod response_schema;
 mod tool;
 
 use std::{
@@ -24,12 +24,12 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
-#[cfg(feature = "client")]
-pub(crate) use answer::{AnswerProfile, AnswerSchema, PROPERTY};
 pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
+#[cfg(feature = "client")]
+pub(crate) use response_schema::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
@@ -104,7 +104,7 @@ pub(crate) enum CallIds {
 
 impl CallIds {
     /// Maps an id to an accepted one. A call and its result get the same id.
-    pub(crate) fn fit(self, id: &str) -> Cow<'_, str> {
+    pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
             return Cow::Borrowed(id);

@@ -105,18 +105,18 @@ fn whole_chat(
 ) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
     accumulator.add(reply, true, &mut None)?;
-    if has_choices { accumulator.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
+    if has_choices { accumulator.finish(&mut None) } else { Err(missing_reply(&json(), "choices")) }
 }
 
 fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
     accumulator.add_whole(response)?;
-    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(no_reply(&other, "output")))
+    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
 }
 
 /// The error for JSON in place of a reply.
-fn no_reply(json: &Value, missing: &str) -> ModelError {
+fn missing_reply(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;
     }

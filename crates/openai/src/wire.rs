@@ -26,7 +26,7 @@ pub(crate) use event::Event;
 pub(crate) use lenient_string::{LenientString, Object};
 use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
-pub(crate) use usage::{WireUsage, later, usage_of};
+pub(crate) use usage::{WireUsage, merge_usage, usage_of};
 
 /// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the
 /// two.

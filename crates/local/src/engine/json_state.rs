@@ -14,7 +14,7 @@ pub(super) enum JsonState {
 
 impl JsonState {
     /// The state after the last byte. Generated JSON is on one line; earlier lines are prose.
-    pub(super) fn behind(written: &[u8]) -> Self {
+    pub(super) fn of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         line.iter().fold(Self::Between, |state, byte| state.after(*byte))
     }

@@ -19,11 +19,11 @@ pub(super) enum Decision {
 /// The position of a decision in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// At the beginning, behind a question.
+    /// At the beginning, after a question.
     Question,
-    /// At the beginning, behind results.
+    /// At the beginning, after results.
     Results,
-    /// Behind a call.
+    /// After a call.
     Call,
 }
 

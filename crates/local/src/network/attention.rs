@@ -20,7 +20,7 @@ impl Rotary {
             true => Some(gguf.dense("rope_freqs.weight")?),
             false => None,
         };
-        Self::of(config, factors.as_ref()).map_err(|error| gguf.damaged("rope_freqs.weight", &error))
+        Self::of(config, factors.as_ref()).map_err(|error| gguf.invalid_entry("rope_freqs.weight", &error))
     }
 
     fn of(config: &Config, factors: Option<&Tensor>) -> Result<Self> {

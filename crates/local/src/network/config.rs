@@ -66,11 +66,15 @@ impl Config {
         let kv_heads = gguf.integer(&key("attention.head_count_kv")).unwrap_or(heads);
         let width = gguf.required_integer(&key("embedding_length"))?;
         if heads == 0 || kv_heads == 0 || heads % kv_heads != 0 {
-            return Err(gguf.damaged(&key("attention.head_count"), &format!("{heads} heads over {kv_heads}")));
+            return Err(
+                gguf.invalid_entry(&key("attention.head_count"), &format!("{heads} heads over {kv_heads}"))
+            );
         }
         let head_size = gguf.integer(&key("attention.key_length")).unwrap_or(width / heads);
         if !head_size.is_multiple_of(2) || !(2..=MAX_HEAD_SIZE).contains(&head_size) {
-            return Err(gguf.damaged(&key("attention.key_length"), &format!("heads of {head_size} numbers")));
+            return Err(
+                gguf.invalid_entry(&key("attention.key_length"), &format!("heads of {head_size} numbers"))
+            );
         }
         let epsilon = key("attention.layer_norm_rms_epsilon");
         Ok(Self {
@@ -80,7 +84,7 @@ impl Config {
             kv_heads,
             head_size,
             context: at_most(gguf, &key("context_length"), MAX_CONTEXT)?,
-            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.lacks(&epsilon))? as f32,
+            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.missing_entry(&epsilon))? as f32,
             rope_base: gguf.float(&key("rope.freq_base")).unwrap_or(10_000.0),
         })
     }
@@ -91,7 +95,7 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
     match (1..=max).contains(&number) {
         true => Ok(number),
-        false => Err(gguf.damaged(key, &format!("{number} is not from 1 to {max}"))),
+        false => Err(gguf.invalid_entry(key, &format!("{number} is not from 1 to {max}"))),
     }
 }
 

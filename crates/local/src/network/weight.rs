@@ -19,7 +19,7 @@ pub(super) struct Weight {
 impl Weight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
         let tensor = gguf.quantized(name)?;
-        Self::new(tensor).map_err(|error| gguf.damaged(name, &error))
+        Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
     fn new(tensor: QTensor) -> Result<Self> {

@@ -82,7 +82,7 @@ impl<'a> Prose<'a> {
             self.end = Some(if stop == Some(end) { ProseEnd::StopSequence } else { ProseEnd::Marker });
             return Next::Stop;
         }
-        self.emit(self.safe());
+        self.emit(self.emittable_length());
         self.events.next()
     }
 
@@ -163,7 +163,7 @@ impl<'a> Prose<'a> {
     }
 
     /// Length of the text before a possible stop sequence or marker.
-    fn safe(&self) -> usize {
+    fn emittable_length(&self) -> usize {
         let partial_match = |stop: &&str| {
             let starts = stop.char_indices().map(|(index, _)| index).skip(1);
             starts.filter(|length| self.text.ends_with(stop.get(..*length).unwrap_or_default())).max()

@@ -88,7 +88,7 @@ struct TemplateCalls<'a> {
     first: usize,
 }
 
-/// The text in front of the first call.
+/// The text before the first call.
 enum Lead {
     /// The model opened a call after this text.
     Call(AssistantMessage),
@@ -128,7 +128,7 @@ impl TemplateCalls<'_> {
             if calls.len() >= self.writer.max_calls() {
                 break;
             }
-            match self.continues(calls.len())? {
+            match self.has_next_call(calls.len())? {
                 Some(true) => {}
                 Some(false) => break,
                 None => return Ok(self.truncated(message)),
@@ -187,7 +187,7 @@ impl TemplateCalls<'_> {
             gap => middle.split_at(gap.len()),
         };
         let gap = self.encode(gap);
-        let names = self.writer.callable();
+        let names = self.writer.callable_names();
         let alternatives: Vec<_> = names.iter().map(|name| quoted(name)).collect();
         let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.pattern(&gap));
         let written = self.write_grammar(grammar)?;
@@ -204,7 +204,7 @@ impl TemplateCalls<'_> {
 
     /// Returns `true` if another call follows the one with this number. `None` if the limit was
     /// reached.
-    fn continues(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
+    fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first + written - 1;
         let next = self.encode(&self.with_ids(&next, index));
@@ -259,7 +259,7 @@ impl TemplateCalls<'_> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
         let quote = self.format.middle.trim_start().chars().next().map(String::from).unwrap_or_default();
-        let names = self.writer.callable();
+        let names = self.writer.callable_names();
         let calls = names
             .iter()
             .flat_map(|name| BEFORE_BARE_CALL.map(|before| format!("{before}{object}{name}{quote}")));

@@ -12,7 +12,7 @@ const CLOSE: char = '\u{F0001}';
 /// Opens the placeholder of a text inside a JSON string literal.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The texts behind the placeholders of one rendered conversation.
+/// The texts of the placeholders in a rendered conversation.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The delay in Google's `details`, in the headers in OpenRouter's `metadata`, or in the message.
 pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
-    in_details(error).or_else(|| in_headers(error)).or_else(|| in_words(message))
+    in_details(error).or_else(|| in_headers(error)).or_else(|| in_message(message))
 }
 
 /// Returns `true` if Google's quota of a day is used up.
@@ -41,7 +41,7 @@ fn in_headers(error: &Value) -> Option<Duration> {
     reset.duration_since(SystemTime::now()).ok()
 }
 
-fn in_words(message: &str) -> Option<Duration> {
+fn in_message(message: &str) -> Option<Duration> {
     const BEFORE: [&str; 5] =
         ["try again in ", "retry in ", "retry after ", "try again after ", "please wait "];
     let message = message.to_lowercase();

@@ -111,7 +111,7 @@ impl Clock {
         let passed = if is_counting { self.attempted.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.left());
         timeout(wait.min(left), future).await.map_err(|_elapsed| {
-            if left < wait { self.over() } else { ModelError::TimedOut { phase, after: limit } }
+            if left < wait { self.total_timed_out() } else { ModelError::TimedOut { phase, after: limit } }
         })
     }
 
@@ -124,7 +124,7 @@ impl Clock {
         ModelError::TimedOut { phase: TimeoutPhase::Connect, after: self.timeouts.connect }
     }
 
-    fn over(&self) -> ModelError {
+    fn total_timed_out(&self) -> ModelError {
         ModelError::TimedOut { phase: TimeoutPhase::Total, after: self.timeouts.total }
     }
 }

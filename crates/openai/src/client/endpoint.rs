@@ -19,7 +19,7 @@ pub(super) struct Endpoint {
     secrets: Secrets,
 }
 
-/// Parses a base URL. A copied `/chat/completions` or `/responses` behind the version is removed.
+/// Parses a base URL. A trailing `/chat/completions` or `/responses` is removed.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;

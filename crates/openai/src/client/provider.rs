@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::WireProfile;
 use reqwest::Url;
 
-use crate::format::{AnswerProfile, CallIds, ReasoningField};
+use crate::format::{CallIds, ReasoningField, ResponseSchemaProfile};
 
 /// The usual field for reasoning.
 pub(super) const REASONING_FIELD: &str = "reasoning_content";
@@ -110,8 +110,8 @@ pub(super) struct Quirks {
 
 impl Quirks {
     /// The supported subset of response schemas.
-    pub(super) fn answers(&self) -> AnswerProfile {
-        AnswerProfile { schemas: self.tool_schemas, object_root: self.object_replies }
+    pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
+        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
 }
 
@@ -354,13 +354,13 @@ impl FromStr for Provider {
 
     /// Parses a name or an alias. Case and punctuation are ignored.
     fn from_str(name: &str) -> Result<Self, UnknownProvider> {
-        let is_called = |it: &str| letters(it).eq(letters(name));
+        let is_called = |it: &str| normalized(it).eq(normalized(name));
         let known = PRESETS.iter().find(|it| is_called(it.name) || it.aliases.iter().copied().any(is_called));
         known.map(|preset| preset.provider).ok_or_else(|| UnknownProvider(name.to_owned()))
     }
 }
 
-fn letters(name: &str) -> impl Iterator<Item = char> {
+fn normalized(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|it| it.is_alphanumeric()).map(|it| it.to_ascii_lowercase())
 }
 

@@ -82,7 +82,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         let Some(event) = self.parser.next_event() else { return Ok(false) };
         self.is_done = is_done(event.data);
         if !self.is_done {
-            take(event, &mut self.accumulator, &mut self.events)?;
+            process(event, &mut self.accumulator, &mut self.events)?;
         }
         Ok(!self.is_done)
     }
@@ -124,7 +124,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             return self.finish();
         }
         if last.is_error {
-            return take(last, &mut self.accumulator, &mut self.events);
+            return process(last, &mut self.accumulator, &mut self.events);
         }
         // An unreadable last event means a truncated reply.
         if let Ok(event) = A::read(last.data) {
@@ -144,7 +144,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 }
 
-fn take<A: StreamAccumulator>(
+fn process<A: StreamAccumulator>(
     event: ServerEvent<'_>,
     accumulator: &mut A,
     events: &mut VecDeque<ChatEvent>,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::reply::ResponsesAccumulator;
 
-/// A model behind the Responses API of OpenAI or a compatible server. Cheap to clone.
+/// A model of the Responses API, from OpenAI or a compatible server. Cheap to clone.
 ///
 /// Retries and timeouts are those of [`ChatCompletions`](crate::ChatCompletions).
 ///
@@ -51,7 +51,7 @@ use crate::reply::ResponsesAccumulator;
 /// Dropping a future or a stream closes its connection. The server may have generated, and counted,
 /// a part of the reply.
 #[derive(Clone)]
-pub struct Responses(Arc<Client<Items>>);
+pub struct Responses(Arc<Client<ResponsesApi>>);
 
 /// A builder for [`Responses`].
 pub type ResponsesBuilder = ModelBuilder<Responses>;
@@ -121,7 +121,7 @@ impl ModelBuilder<Responses> {
     /// Fails for an invalid base URL, key or header.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| Items { options, unsupported: UnsupportedParams::default() })?;
+        let client = self.connect(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -158,7 +158,7 @@ pub(super) struct Options {
 }
 
 /// The Responses API.
-struct Items {
+struct ResponsesApi {
     options: Options,
     unsupported: UnsupportedParams,
 }
@@ -192,7 +192,7 @@ impl Options {
 const UNKNOWN_ID: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 
-impl Api for Items {
+impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
     const FIELDS: &'static [&'static str] = request::FIELDS;
     type Variant = Variant;

@@ -15,21 +15,21 @@ use haft_core::{
 };
 use serde_json::Value;
 
-use crate::format::{AnswerProfile, AnswerSchema, PROPERTY};
+use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
 /// Converts a reply back to the requested schema: unwraps it from an object, and removes null for
 /// omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
-    sent: Arc<AnswerSchema>,
+    sent: Arc<ResponseSchema>,
     unwrapper: Unwrapper,
 }
 
 impl Structured {
     /// `None` if the server accepts the schema as it is.
-    pub(crate) fn new(request: &ChatRequest, profile: AnswerProfile) -> Option<Self> {
+    pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
-        let sent = AnswerSchema::of(schema, name, profile);
+        let sent = ResponseSchema::of(schema, name, profile);
         let is_other = sent.is_wrapped || sent.is_strict();
         is_other.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
@@ -123,7 +123,7 @@ impl Unwrapper {
             return self.inside(text);
         }
         self.held.push_str(text);
-        let beginning = format!("{{\"{PROPERTY}\":");
+        let beginning = format!("{{\"{WRAPPER_PROPERTY}\":");
         // Whitespace is allowed between brace, name and colon.
         let gaps = [0, 1, beginning.len() - 1, beginning.len()];
         for (index, letter) in text.char_indices() {

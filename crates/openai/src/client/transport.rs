@@ -50,7 +50,7 @@ impl Middleware {
     }
 
     /// The service with all layers. `None` without layers.
-    fn around(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
+    fn wrap(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
         let http = http.clone();
         let plain = service_fn(move |request| {
             let http = http.clone();
@@ -71,7 +71,7 @@ pub(super) struct Transport {
 
 impl Transport {
     pub(super) fn new(endpoint: Endpoint, http: reqwest::Client, middleware: Middleware) -> Self {
-        let middleware = middleware.around(&http);
+        let middleware = middleware.wrap(&http);
         Self { endpoint, http, middleware }
     }
 

@@ -115,7 +115,7 @@ impl<'a> WireContent<'a> {
         Self::Text(plain(content))
     }
 
-    /// The media of the content behind a caption. `None` without media.
+    /// A caption and the media of the content. `None` without media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],

@@ -125,7 +125,8 @@ pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
 /// The items of a reply, in their original order if it is stored. Reasoning without a following
 /// item is omitted, because the API rejects it.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
-    let stored = encoding.origin.own(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+    let stored =
+        encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
     let markers = stored.map(Vec::as_slice).unwrap_or_default();
     let mut rest = Rest::new(reply, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());

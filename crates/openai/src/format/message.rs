@@ -209,7 +209,7 @@ impl<'a> WireMessage<'a> {
             MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
-                tool_call_id: encoding.call_ids.fit(&result.call_id),
+                tool_call_id: encoding.call_ids.map(&result.call_id),
                 content: result.model_text(),
             },
         }
@@ -221,7 +221,7 @@ impl<'a> WireMessage<'a> {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = encoding.origin.own(reply, CHAT_ADAPTER);
+        let data = encoding.origin.own_data(reply, CHAT_ADAPTER);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
         let content = match &reply.reasoning {
             Some(reasoning) if thinks_in_parts => {
@@ -249,7 +249,7 @@ fn calls<'a>(
     let mut calls: Vec<_> = reply.tool_calls.iter().map(WireCall::from).collect();
     for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
-        call.id = encoding.call_ids.fit(&own.id);
+        call.id = encoding.call_ids.map(&own.id);
     }
     // Gemini signs the first call of a reply, and requires a placeholder for calls of other models.
     if let Some(first) =

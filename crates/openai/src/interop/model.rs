@@ -19,7 +19,7 @@ use tracing::{Instrument as _, Span};
 use super::{convert::from_response, error::model_error, stream::ChunkStream};
 use crate::{
     client::{Secrets, chat_span, profile_of, record, structured::Structured},
-    format::{AnswerProfile, AnswerSchema, EncodedMessages, EncodingOptions, tools_as},
+    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_as},
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
 };
@@ -113,8 +113,8 @@ impl<C: Config> AsyncOpenAi<C> {
     }
 
     /// OpenAI accepts only objects without alternatives as the root of a response schema.
-    fn answers(&self) -> AnswerProfile {
-        AnswerProfile { schemas: self.tool_schemas, object_root: true }
+    fn response_schemas(&self) -> ResponseSchemaProfile {
+        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }
 
     fn request(
@@ -146,7 +146,7 @@ impl<C: Config> AsyncOpenAi<C> {
                 ResponseFormat::Text => Value::Null,
                 ResponseFormat::JsonObject => json!({"type": "json_object"}),
                 ResponseFormat::JsonSchema { name, schema } => {
-                    let schema = AnswerSchema::of(schema, name, self.answers());
+                    let schema = ResponseSchema::of(schema, name, self.response_schemas());
                     json!({"type": "json_schema", "json_schema": NamedSchema { name, schema }})
                 }
             },
@@ -210,7 +210,7 @@ impl<C: Config> AsyncOpenAi<C> {
 struct NamedSchema<'a> {
     name: &'a ToolName,
     #[serde(flatten)]
-    schema: Arc<AnswerSchema>,
+    schema: Arc<ResponseSchema>,
 }
 
 fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
@@ -223,7 +223,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let reply = self.reply(request).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.answers()) {
+        let response = match Structured::new(request, self.response_schemas()) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
@@ -251,7 +251,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
             })
         });
         let events = opening.try_flatten_stream();
-        match Structured::new(request, self.answers()) {
+        match Structured::new(request, self.response_schemas()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }

@@ -10,7 +10,7 @@ use haft_core::{
 
 use super::{
     call::Calls,
-    finish_state::{FinishState, Kind},
+    finish_state::{FinishKind, FinishState},
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
@@ -155,21 +155,21 @@ impl Accumulator {
     /// the arguments are malformed by the model, and the model gets a validation error.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (incomplete, cause) = match self.finish_state.kind() {
-            Kind::Failure => return Err(self.into_failure()),
-            Kind::Interrupted => {
+            FinishKind::Failure => return Err(self.into_failure()),
+            FinishKind::Interrupted => {
                 let reason = format!("the server stopped it ({})", self.finish_state.reason());
                 return Err(self.into_truncated(reason));
             }
-            Kind::Complete if self.finish_state.is_over() => (None, ""),
-            Kind::Limit => (self.calls.stopped_call(), "a limit of tokens stopped it"),
-            Kind::Filter => (self.calls.stopped_call(), "a content filter stopped it"),
-            Kind::Complete | Kind::Unknown => (self.calls.incomplete_call(), "it ended"),
+            FinishKind::Complete if self.finish_state.is_over() => (None, ""),
+            FinishKind::Limit => (self.calls.stopped_call(), "a limit of tokens stopped it"),
+            FinishKind::Filter => (self.calls.stopped_call(), "a content filter stopped it"),
+            FinishKind::Complete | FinishKind::Unknown => (self.calls.incomplete_call(), "it ended"),
         };
         if let Some(call) = incomplete {
             let reason = format!("{cause} inside the call of \"{call}\"");
             return Err(self.into_truncated(reason));
         }
-        let may_be_empty = matches!(self.finish_state.kind(), Kind::Limit | Kind::Filter);
+        let may_be_empty = matches!(self.finish_state.kind(), FinishKind::Limit | FinishKind::Filter);
         let (id, model, usage) = (self.id.take(), self.model.take(), self.usage);
         let finish_state = mem::take(&mut self.finish_state);
         let message = self.into_message();

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{
     accumulator::{Accumulator, EventSink},
     extras::Extras,
-    finish_state::Kind,
+    finish_state::FinishKind,
 };
 use crate::{
     api_error::ApiError,
     origin::Origin,
-    wire::{Choice, Completion, LenientString, WireMessage, later},
+    wire::{Choice, Completion, LenientString, WireMessage, merge_usage},
 };
 
 /// Builds a reply of the Chat Completions API from chunks or from a whole body.
@@ -61,7 +61,7 @@ impl ChatAccumulator {
         let accumulator = &mut self.accumulator;
         accumulator.expect_surrogates(chunk.has_stand_ins);
         self.extras.expect_surrogates(chunk.has_stand_ins);
-        accumulator.usage = later(accumulator.usage, chunk.take_usage());
+        accumulator.usage = merge_usage(accumulator.usage, chunk.take_usage());
         accumulator.id = accumulator.id.take().or_else(|| chunk.id.into_non_empty());
         accumulator.model = accumulator.model.take().or_else(|| chunk.model.into_non_empty());
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
@@ -93,7 +93,7 @@ impl ChatAccumulator {
             }
             self.add_choice(choice, whole, sink)?;
         }
-        if whole && self.accumulator.calls.is_empty() && self.accumulator.finish_state.is_of_calls() {
+        if whole && self.accumulator.calls.is_empty() && self.accumulator.finish_state.is_tool_calls() {
             let messages = others
                 .into_iter()
                 .filter_map(|mut choice| choice.message.take().or_else(|| choice.delta.take()));
@@ -201,7 +201,7 @@ impl ChatAccumulator {
         let is_within = self.think_tags.is_inside();
         self.end_texts(sink)?;
         let accumulator = self.with_extras();
-        if is_within && accumulator.is_empty() && accumulator.finish_state.kind() == Kind::Complete {
+        if is_within && accumulator.is_empty() && accumulator.finish_state.kind() == FinishKind::Complete {
             return Err(accumulator.into_truncated("it ended within its reasoning"));
         }
         accumulator.finish()

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::{
     accumulator::{Accumulator, EventSink},
-    finish_state::Kind as FinishKind,
+    finish_state::FinishKind,
 };
 use crate::{
     api_error::ApiError,
     origin::Origin,
-    wire::{LenientString, WireCall, WireFunction, later, usage_of},
+    wire::{LenientString, WireCall, WireFunction, merge_usage, usage_of},
 };
 
 /// The key in `provider_data`.
@@ -42,7 +42,7 @@ pub(crate) struct ResponsesAccumulator {
 struct Item {
     index: Option<i64>,
     id: Option<String>,
-    kind: Kind,
+    kind: ItemKind,
     has_text: bool,
     /// Start of its text in the text of the reply.
     start: usize,
@@ -54,14 +54,14 @@ struct Item {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ItemKind {
     Message,
     Call,
     Reasoning,
     Other,
 }
 
-impl Kind {
+impl ItemKind {
     fn of(item: &Value) -> Self {
         match item.get("type").and_then(Value::as_str) {
             Some("message") => Self::Message,
@@ -91,16 +91,16 @@ impl ResponsesAccumulator {
         self.end(response, &status, &mut None)
     }
 
-    fn name(&mut self, response: &Value) {
+    fn set_id_and_model(&mut self, response: &Value) {
         let text = |key| response.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.accumulator.id = self.accumulator.id.take().or_else(|| text("id"));
         self.accumulator.model = text("model").or_else(|| self.accumulator.model.take());
     }
 
     fn end(&mut self, mut response: Value, status: &str, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        self.name(&response);
+        self.set_id_and_model(&response);
         let mut take = |key| response.get_mut(key).map(Value::take).unwrap_or_default();
-        self.accumulator.usage = later(self.accumulator.usage, usage_of(take("usage")));
+        self.accumulator.usage = merge_usage(self.accumulator.usage, usage_of(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
             return Err(ApiError::in_band(&error));
@@ -109,7 +109,7 @@ impl ResponsesAccumulator {
             for (place, item) in items.into_iter().enumerate() {
                 let index = self.items.get(place).and_then(|item| item.index);
                 let place = self.place_of_item(index.or(i64::try_from(place).ok()), &item);
-                self.bound()?;
+                self.check_item_limit()?;
                 self.finish_item(place, item, sink)?;
             }
         }
@@ -136,7 +136,7 @@ impl ResponsesAccumulator {
 
     fn place_of_item(&mut self, index: Option<i64>, item: &Value) -> usize {
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), Kind::of(item)))
+        self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
     /// The item with an id, else with an index. Some servers change the id at the end of an item.
@@ -146,14 +146,14 @@ impl ResponsesAccumulator {
         by_id().or_else(by_index)
     }
 
-    fn bound(&self) -> Result<(), ModelError> {
+    fn check_item_limit(&self) -> Result<(), ModelError> {
         if self.items.len() <= REPLY_ITEMS {
             return Ok(());
         }
         Err(ModelError::InvalidResponse(format!("it has more than {REPLY_ITEMS} items")))
     }
 
-    fn push(&mut self, index: Option<i64>, id: Option<String>, kind: Kind) -> usize {
+    fn push(&mut self, index: Option<i64>, id: Option<String>, kind: ItemKind) -> usize {
         let start = self.accumulator.text.len();
         let (has_text, has_deltas) = (false, false);
         self.items.push(Item { index, id, kind, has_text, start, length: 0, has_deltas, final_item: None });
@@ -196,9 +196,9 @@ impl ResponsesAccumulator {
         if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {
             return Ok(());
         }
-        let final_item = match Kind::of(&item) {
-            Kind::Message => self.finish_message(place, &item, sink)?,
-            Kind::Call => {
+        let final_item = match ItemKind::of(&item) {
+            ItemKind::Message => self.finish_message(place, &item, sink)?,
+            ItemKind::Call => {
                 let arguments =
                     item.get("arguments").cloned().map_or(LenientString::Absent, LenientString::from);
                 let whole = call(place, id_of_call(&item), item.get("name"), arguments);
@@ -207,7 +207,7 @@ impl ResponsesAccumulator {
                 json!({"type": "function_call"})
             }
             kind => {
-                if kind == Kind::Reasoning && known.is_some_and(|known| !known.has_deltas) {
+                if kind == ItemKind::Reasoning && known.is_some_and(|known| !known.has_deltas) {
                     for (part, text) in (0..).zip(reasoning_parts(&item)) {
                         self.add_reasoning(place, Some(part), text, sink)?;
                     }
@@ -271,10 +271,10 @@ impl ResponsesAccumulator {
         let mut data = Map::new();
         // The message implies text and then calls. Only another order is stored.
         let is_implied = |(place, item): (usize, &Item)| match item.kind {
-            Kind::Message => {
+            ItemKind::Message => {
                 place == 0 && item.final_item.as_ref().is_none_or(|it| it.get("phase").is_none())
             }
-            kind => kind == Kind::Call,
+            kind => kind == ItemKind::Call,
         };
         if !items.iter().enumerate().all(is_implied) {
             let items =
@@ -299,9 +299,9 @@ impl Item {
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {
-            Kind::Message => ("length", self.length.into()),
-            Kind::Call => ("call_id", call?.into()),
-            Kind::Reasoning | Kind::Other => return Some(marker),
+            ItemKind::Message => ("length", self.length.into()),
+            ItemKind::Call => ("call_id", call?.into()),
+            ItemKind::Reasoning | ItemKind::Other => return Some(marker),
         };
         marker.as_object_mut()?.insert(key.to_owned(), value);
         Some(marker)

@@ -76,7 +76,7 @@ fn with_reasoning(usage: Usage, total: u64) -> Usage {
 }
 
 /// Merges two reports of a stream. Counts only grow; some servers send zeros at the end.
-pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
+pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
     let (Some(before), Some(now)) = (before, now) else { return now.or(before) };
     Some(Usage {
         input_tokens: before.input_tokens.max(now.input_tokens),

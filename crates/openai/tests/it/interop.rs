@@ -276,7 +276,7 @@ async fn error_in_a_stream_keeps_its_kind() {
     );
 }
 
-/// A server that sends neither usage nor `[DONE]` and keeps the connection open.
+/// The server sends neither usage nor `[DONE]` and keeps the connection open.
 #[tokio::test]
 async fn stream_finishes_without_done() {
     let sent = [chunk(json!({"content": "Hi"}), None), chunk(json!({}), Some("stop"))];

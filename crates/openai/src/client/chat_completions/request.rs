@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Completions, Variant};
+use super::{ChatCompletionsApi, Variant};
 use crate::{
     client::{Client, profile::RequestDefaults, unsupported_params::OptionalParam},
-    format::{AnswerSchema, EncodedMessages, Tools, tool_as, tools_as},
+    format::{EncodedMessages, ResponseSchema, Tools, tool_as, tools_as},
 };
 
 /// The fields of a [`Body`] without `extra`.
@@ -114,7 +114,7 @@ enum WireFormat<'a> {
 struct NamedSchema<'a> {
     name: &'a ToolName,
     #[serde(flatten)]
-    schema: Arc<AnswerSchema>,
+    schema: Arc<ResponseSchema>,
 }
 
 #[derive(Serialize)]
@@ -123,7 +123,11 @@ struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, variant: &Variant) -> Self {
+    pub(super) fn new(
+        client: &'a Client<ChatCompletionsApi>,
+        request: &'a ChatRequest,
+        variant: &Variant,
+    ) -> Self {
         let (settings, defaults) = (&request.settings, &client.defaults);
         let takes = |param| !variant.omitted.has(param);
         let seed = settings.seed.filter(|_| takes(OptionalParam::Seed));
@@ -182,7 +186,7 @@ impl<'a> WireFormat<'a> {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, defaults.quirks.answers());
+                let schema = ResponseSchema::of(schema, name, defaults.quirks.response_schemas());
                 Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
             }
         }

@@ -19,7 +19,7 @@ async fn first_byte_timeout_counts_from_the_attempt() {
     assert_eq!((after, started.elapsed()), (limit, Duration::from_secs(2)));
 }
 
-/// `Duration::MAX` stands for no timeout.
+/// `Duration::MAX` means no timeout.
 #[tokio::test(start_paused = true)]
 async fn maximum_duration_is_a_valid_timeout() {
     let longest = Timeouts::default().with_first_byte(Duration::MAX).with_total(Duration::MAX);

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Items, Variant};
+use super::{ResponsesApi, Variant};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{AnswerSchema, Input, ToolFormat, Tools, cached_tools},
+    format::{Input, ResponseSchema, ToolFormat, Tools, cached_tools},
     reply::ResponsesAccumulator,
 };
 
@@ -68,14 +68,14 @@ pub(super) struct Body<'a> {
 struct ToolFields<'a> {
     tools: Arc<Tools>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<WireChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum WireChoice<'a> {
     Mode(&'static str),
     Tool(NamedTool<'a>),
 }
@@ -98,7 +98,7 @@ enum Format<'a> {
     JsonSchema {
         name: &'a ToolName,
         #[serde(flatten)]
-        schema: Arc<AnswerSchema>,
+        schema: Arc<ResponseSchema>,
     },
 }
 
@@ -113,7 +113,7 @@ struct Reasoning<'a> {
 impl<'a> Body<'a> {
     /// The body, and the accumulator of the reply.
     pub(super) fn new(
-        client: &'a Client<Items>,
+        client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
         variant: &mut Variant,
     ) -> (Self, ResponsesAccumulator) {
@@ -151,12 +151,12 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> ToolFields<'a> {
-    fn new(client: &Client<Items>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
+    fn new(client: &Client<ResponsesApi>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
-            ToolChoice::None => Some(Choice::Mode("none")),
-            ToolChoice::Required => Some(Choice::Mode("required")),
-            ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
+            ToolChoice::None => Some(WireChoice::Mode("none")),
+            ToolChoice::Required => Some(WireChoice::Mode("required")),
+            ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
             tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.tool_schemas),
@@ -167,12 +167,12 @@ impl<'a> ToolFields<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(format: &'a ResponseFormat, client: &Client<Items>) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, client: &Client<ResponsesApi>) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, client.defaults.quirks.answers());
+                let schema = ResponseSchema::of(schema, name, client.defaults.quirks.response_schemas());
                 Some(Self::JsonSchema { name, schema })
             }
         }

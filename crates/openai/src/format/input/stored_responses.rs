@@ -80,7 +80,7 @@ impl StoredResponse {
     /// The stored response of a reply, unless its calls were changed: the server would require the
     /// results of the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
-        let stored = encoding.origin.own(reply, ITEMS_ADAPTER)?.get("stored")?;
+        let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(reply.tool_calls.iter().map(|call| call.id.as_str()));

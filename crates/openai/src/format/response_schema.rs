@@ -15,11 +15,11 @@ use serde_json::value::RawValue;
 use super::raw;
 
 /// The property for a value wrapped in an object, for servers with objects as the only root.
-pub(crate) const PROPERTY: &str = "value";
+pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
 /// The subset of response schemas supported by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AnswerProfile {
+pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: WireProfile,
     /// Requires an object without alternatives as the root.
     pub(crate) object_root: bool,
@@ -27,22 +27,22 @@ pub(crate) struct AnswerProfile {
 
 /// An encoded response schema.
 #[derive(Serialize)]
-pub(crate) struct AnswerSchema {
+pub(crate) struct ResponseSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    /// Set if the value is the [`PROPERTY`] of an object.
+    /// Set if the value is the [`WRAPPER_PROPERTY`] of an object.
     #[serde(skip)]
     pub(crate) is_wrapped: bool,
 }
 
 /// The cache beside a schema.
 #[derive(Default)]
-struct SchemaCache(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
+struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
-impl AnswerSchema {
+impl ResponseSchema {
     /// Encodes a schema, once for each profile. Losses are logged with the name.
-    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Arc<Self> {
+    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
         let cache = schema.rendering(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
@@ -53,7 +53,7 @@ impl AnswerSchema {
         self.strict.is_some()
     }
 
-    fn new(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Self {
+    fn new(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Self {
         let wants_object =
             profile.object_root || matches!(profile.schemas, WireProfile::OpenAiStrict | WireProfile::Gemini);
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
@@ -75,7 +75,7 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
     let is_plain = is_object && !UNSUPPORTED.iter().any(|keyword| root.get(*keyword).is_some());
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
-    let wrapped = || Schema::new(schema.wrapped(PROPERTY)).ok().map(|root| (root, true));
+    let wrapped = || Schema::new(schema.wrapped(WRAPPER_PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
     // Too large to wrap: sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))
