@@ -109,7 +109,7 @@ pub enum OpenError {
     ConfiguredFile(#[source] LoadError),
     /// The downloaded file cannot be loaded.
     #[error(
-        "the model cannot be used; try again: its file is then checked, and fetched anew if it is damaged"
+        "the model cannot be used; try again: its file is then verified, and downloaded again if it is damaged"
     )]
     DownloadedFile(#[source] LoadError),
 }

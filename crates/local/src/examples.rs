@@ -30,7 +30,7 @@ const MIN_ROOM: usize = 256;
 /// A bias above any logit.
 const NEVER: f32 = 1e6;
 
-/// Answers one request.
+/// Generates the reply to a request.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,

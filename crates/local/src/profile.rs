@@ -49,7 +49,7 @@ impl PromptProfile {
 pub(crate) struct ExampleProfile {
     /// Identifies the profile.
     pub(crate) name: &'static str,
-    /// The demonstration in front of each conversation with tools. The first turn is the system
+    /// The demonstration before each conversation with tools. The first turn is the system
     /// message.
     pub(crate) demonstration: fn() -> Vec<Turn>,
     /// Added to the logit of the end-of-sequence token at the possible positions of a further call.

@@ -32,7 +32,7 @@ const CLOSE_JSON_FROM: usize = 1024;
 /// The most calls of one reply.
 const MAX_CALLS: usize = 16;
 
-/// Answers one request.
+/// Generates the reply to a request.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
-    /// A reply of calls, with the text in front of them.
+    /// A reply of calls, with the text before them.
     pub(crate) fn calls(
         &self,
         message: AssistantMessage,

@@ -1,4 +1,4 @@
-//! The demonstration in front of every conversation with tools.
+//! The demonstration before every conversation with tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 

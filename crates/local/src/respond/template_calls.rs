@@ -21,9 +21,9 @@ use crate::conversation::{self, call_id};
 use crate::engine::{Engine, EngineError, Job, Output};
 use crate::template::CallFormat;
 
-/// Llama 3 puts this token in front of some calls.
+/// Llama 3 writes this token before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
-/// Texts in front of a call without its tag.
+/// Texts before a call without its tag.
 const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
 /// With a JSON response format, a call must begin within this number of tokens.
 const PEEK: usize = 24;
@@ -181,7 +181,7 @@ impl TemplateCalls<'_> {
     /// Writes the name and the arguments of a call. `None` if the limit was reached.
     fn call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
-        // White space in front of the arguments is part of their first token.
+        // White space before the arguments is part of their first token.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
             gap => middle.split_at(gap.len()),

@@ -192,7 +192,7 @@ impl ChatAccumulator {
 
     /// The message received so far, with its provider data.
     pub(super) fn into_message(mut self) -> AssistantMessage {
-        // The size limit does not matter any more.
+        // The message is incomplete already: the size limit is ignored.
         let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }

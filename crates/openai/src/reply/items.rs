@@ -259,7 +259,7 @@ impl ResponsesAccumulator {
 
     /// The error for a truncated reply. Its items are not sent back.
     fn truncated(&mut self, reason: String) -> ModelError {
-        // The size limit does not matter any more.
+        // The reply is an error already: the size limit is ignored.
         let _ = self.accumulator.end_texts(&mut None);
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }

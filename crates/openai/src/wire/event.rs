@@ -44,7 +44,7 @@ impl Event {
         })
     }
 
-    /// Returns `true` if the event is an error in all but its type.
+    /// Returns `true` if the event has the fields of an error without the type.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientString| *field != LenientString::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))

@@ -1,4 +1,4 @@
-//! Behaviour of the shared transport, tested with the models of both APIs.
+//! The shared transport, tested with the models of both APIs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -189,7 +189,7 @@ async fn interrupted_stream_is_truncated() {
     }
 }
 
-/// Some servers send neither `[DONE]` nor the end of the connection. Some stream unrequested.
+/// Some servers send neither `[DONE]` nor the end of the connection. Some ignore `stream: false`.
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {

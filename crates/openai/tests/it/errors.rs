@@ -92,7 +92,7 @@ async fn huge_retry_after_does_not_panic() {
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// Behaviour M2: the status decides.
+/// Behaviour M2: the body may be HTML, JSON, text or empty.
 #[tokio::test]
 async fn status_429_with_any_body_is_retried() {
     for body in
@@ -147,14 +147,14 @@ async fn server_error_is_retried_and_then_returned() {
     }
 }
 
-/// Behaviour M4: a reset before the head of the reply.
+/// Behaviour M4: the connection is reset before the response head.
 #[tokio::test]
 async fn reset_before_the_reply_is_retried() {
     let server = Server::start([vec![Step::Reset], vec![Step::Send(minimal_reply())]]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M4: a refused connection.
+/// Behaviour M4: the connection is refused.
 #[tokio::test]
 async fn error_names_the_unreachable_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

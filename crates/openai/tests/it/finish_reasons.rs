@@ -15,7 +15,7 @@ use crate::{
     streams::{add, call_delta, calls, delta, events, finish, last},
 };
 
-/// Behaviour M6: in a stream.
+/// Behaviour M6: a streamed reply with an unknown reason is kept.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
@@ -161,7 +161,7 @@ async fn usage_wait_ends_with_new_content() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// Behaviour M8: in a stream.
+/// Behaviour M8: streams have the same three outcomes.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -222,7 +222,7 @@ async fn stream_ending_inside_an_event_is_truncated() {
     assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// Behaviour M11: also without a line break after `[DONE]`.
+/// Behaviour M11: `[DONE]` needs no line break after it.
 #[tokio::test]
 async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
@@ -245,7 +245,7 @@ async fn reset_inside_arguments_is_truncated() {
     assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
 
-/// Also with keep-alive comments after the finish reason.
+/// A stall and keep-alive comments after the finish reason are ignored.
 #[tokio::test]
 async fn finished_reply_does_not_wait_for_done() {
     let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);

@@ -154,7 +154,7 @@ impl Subscriber for FullLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: for each kind of error, and each place of the key.
+/// Behaviour X3: all kinds of errors, with the key in a header, the query or the URL.
 #[tokio::test]
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";

@@ -75,9 +75,9 @@ async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, 
 #[tokio::test]
 async fn reasoning_details_are_sent_back() {
     let block = json!({"type": "reasoning.text", "text": "First, then.", "signature": "s", "index": 0});
-    let locked = json!({"type": "reasoning.encrypted", "data": "xyz", "index": 1});
+    let encrypted = json!({"type": "reasoning.encrypted", "data": "xyz", "index": 1});
     let whole =
-        json!({"reasoning": "First, then.", "reasoning_details": [block, locked], "tool_calls": call()});
+        json!({"reasoning": "First, then.", "reasoning_details": [block, encrypted], "tool_calls": call()});
     check(
         Provider::OpenRouter,
         whole,
@@ -131,11 +131,11 @@ async fn thought_signatures_are_sent_back() {
     .await;
     let server = Server::replying([minimal_reply()]).await;
     let gemini = ChatCompletions::builder("gemini-3-pro").base_url(&server.base_url).build().unwrap();
-    let foreign = AssistantMessage {
+    let unsigned = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", "{}"), ToolCall::new("b", "add", "{}")],
         ..AssistantMessage::default()
     };
-    let sent = send_back(&gemini, &server, foreign).await;
+    let sent = send_back(&gemini, &server, unsigned).await;
     let marks =
         [0, 1].map(|index| &sent[0]["tool_calls"][index]["extra_content"]["google"]["thought_signature"]);
     assert_eq!(marks, [&json!("skip_thought_signature_validator"), &Value::Null]);
@@ -165,19 +165,19 @@ async fn thinking_parts_are_sent_back() {
 /// and OpenAI has none.
 #[tokio::test]
 async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
-    let thought = || AssistantMessage {
+    let with_reasoning = || AssistantMessage {
         reasoning: Some("Hm.".into()),
         tool_calls: vec![ToolCall::new("a", "add", "{}")],
         ..AssistantMessage::default()
     };
-    let silent = || AssistantMessage { reasoning: None, ..thought() };
+    let without_reasoning = || AssistantMessage { reasoning: None, ..with_reasoning() };
     let cases = [
-        (Provider::DeepSeek, thought(), json!({"reasoning_content": "Hm."})),
-        (Provider::DeepSeek, silent(), json!({"reasoning_content": ""})),
-        (Provider::Vllm, thought(), json!({"reasoning": "Hm."})),
-        (Provider::Vllm, silent(), json!({})),
-        (Provider::OpenAi, thought(), json!({})),
-        (Provider::Groq, thought(), json!({})),
+        (Provider::DeepSeek, with_reasoning(), json!({"reasoning_content": "Hm."})),
+        (Provider::DeepSeek, without_reasoning(), json!({"reasoning_content": ""})),
+        (Provider::Vllm, with_reasoning(), json!({"reasoning": "Hm."})),
+        (Provider::Vllm, without_reasoning(), json!({})),
+        (Provider::OpenAi, with_reasoning(), json!({})),
+        (Provider::Groq, with_reasoning(), json!({})),
     ];
     for (provider, reply, expected) in cases {
         let server = Server::replying([minimal_reply()]).await;
@@ -226,9 +226,9 @@ async fn output_tokens_include_reasoning_tokens() {
     let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
     // Fewer reasoning tokens than text tokens: the total decides.
     let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
-    let silent = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
+    let zero = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
-    for usage in beside.iter().chain([&within, &few, &silent]) {
+    for usage in beside.iter().chain([&within, &few, &zero]) {
         let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
         let server = Server::replying([ok(&body)]).await;
         let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();

@@ -90,7 +90,7 @@ async fn arguments_become_json_text() {
     }
 }
 
-/// Behaviour M7, C29: no id, no type, duplicate ids.
+/// Behaviour M7 and C29: no id, no type, duplicate ids.
 #[tokio::test]
 async fn missing_and_duplicate_ids_are_replaced() {
     let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
@@ -342,8 +342,8 @@ async fn content_type_is_ignored() {
 
 #[tokio::test]
 async fn malformed_fields_beside_the_text_are_ignored() {
-    let mut odd = completion(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
-    odd["choices"][0]["index"] = json!("0");
+    let mut malformed = completion(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
+    malformed["choices"][0]["index"] = json!("0");
     let numbers = [
         (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::of_request(12, 3)),
         (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::of_request(0, 0)),
@@ -353,11 +353,11 @@ async fn malformed_fields_beside_the_text_are_ignored() {
         (json!([12, 3]), Usage::of_request(0, 0)),
     ];
     for (usage, expected) in numbers {
-        odd["usage"] = usage;
+        malformed["usage"] = usage;
         for no_error in [json!(null), json!(""), json!({}), json!([]), json!(0), json!(false)] {
-            odd["error"] = no_error;
-            let reply = receive(&odd).await.unwrap();
-            assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{odd}");
+            malformed["error"] = no_error;
+            let reply = receive(&malformed).await.unwrap();
+            assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{malformed}");
         }
     }
 }

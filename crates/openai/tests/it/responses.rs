@@ -220,8 +220,8 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     let refused = both_ways(&json!({"id": "r", "status": "completed", "output": refusal})).await;
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
     let thought = json!([{"id": "rs", "type": "reasoning", "summary": []}]);
-    let silent = both_ways(&incomplete("max_output_tokens", thought)).await;
-    assert_eq!(silent.finish_reason, FinishReason::Length);
+    let reasoning_only = both_ways(&incomplete("max_output_tokens", thought)).await;
+    assert_eq!(reasoning_only.finish_reason, FinishReason::Length);
 
     for arguments in ["{\"x\":", ""] {
         let call = json!([{"id": "fc", "type": "function_call", "status": "incomplete", "call_id": "a",
@@ -285,7 +285,7 @@ async fn too_many_items_are_rejected() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// Behaviour M11, M12: at any event before the last.
+/// Behaviour M11, M12: the stream ends after each event before the last.
 #[tokio::test]
 async fn early_end_of_a_stream_is_truncated() {
     let events = events_of(&sample_response());
@@ -431,8 +431,8 @@ async fn reasoning_is_sent_back_before_its_item() {
     let body = request_body(&server, &model, conversation_after(reply.clone())).await;
     expect![[r#"[{"role":"user","content":"Hello"},{"id":"rs_1","type":"reasoning","encrypted_content":"gAAA","summary":[{"type":"summary_text","text":"First."},{"type":"summary_text","text":"Then."}]},{"role":"assistant","content":"Let me add."},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
 
-    let silent = AssistantMessage { content: Vec::new(), ..reply.clone() };
-    let body = request_body(&server, &model, conversation_after(silent)).await;
+    let without_text = AssistantMessage { content: Vec::new(), ..reply.clone() };
+    let body = request_body(&server, &model, conversation_after(without_text)).await;
     expect![[r#"[{"role":"user","content":"Hello"},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
     let changed = AssistantMessage { content: vec!["Adding.".into()], tool_calls: Vec::new(), ..reply };
     let body = request_body(&server, &model, conversation_after(changed)).await;
@@ -440,7 +440,7 @@ async fn reasoning_is_sent_back_before_its_item() {
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// Also with several messages, and with items unknown to haft.
+/// The response has several messages and an item unknown to haft.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});

@@ -86,7 +86,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!(request["stream_options"], json!({"include_usage": true}));
 }
 
-/// Behaviour M7: in a stream.
+/// Behaviour M7: arguments of a delta as an object, null or `""`.
 #[tokio::test]
 async fn arguments_become_json_text() {
     for (sent, expected) in [(json!({"x": 1}), r#"{"x":1}"#), (json!(null), "{}"), (json!(""), "{}")] {
@@ -108,7 +108,7 @@ async fn generated_id_is_stable() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// Behaviour M10: in a stream.
+/// Behaviour M10: a stream with only a finish reason is empty.
 #[tokio::test]
 async fn empty_stream_is_retried() {
     let server = Server::replying([
@@ -340,7 +340,7 @@ async fn error_in_a_stream_keeps_its_kind() {
 #[tokio::test]
 async fn keep_alive_and_malformed_events_are_ignored() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}});
-    let odd = [
+    let malformed = [
         json!({"choices": [null]}),
         json!({"choices": {"delta": {"content": "H"}}}),
         json!({"choices": "none"}),
@@ -350,7 +350,7 @@ async fn keep_alive_and_malformed_events_are_ignored() {
         json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "error": []}),
     ];
     let alive = "data: null\n\ndata: ping\n\ndata: keep-alive\n\n".as_bytes();
-    let sent = [STREAM.as_bytes(), alive, &stream(&odd)[STREAM.len()..]].concat();
+    let sent = [STREAM.as_bytes(), alive, &stream(&malformed)[STREAM.len()..]].concat();
     let reply = last(sent).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.message.tool_calls), ("Hi", vec![add("a", "{}")]));
 }

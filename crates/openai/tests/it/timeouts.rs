@@ -46,8 +46,8 @@ async fn connecting_times_out() {
 #[tokio::test]
 async fn every_phase_times_out() {
     let short = Duration::from_millis(50);
-    let silent = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
-    assert_eq!(silent, TimeoutPhase::FirstByte);
+    let no_response = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
+    assert_eq!(no_response, TimeoutPhase::FirstByte);
 
     let head = vec![Step::Send(STREAM.into()), Step::Stall];
     let first_byte = timed_out(head, Timeouts::default().with_first_byte(short)).await;
@@ -66,7 +66,7 @@ async fn endless_keep_alive_times_out() {
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5, M12: a stalled call is not returned.
+/// Behaviour M5 and M12: a stalled call is not returned.
 #[tokio::test]
 async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});

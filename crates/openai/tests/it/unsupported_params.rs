@@ -120,8 +120,8 @@ async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
     let empty = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let open = json!({"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]});
-    let locked = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
-    let output = [empty.clone(), open, locked, call];
+    let encrypted = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
+    let output = [empty.clone(), open, encrypted, call];
     let first = ok(&json!({"id": "r", "status": "completed", "output": output}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
     let last = ok(&json!({"status": "completed", "output": [message]}));

@@ -66,7 +66,7 @@ fn stop_sequence_of_the_request_ends_the_text() {
 }
 
 #[test]
-fn leading_marker_is_matched_without_white_space_and_only_in_front() {
+fn leading_marker_is_matched_without_white_space_at_the_beginning_only() {
     for (pieces, marked, text) in [
         (&[&b"{\n \"na"[..], b"me\": \"x"][..], true, ""),
         (&[b"{\"no", b"te\": 1}"], false, "{\"note\": 1}"),

@@ -26,7 +26,7 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
     (reply.is_ok(), attempts.get(), started.elapsed())
 }
 
-/// Behaviour M1: `Retry-After: 2`, twice.
+/// Behaviour M1: two responses with `Retry-After: 2`.
 #[tokio::test(start_paused = true)]
 async fn wait_is_at_least_retry_after() {
     let retry_after = Duration::from_secs(2);
@@ -61,7 +61,7 @@ async fn attempts_are_bounded() {
     assert_eq!(attempts, 3);
 }
 
-/// Behaviour M1: within the deadline.
+/// Behaviour M1: a `Retry-After` beyond the deadline is an error at once.
 #[tokio::test(start_paused = true)]
 async fn wait_beyond_the_deadline_fails_at_once() {
     let (succeeded, attempts, time) =
