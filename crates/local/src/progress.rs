@@ -56,7 +56,7 @@ impl ModelProgress {
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
-                self.begin(FETCHING, format!("fetching the model from {source}"))
+                self.begin(FETCHING, format!("fetching the model from {source}"));
             }
             PullEvent::Received { bytes, total } => self.received(*bytes, *total),
             PullEvent::Verifying => self.begin(CHECKING, "checking the model file".to_owned()),
