@@ -23,7 +23,7 @@ pub(crate) struct ApiError {
     code: String,
     kind: String,
     /// The `param` field.
-    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client retries without it"))]
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only read by the feature `client`"))]
     param: String,
     /// The retry delay in the body.
     delay: Option<Duration>,

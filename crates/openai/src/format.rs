@@ -80,7 +80,7 @@ impl Eq for WarnOnce {}
 /// The field for the reasoning of earlier replies with calls. OpenAI has none, DeepSeek requires
 /// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {
     /// No field.
     #[default]
@@ -93,7 +93,7 @@ pub(crate) enum ReasoningField {
 
 /// The call ids accepted by a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum CallIds {
     /// Any text.
     #[default]

@@ -27,7 +27,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
         return Err(wrong(format!("its scheme is {:?}", url.scheme())));
     }
     if url.fragment().is_some() {
-        return Err(wrong("it has a fragment, which is never sent".into()));
+        return Err(wrong("it has a fragment, and fragments are not sent".into()));
     }
     let path = url.path().trim_end_matches('/');
     let copied = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end));

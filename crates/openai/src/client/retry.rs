@@ -41,7 +41,7 @@ impl RetryPolicy {
             })
             .notify(move |error, wait| {
                 retry += 1;
-                tracing::warn!(retry, ?wait, %error, "the model's server failed; trying again");
+                tracing::warn!(retry, ?wait, %error, "retrying after an error of the model's server");
             })
             .await
     }
