@@ -277,7 +277,7 @@ async fn optional_calls_are_valid() {
     }
 }
 
-/// One of the templates has no known format. Special tokens in a result are text.
+/// The last template has no known format. Special tokens in a result are text.
 #[tokio::test]
 async fn results_are_encoded_in_each_format() {
     let schema = object(json!({"s": {"type": "string"}}));
